@@ -1,0 +1,38 @@
+"""Lossless, copy-aware decoding: token ids in, token ids out. Knows no HTTP, no Redis, no passages.
+
+engine = load_engine("smollm2-135m", drafter="casd", dtype="float32", device="cpu")
+for step in engine.generate(prompt_ids, SamplingParams(max_tokens=128, temperature=0.7, seed=7)):
+    ...
+"""
+
+from __future__ import annotations
+
+from decoder.engine import Engine
+from decoder.errors import DecoderError, PromptError, PromptTooLong, UnknownDrafter, UnsupportedModel
+from decoder.load import load_engine
+from decoder.params import SamplingParams
+from decoder.sequence import PromptSegment, Sequence, Step
+from decoder.stats import DecodeStats, SourceCount
+from decoder.token_index import Match, TokenIndex
+from decoder.tree import ROOT, DraftTree, TokenSource
+
+__all__ = [
+    "ROOT",
+    "DecodeStats",
+    "DecoderError",
+    "DraftTree",
+    "Engine",
+    "Match",
+    "PromptError",
+    "PromptSegment",
+    "PromptTooLong",
+    "SamplingParams",
+    "Sequence",
+    "SourceCount",
+    "Step",
+    "TokenIndex",
+    "TokenSource",
+    "UnknownDrafter",
+    "UnsupportedModel",
+    "load_engine",
+]

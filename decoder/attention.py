@@ -1,0 +1,106 @@
+"""Attention over several sequences in one pass, each with its own cache and tree mask.
+
+All rows of a pass lie in one line, so linear layers run once over all of them without padding; only attention is
+split by sequence. Registered with transformers' AttentionInterface, so the stock modelling files are used unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from transformers import AttentionInterface
+
+from decoder.kv_cache import KVCache
+
+NAME = "rag_tree"
+
+
+@dataclass(slots=True)
+class Span:
+    """Rows start..stop of a pass belong to one sequence.
+
+    `mask` is bool [rows, cached + rows], True where a row sees a key; None where all rows see everything before them:
+    one row, or a prefill into an empty cache.
+    """
+
+    cache: KVCache
+    start: int
+    stop: int
+    mask: torch.Tensor | None
+
+
+class PassCache:
+    """What a model's layers see as `past_key_values` during one pass: the caches of all its sequences."""
+
+    is_compileable = False
+
+    def __init__(self, spans: list[Span]) -> None:
+        self.spans = spans
+        self.layer: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write this layer's rows, [1, kv_heads, T, head_dim], to the caches of their sequences."""
+        self.layer = [
+            span.cache.write(layer_idx, keys[:, :, span.start : span.stop], values[:, :, span.start : span.stop])
+            for span in self.spans
+        ]
+        return keys, values
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.spans[0].cache.length
+
+
+def tree_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    pass_cache: PassCache | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Scaled dot-product attention, one call a sequence.
+
+    Args:
+        query: [1, heads, T, head_dim], all rows of the pass; key and value are read from `pass_cache` instead.
+
+    Returns:
+        ([1, T, heads, head_dim], None).
+    """
+    if pass_cache is None:
+        raise ValueError("this model is set up for rag-service's passes; run it through decoder.target.TargetModel")
+    outputs = [
+        _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
+        for span, (keys, values) in zip(pass_cache.spans, pass_cache.layer, strict=True)
+    ]
+    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+    return output.transpose(1, 2).contiguous(), None
+
+
+def _attend(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+) -> torch.Tensor:
+    """[1, heads, n, d] against [1, kv_heads, S, d] -> [1, heads, n, d], without repeating keys and values."""
+    _, heads, rows, dim = query.shape
+    groups = heads // keys.shape[1]
+    if mask is None and rows > 1:  # prefill into an empty cache
+        return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scaling, enable_gqa=groups > 1)
+    # The query heads of one key head become rows of one product: [1, kv_heads, groups * n, d].
+    packed = query.reshape(1, keys.shape[1], groups * rows, dim)
+    if mask is not None and groups > 1:
+        mask = mask.repeat(groups, 1)
+    output = F.scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=scaling)
+    return output.reshape(1, heads, rows, dim)
+
+
+AttentionInterface.register(NAME, tree_attention)

@@ -1,0 +1,59 @@
+"""What a drafter is: something that proposes tokens for one sequence. It can be wrong; it can only cost time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence as Ids
+from typing import TYPE_CHECKING, ClassVar
+
+from decoder.tree import DraftTree
+
+if TYPE_CHECKING:
+    from decoder.sequence import Sequence
+    from decoder.target import Artifacts
+    from decoder.verify import Accepted
+
+
+class Drafter(ABC):
+    """Drafts for one sequence; each sequence has a drafter of its own."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        """Propose at most `budget` nodes; an empty tree means one plain step.
+
+        The engine drops nodes beyond the budget. Tokens must be ids of the target's vocabulary.
+        """
+
+    def observe(  # noqa: B027 - most drafters learn nothing
+        self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts
+    ) -> None:
+        """Learn from a verified step. Called once a step, and once after prefill with an empty tree."""
+
+
+class CopyDrafter(Drafter):
+    """A drafter that copies runs of earlier tokens.
+
+    Args:
+        length: tokens a copy proposes at most.
+    """
+
+    def __init__(self, length: int = 10) -> None:
+        if length < 1:
+            raise ValueError(f"length must be at least 1, got {length}")
+        self.length = length
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        tree = DraftTree()
+        # A pass yields one token more than it accepts: a node at depth `remaining` could never be used.
+        depth = min(self.length, budget, sequence.remaining - 1)
+        for start in self.starts(sequence):
+            copied = sequence.index.tokens[start : start + max(depth, 0)].tolist()
+            sources = [sequence.copy_of(self.name, start + i) for i in range(len(copied))]
+            tree.add_chain(copied, sources)
+        return tree
+
+    @abstractmethod
+    def starts(self, sequence: Sequence) -> Ids[int]:
+        """Positions in the sequence's index to copy from, best first."""

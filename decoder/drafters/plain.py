@@ -1,0 +1,16 @@
+"""`plain`: no draft. One token a pass, nothing indexed, nothing observed: the path that speculation off runs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from decoder.drafters.base import Drafter
+from decoder.sequence import Sequence
+from decoder.tree import DraftTree
+
+
+class PlainDrafter(Drafter):
+    name: ClassVar[str] = "plain"
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        return DraftTree()

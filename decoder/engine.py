@@ -1,0 +1,172 @@
+"""The engine: prompts in, tokens out. Its heart is `step`: draft, one target pass, walk, keep, commit.
+
+Knows target, drafters and sequences; knows no text (stop strings come with a detokenizer), no HTTP, no Redis.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from collections.abc import Sequence as Ids
+
+from decoder.drafters import make_drafter
+from decoder.drafters.base import Drafter
+from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
+from decoder.params import SamplingParams
+from decoder.sequence import PromptSegment, Sequence, Step
+from decoder.stopping import Detokenize, StopStrings
+from decoder.target import Artifacts, TargetModel, TreePass
+from decoder.tree import DraftTree
+from decoder.verify import Accepted, verify
+
+MAX_NODES = 64
+"""Node budget of a step where the request names none."""
+
+
+class Engine:
+    """Generates answers with one target model.
+
+    Args:
+        target: the model whose output is preserved.
+        drafter: name of the drafter used where a request names none.
+        eos_token_ids: tokens that end an answer.
+        detokenize: ids -> text, for stop strings; a request may bring its own.
+    """
+
+    def __init__(
+        self,
+        target: TargetModel,
+        drafter: str = "auto",
+        eos_token_ids: Ids[int] = (),
+        detokenize: Detokenize | None = None,
+    ) -> None:
+        make_drafter(drafter)  # an unknown name fails here, not at the first request
+        self.target = target
+        self.drafter = drafter
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.detokenize = detokenize
+
+    def generate(
+        self,
+        prompt_ids: Ids[int],
+        params: SamplingParams | None = None,
+        *,
+        segments: Ids[PromptSegment] = (),
+        drafter: str | Drafter | None = None,
+        detokenize: Detokenize | None = None,
+        max_nodes: int | None = None,
+    ) -> Iterator[Step]:
+        """Generate one answer, step by step. Arguments and errors as `start`."""
+        sequence = self.start(
+            prompt_ids, params, segments=segments, drafter=drafter, detokenize=detokenize, max_nodes=max_nodes
+        )
+        yield self.prefill(sequence)
+        while not sequence.finished:
+            yield self.step([sequence])[0]
+
+    def start(
+        self,
+        prompt_ids: Ids[int],
+        params: SamplingParams | None = None,
+        *,
+        segments: Ids[PromptSegment] = (),
+        drafter: str | Drafter | None = None,
+        detokenize: Detokenize | None = None,
+        max_nodes: int | None = None,
+    ) -> Sequence:
+        """Check a request and set up its sequence; runs no model.
+
+        Args:
+            prompt_ids: the prompt's token ids.
+            params: sampling parameters; greedy with 256 tokens by default.
+            segments: tags that tile the prompt, for provenance; one untagged segment by default.
+            drafter: a drafter's name, or a fresh drafter of one's own; "off" and "plain" draft nothing.
+            detokenize: ids -> text; needed for `params.stop` where the engine has none.
+            max_nodes: most draft nodes a step.
+
+        Raises:
+            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, or ValueError for segments that do not tile the
+            prompt and stop strings without a detokenizer.
+        """
+        params = params or SamplingParams()
+        prompt = [int(token) for token in prompt_ids]
+        self._check(prompt, params, segments)
+        detokenize = detokenize or self.detokenize
+        if params.stop and detokenize is None:
+            raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
+        if max_nodes is not None and max_nodes < 0:
+            raise ValueError(f"max_nodes must be 0 or more, got {max_nodes}")
+        nodes = MAX_NODES if max_nodes is None else max_nodes
+        return Sequence(
+            prompt,
+            params,
+            segments,
+            make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter,
+            self.target.new_cache(len(prompt) + params.max_tokens + nodes + 1),
+            frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
+            StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
+            nodes,
+        )
+
+    def prefill(self, sequence: Sequence) -> Step:
+        """Process the prompt and commit the first token."""
+        started = time.perf_counter()
+        if sequence.finish_if_cancelled():
+            return Step((), (), sequence.finish_reason)
+        artifacts = self.target.prefill(sequence.prompt, sequence.cache)
+        accepted = verify(DraftTree(), artifacts.logits, sequence)
+        sequence.stats.ms["prefill"] += 1e3 * (time.perf_counter() - started)
+        return self._commit(sequence, DraftTree(), accepted, artifacts)
+
+    def step(self, sequences: Ids[Sequence]) -> list[Step]:
+        """Advance every sequence by one draft-verify cycle, all in one target pass.
+
+        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order.
+        """
+        running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
+        if not running:
+            return [Step((), (), sequence.finish_reason) for sequence in sequences]
+        trees = [self._draft(sequence) for sequence in running]  # draft
+        started = time.perf_counter()
+        passes = [TreePass(s.cache, s.last_token, tree) for s, tree in zip(running, trees, strict=True)]
+        results = self.target.forward_tree(passes)  # one target pass
+        steps: dict[int, Step] = {}
+        for sequence, tree, artifacts in zip(running, trees, results, strict=True):
+            accepted = verify(tree, artifacts.logits, sequence)  # the accept rule
+            steps[id(sequence)] = self._commit(sequence, tree, accepted, artifacts)  # keep, extend, observe
+        share = 1e3 * (time.perf_counter() - started) / len(running)
+        for sequence in running:
+            sequence.stats.ms["verify"] += share
+        return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
+
+    def _draft(self, sequence: Sequence) -> DraftTree:
+        started = time.perf_counter()
+        budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
+        tree = DraftTree() if sequence.remaining <= 1 else sequence.drafter.draft(sequence, budget).pruned(budget)
+        sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
+        return tree
+
+    def _commit(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> Step:
+        prefill = sequence.cache.pending == 0
+        tokens = sequence.extend(accepted.tokens)
+        path = accepted.path[: len(tokens) - 1]
+        sources = accepted.sources[: len(tokens)]
+        if not prefill:
+            sequence.cache.keep(path)
+            sequence.stats.record(tree, [source for source in sources if source is not None])
+        sequence.drafter.observe(sequence, tree, accepted, artifacts)
+        return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
+
+    def _check(self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment]) -> None:
+        if not prompt:
+            raise EmptyPrompt
+        for token in (min(prompt), max(prompt)):
+            if not 0 <= token < self.target.vocab_size:
+                raise InvalidToken(token, self.target.vocab_size)
+        if len(prompt) + params.max_tokens > self.target.max_positions:
+            raise PromptTooLong(len(prompt), params.max_tokens, self.target.max_positions)
+        if segments and sum(segment.length for segment in segments) != len(prompt):
+            raise ValueError(
+                f"segments cover {sum(segment.length for segment in segments)} tokens of a prompt of {len(prompt)}; "
+                "they must tile it"
+            )

@@ -1,0 +1,32 @@
+"""Which tokens a sequence holds so far, counted as the logit penalties need them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+class History:
+    """Token counts over the answer, and the set of tokens over prompt and answer.
+
+    Kept for every sequence; `push` is O(1). The prompt's set is built when a penalty first asks for it.
+    """
+
+    __slots__ = ("_prompt", "_seen", "counts")
+
+    def __init__(self, prompt: Iterable[int]) -> None:
+        self._prompt = prompt
+        self._seen: set[int] | None = None
+        self.counts: Counter[int] = Counter()
+
+    @property
+    def seen(self) -> set[int]:
+        """Token ids that occur in the prompt or the answer."""
+        if self._seen is None:
+            self._seen = set(self._prompt) | set(self.counts)
+        return self._seen
+
+    def push(self, token: int) -> None:
+        self.counts[token] += 1
+        if self._seen is not None:
+            self._seen.add(token)

@@ -1,0 +1,101 @@
+"""`select`: the one function that chooses a token. Lossless means: accept a draft token iff `select` picks it.
+
+Knows logits, sampling parameters, position and history; knows no tree, no drafter, no cache.
+
+Order of the processors: repetition, presence and frequency penalties, logit bias, temperature, top-k, top-p, min-p.
+Tokens are ordered by (logit descending, token id ascending), so ties have one answer. Sampling takes the argmax of
+log-probabilities plus Gumbel noise keyed by (seed, choice, position): an exact draw from the warped softmax
+(Gumbel-max), identical whoever asks and how often.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from decoder import noise
+from decoder.history import History
+from decoder.params import SamplingParams
+
+Floats = NDArray[np.float64]
+
+
+def select(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
+    """Choose the token at an absolute position.
+
+    Args:
+        logits: [V], any float dtype and device; the target's raw logits for this position.
+        params: the answer's sampling parameters.
+        position: absolute position of the token to choose (prompt length + index in the answer).
+        history: tokens before this position.
+
+    Returns:
+        the token id.
+    """
+    if params.plain_greedy:
+        return int(logits.argmax())  # torch returns the first of equal maxima
+    scores = penalised(logits.to("cpu", torch.float64).numpy(), params, history)
+    if params.temperature == 0.0:
+        return int(scores.argmax())
+    tokens, log_weights = warp(scores, params)
+    uniforms = noise.uniform(params.seed, params.choice, position, len(scores))[tokens]
+    return int(tokens[np.argmax(log_weights + noise.gumbel(uniforms))])
+
+
+def penalised(logits: Floats, params: SamplingParams, history: History) -> Floats:
+    """Raw logits with penalties over `history` and bias applied. float64 [V] -> float64 [V], a new array."""
+    scores = logits.copy()
+    if params.repetition_penalty != 1.0:
+        seen = np.fromiter((t for t in history.seen if t < len(scores)), np.int64)
+        values = scores[seen]
+        scores[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
+    if params.presence_penalty or params.frequency_penalty:
+        tokens = np.fromiter(history.counts.keys(), np.int64, len(history.counts))
+        counts = np.fromiter(history.counts.values(), np.float64, len(history.counts))
+        scores[tokens] -= params.presence_penalty + params.frequency_penalty * counts
+    for token, bias in params.logit_bias.items():
+        if token < len(scores):
+            scores[token] += bias
+    return scores
+
+
+def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Floats]:
+    """Temperature, top-k, top-p, min-p.
+
+    Args:
+        scores: float64 [V], processed logits.
+
+    Returns:
+        (tokens int64 [n] ascending, log-weights float64 [n]): the tokens kept, and their log-probabilities up to one
+        common constant.
+    """
+    best = scores.max()
+    # A temperature near zero would overflow; differences to the best logit keep the order and stay finite or -inf.
+    with np.errstate(over="ignore"):
+        log_weights = (scores - best) / params.temperature
+    tokens = np.flatnonzero(log_weights > -np.inf)
+    log_weights = log_weights[tokens]
+    if 0 < params.top_k < len(tokens):
+        keep = _best(log_weights, params.top_k)
+        tokens, log_weights = tokens[keep], log_weights[keep]
+    if params.top_p < 1.0:
+        order = np.argsort(-log_weights, kind="stable")
+        weights = np.exp(log_weights[order])
+        # The mass of strictly better tokens decides, so the token that crosses top_p stays.
+        before = np.cumsum(weights) - weights
+        kept = max(1, int(np.count_nonzero(before < params.top_p * weights.sum())))
+        keep = np.sort(order[:kept])
+        tokens, log_weights = tokens[keep], log_weights[keep]
+    if params.min_p > 0.0:
+        keep = np.flatnonzero(log_weights >= np.log(params.min_p))
+        tokens, log_weights = tokens[keep], log_weights[keep]
+    return tokens, log_weights
+
+
+def _best(values: Floats, k: int) -> NDArray[np.int64]:
+    """Indices, ascending, of the k best values ordered by (value descending, index ascending)."""
+    threshold = np.partition(values, len(values) - k)[len(values) - k]
+    above = np.flatnonzero(values > threshold)
+    equal = np.flatnonzero(values == threshold)[: k - len(above)]
+    return np.sort(np.concatenate([above, equal]))

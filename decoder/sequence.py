@@ -1,0 +1,151 @@
+"""Sequence: one answer being generated. Knows its tokens, limits and state; knows no model and no drafting rule.
+
+`extend` is the one place where tokens are committed: stops, limits and counts are applied there, token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Ids
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from decoder.history import History
+from decoder.params import SamplingParams
+from decoder.stats import DecodeStats
+from decoder.stopping import StopStrings
+from decoder.token_index import TokenIndex
+from decoder.tree import TokenSource
+
+if TYPE_CHECKING:
+    from decoder.drafters.base import Drafter
+    from decoder.kv_cache import KVCache
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSegment:
+    """A tagged run of `length` prompt tokens; segments tile the prompt in order."""
+
+    kind: str
+    length: int
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one draft-verify cycle committed.
+
+    `sources[i]` says where tokens[i] was copied from; None for a token the target chose itself.
+    """
+
+    tokens: tuple[int, ...]
+    sources: tuple[TokenSource | None, ...]
+    finish_reason: FinishReason | None = None
+
+
+class Sequence:
+    """One prompt and its growing answer. Made by `Engine.start`."""
+
+    def __init__(
+        self,
+        prompt: Ids[int],
+        params: SamplingParams,
+        segments: Ids[PromptSegment],
+        drafter: Drafter,
+        cache: KVCache | None,
+        end_tokens: frozenset[int],
+        stop_strings: StopStrings | None = None,
+        max_nodes: int | None = None,
+    ) -> None:
+        self.prompt = list(prompt)
+        self.tokens: list[int] = []
+        self.params = params
+        self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
+        self.drafter = drafter
+        self._cache = cache
+        self.max_nodes = max_nodes
+        self.history = History(self.prompt)
+        self.stats = DecodeStats(prompt_tokens=len(self.prompt))
+        self.finish_reason: FinishReason | None = None
+        self._end_tokens = end_tokens
+        self._stop_strings = stop_strings
+        self._cancelled = False
+        self._index: TokenIndex | None = None
+
+    @property
+    def cache(self) -> KVCache:
+        if self._cache is None:
+            raise ValueError("this sequence has no cache: it replays recorded tokens")
+        return self._cache
+
+    @property
+    def finished(self) -> bool:
+        return self.finish_reason is not None
+
+    @property
+    def position(self) -> int:
+        """Absolute position of the next token."""
+        return len(self.prompt) + len(self.tokens)
+
+    @property
+    def last_token(self) -> int:
+        return self.tokens[-1] if self.tokens else self.prompt[-1]
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that may still be generated."""
+        return self.params.max_tokens - len(self.tokens)
+
+    @property
+    def index(self) -> TokenIndex:
+        """Index over the prompt's segments and the answer (the last segment); built when first asked for."""
+        if self._index is None:
+            parts, start = [], 0
+            for segment in self.segments:
+                parts.append(self.prompt[start : start + segment.length])
+                start += segment.length
+            self._index = TokenIndex.build(parts)
+            self._index.add_segment(self.tokens)
+        return self._index
+
+    def suffix(self, size: int) -> list[int]:
+        """The last `size` tokens of prompt and answer, fewer where there are not as many."""
+        missing = size - len(self.tokens)
+        return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[-size:]
+
+    def copy_of(self, drafter: str, position: int) -> TokenSource:
+        """The source of a token copied from an absolute position of the index."""
+        segment, offset = self.index.segment_of(position)
+        return TokenSource(drafter, segment if segment < len(self.segments) else None, offset)
+
+    def cancel(self) -> None:
+        """Finish before the next step, keeping what was generated. Safe from any thread."""
+        self._cancelled = True
+
+    def finish_if_cancelled(self) -> bool:
+        if self._cancelled and not self.finished:
+            self.finish_reason = "cancelled"
+        return self.finished
+
+    def extend(self, tokens: Iterable[int]) -> list[int]:
+        """Commit tokens one by one until the answer ends; returns those committed."""
+        committed: list[int] = []
+        for token in tokens:
+            self.tokens.append(token)
+            committed.append(token)
+            self.finish_reason = self._finish_after(token)
+            if self.finish_reason is not None:
+                break
+        if self._index is not None:
+            self._index.extend(committed)
+        self.stats.tokens = len(self.tokens)
+        return committed
+
+    def _finish_after(self, token: int) -> FinishReason | None:
+        if token in self._end_tokens:
+            return "stop"
+        if self._stop_strings is not None and self._stop_strings.completed_by_last(self.tokens):
+            return "stop"
+        return "length" if self.remaining <= 0 else None

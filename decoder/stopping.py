@@ -1,0 +1,31 @@
+"""Stop strings over token ids. Knows how to turn ids into text through a function it is given, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+Detokenize = Callable[[Sequence[int]], str]
+
+
+class StopStrings:
+    """Tells when the newest token completed a stop string.
+
+    Args:
+        stops: non-empty strings.
+        detokenize: ids -> text, control tokens left out.
+    """
+
+    def __init__(self, stops: Sequence[str], detokenize: Detokenize) -> None:
+        self._stops = tuple(stops)
+        self._detokenize = detokenize
+        self._reach = max(map(len, self._stops), default=0) + 4
+        """Characters of the answer's end to look at: a stop string, and a few for a character cut at the border."""
+
+    def completed_by_last(self, tokens: Sequence[int]) -> bool:
+        """Whether the text of `tokens` contains a stop string that it did not contain without the last token."""
+        window = 2 * self._reach
+        text = self._detokenize(tokens[-window:])
+        while len(text) < 2 * self._reach and window < len(tokens):
+            window *= 2
+            text = self._detokenize(tokens[-window:])
+        return any(stop in text for stop in self._stops)

@@ -1,0 +1,163 @@
+"""TargetModel: the model whose output must be preserved, one pass at a time.
+
+Knows the stock transformers model, caches and trees; knows no drafter, no sampling, no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from decoder import attention
+from decoder.errors import UnsupportedModel
+from decoder.kv_cache import KVCache
+from decoder.tree import DraftTree
+
+PREFILL_CHUNK = 512
+"""Prompt tokens a prefill pass takes at most; bounds its activations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """What a pass leaves behind for one sequence.
+
+    `logits` is [n + 1, V]: row 0 follows the root, row i + 1 follows node i.
+    """
+
+    logits: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TreePass:
+    """One sequence's part of a pass: its cache, its last committed token (the root) and its draft tree."""
+
+    cache: KVCache
+    root: int
+    tree: DraftTree
+
+
+class TargetModel:
+    """A stock causal language model run over trees of several sequences at once.
+
+    Args:
+        model: a transformers causal LM whose attention goes through the attention interface (Llama, Qwen2, Qwen3,
+            Mistral, ...), on its device and in its dtype; it is switched to `decoder.attention` and to eval mode.
+
+    Raises:
+        UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache).
+    """
+
+    def __init__(self, model: Any) -> None:
+        config = model.config
+        _check(config)
+        model.set_attn_implementation(attention.NAME)
+        model.eval().requires_grad_(False)
+        self.model = model
+        self.vocab_size: int = config.vocab_size
+        self.max_positions: int = config.max_position_embeddings
+        """Positions the model was built for: prompt and answer must fit."""
+        self.layers: int = config.num_hidden_layers
+        self.kv_heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = model.device
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache with room for `capacity` rows."""
+        return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
+
+    @torch.inference_mode()
+    def prefill(self, ids: Sequence[int], cache: KVCache) -> Artifacts:
+        """Process prompt tokens behind what the cache holds and keep them.
+
+        Args:
+            ids: at least one token id; position of the first is `cache.length`.
+
+        Returns:
+            Artifacts with logits [1, V], following the last token.
+        """
+        if not ids:
+            raise ValueError("prefill needs at least one token")
+        for start in range(0, len(ids), PREFILL_CHUNK):
+            chunk = ids[start : start + PREFILL_CHUNK]
+            cache.reserve(len(chunk))
+            positions = list(range(cache.length, cache.length + len(chunk)))
+            span = attention.Span(cache, 0, len(chunk), self._chunk_mask(cache, len(chunk)))
+            logits = self._forward(chunk, positions, [span], last_only=True)
+            cache.keep_all()
+        return Artifacts(logits)
+
+    @torch.inference_mode()
+    def forward_tree(self, batch: Sequence[TreePass]) -> list[Artifacts]:
+        """One target pass over the roots and draft trees of all sequences.
+
+        The rows of sequence b are [root, node 0, node 1, ...] at positions cache.length + depth. Afterwards every
+        cache has its rows pending; `keep` says which stay.
+
+        Returns:
+            one Artifacts a sequence, in order.
+        """
+        ids: list[int] = []  # [T], all sequences in one line
+        positions: list[int] = []  # [T]
+        spans: list[attention.Span] = []
+        for part in batch:
+            rows = len(part.tree) + 1
+            part.cache.reserve(rows)
+            spans.append(attention.Span(part.cache, len(ids), len(ids) + rows, self._tree_mask(part)))
+            ids += [part.root, *part.tree.tokens]
+            base = part.cache.length
+            positions += [base, *(base + depth for depth in part.tree.depths)]
+        logits = self._forward(ids, positions, spans)  # [T, V]
+        return [Artifacts(logits[span.start : span.stop]) for span in spans]
+
+    def _forward(
+        self, ids: Sequence[int], positions: list[int], spans: list[attention.Span], last_only: bool = False
+    ) -> torch.Tensor:
+        cache = attention.PassCache(spans)
+        output = self.model(
+            input_ids=torch.tensor([ids], device=self.device),
+            position_ids=torch.tensor([positions], device=self.device),
+            past_key_values=cache,
+            pass_cache=cache,
+            use_cache=True,
+            logits_to_keep=int(last_only),  # 0 keeps all rows
+        )
+        logits: torch.Tensor = output.logits[0]
+        return logits
+
+    def _chunk_mask(self, cache: KVCache, rows: int) -> torch.Tensor | None:
+        if cache.length == 0 or rows == 1:
+            return None
+        return torch.ones(rows, cache.length + rows, dtype=torch.bool, device=self.device).tril_(cache.length)
+
+    def _tree_mask(self, part: TreePass) -> torch.Tensor | None:
+        rows = len(part.tree) + 1
+        if rows == 1:
+            return None
+        if part.tree.is_chain:
+            return self._chunk_mask(part.cache, rows)
+        mask = torch.ones(rows, part.cache.length + rows, dtype=torch.bool, device=self.device)
+        mask[:, part.cache.length :] = torch.from_numpy(part.tree.mask()).to(self.device)
+        return mask
+
+
+def _check(config: Any) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise UnsupportedModel(
+            f"{config.model_type} mixes attention kinds ({', '.join(sorted(kinds))}); "
+            "choose a model whose layers all use full attention, such as Llama, Qwen2 or Qwen3"
+        )
+    if getattr(config, "attn_logit_softcapping", None):
+        raise UnsupportedModel(
+            f"{config.model_type} caps attention logits, which is not supported; choose another model"
+        )
+    window = getattr(config, "sliding_window", None)
+    if window and getattr(config, "use_sliding_window", True) and window < config.max_position_embeddings:
+        raise UnsupportedModel(
+            f"{config.model_type} attends through a sliding window of {window} tokens, which is not supported; "
+            "choose a model with full attention"
+        )

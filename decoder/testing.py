@@ -1,0 +1,122 @@
+"""Deterministic fakes and tiny real-architecture models for tests of this package and of those built on it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from collections.abc import Sequence as Ids
+from typing import Any, ClassVar
+
+import torch
+
+from decoder.drafters.base import Drafter
+from decoder.sequence import Sequence
+from decoder.target import TargetModel
+from decoder.tree import ROOT, DraftTree, TokenSource
+
+ARCHITECTURES = ("llama", "qwen2")
+
+
+def tiny_model(architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512) -> Any:
+    """A randomly initialised stock model in float64 on the CPU: two layers, four heads over two key heads.
+
+    Its weights are large enough that the next token depends on what came before it.
+    """
+    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+
+    config_class = {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture]
+    config = config_class(
+        vocab_size=vocab_size,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=window,
+        initializer_range=0.4,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+        tie_word_embeddings=False,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+
+
+def tiny_target(architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512) -> TargetModel:
+    """`tiny_model` as a TargetModel."""
+    return TargetModel(tiny_model(architecture, vocab_size, seed, window))
+
+
+class RandomDrafter(Drafter):
+    """Drafts random trees of random shape; nearly always wrong."""
+
+    name: ClassVar[str] = "random"
+
+    def __init__(self, seed: int = 0, vocab_size: int = 61, most_nodes: int = 12) -> None:
+        self._random = random.Random(seed)
+        self._vocab_size = vocab_size
+        self._most_nodes = most_nodes
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        tree = DraftTree()
+        for _ in range(self._random.randint(0, self._most_nodes)):
+            parent = self._random.randint(ROOT, len(tree) - 1)
+            tree.add(self._random.randrange(self._vocab_size), parent, TokenSource(self.name))
+        return tree
+
+
+class AdversarialDrafter(Drafter):
+    """Knows the answer and drafts what is most likely to break a verifier.
+
+    Shapes, one after the other: right tokens with a wrong last one; a wrong token with right ones below it; right and
+    wrong siblings interleaved, wrong ones first; everything right, on past the end of the answer.
+
+    Args:
+        answer: the tokens plain decoding gives, its end token included.
+        vocab_size: wrong tokens are taken modulo this.
+    """
+
+    name: ClassVar[str] = "adversarial"
+
+    def __init__(self, answer: Ids[int], vocab_size: int = 61, seed: int = 0) -> None:
+        self._answer = list(answer)
+        self._vocab_size = vocab_size
+        self._random = random.Random(seed)
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        ahead = self._answer[len(sequence.tokens) :]
+        size = self._random.randint(1, 8)
+        right = ahead[:size]
+        shapes: list[Callable[[list[int]], DraftTree]] = [
+            self._wrong_last,
+            self._wrong_first,
+            self._siblings,
+            self._past_end,
+        ]
+        return self._random.choice(shapes)(right)
+
+    def _wrong(self, token: int) -> int:
+        return (token + 1 + self._random.randrange(self._vocab_size - 1)) % self._vocab_size
+
+    def _chain(self, tokens: Ids[int]) -> DraftTree:
+        return DraftTree.chain(tokens, [TokenSource(self.name)] * len(tokens))
+
+    def _wrong_last(self, right: list[int]) -> DraftTree:
+        return self._chain([*right[:-1], self._wrong(right[-1])] if right else [])
+
+    def _wrong_first(self, right: list[int]) -> DraftTree:
+        return self._chain([self._wrong(right[0]), *right] if right else [])
+
+    def _siblings(self, right: list[int]) -> DraftTree:
+        tree = DraftTree()
+        node = ROOT
+        for token in right:
+            wrong = tree.add(self._wrong(token), node, TokenSource(self.name))
+            tree.add(token, wrong, TokenSource(self.name))
+            node = tree.add(token, node, TokenSource(self.name))
+        return tree
+
+    def _past_end(self, right: list[int]) -> DraftTree:
+        return self._chain([*right, *(self._random.randrange(self._vocab_size) for _ in range(4))])

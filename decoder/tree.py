@@ -1,0 +1,104 @@
+"""DraftTree: the tokens a step proposes. Knows tokens, parents and sources; knows no model and no cache.
+
+Nodes are draft tokens only, numbered in the order they were added; `parents[i] < i`, and ROOT (-1) is the last
+committed token, which every pass computes in front of the nodes. Equal siblings merge, so the tree is a trie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSource:
+    """Where a draft token comes from.
+
+    `segment` is an index into the prompt's segments, None for the answer itself or a drafter that copies nothing;
+    `offset` is the token offset in that segment (or in the answer).
+    """
+
+    drafter: str
+    segment: int | None = None
+    offset: int | None = None
+
+
+class DraftTree:
+    """A trie of draft tokens hanging below the last committed token."""
+
+    __slots__ = ("_children", "depths", "is_chain", "parents", "sources", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        """depths[i] >= 1: the root has depth 0, so node i sits at position root position + depths[i]."""
+        self.sources: list[TokenSource] = []
+        self.is_chain = True
+        self._children: dict[tuple[int, int], int] = {}
+
+    @classmethod
+    def chain(cls, tokens: Iterable[int], sources: Sequence[TokenSource]) -> DraftTree:
+        tree = cls()
+        tree.add_chain(tokens, sources)
+        return tree
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, token: int, parent: int, source: TokenSource) -> int:
+        """Add a child below `parent` (a node or ROOT) and return its number; an equal child is reused."""
+        if not ROOT <= parent < len(self.tokens):
+            raise ValueError(f"parent {parent} is not a node of this tree ({len(self.tokens)} nodes)")
+        existing = self._children.get((parent, token))
+        if existing is not None:
+            return existing
+        node = len(self.tokens)
+        self.is_chain = self.is_chain and parent == node - 1
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(1 if parent == ROOT else self.depths[parent] + 1)
+        self.sources.append(source)
+        self._children[parent, token] = node
+        return node
+
+    def add_chain(self, tokens: Iterable[int], sources: Sequence[TokenSource], parent: int = ROOT) -> int:
+        """Add tokens one below the other, merging with what is there; returns the last node's number."""
+        for token, source in zip(tokens, sources, strict=True):
+            parent = self.add(token, parent, source)
+        return parent
+
+    def child(self, node: int, token: int) -> int | None:
+        """The child of `node` (or ROOT) with this token, None if there is none."""
+        return self._children.get((node, token))
+
+    def pruned(self, budget: int) -> DraftTree:
+        """The first `budget` nodes (parents come before children, so this is a tree); self if it fits."""
+        if len(self) <= budget:
+            return self
+        tree = DraftTree()
+        for token, parent, source in zip(
+            self.tokens[:budget], self.parents[:budget], self.sources[:budget], strict=True
+        ):
+            tree.add(token, parent, source)
+        return tree
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Tree attention mask over root and nodes: bool [n + 1, n + 1], row sees column.
+
+        Row and column 0 are the root; a node sees the root, its ancestors and itself.
+        """
+        size = len(self) + 1
+        if self.is_chain:
+            return np.tri(size, dtype=np.bool_)
+        sees = np.zeros((size, size), np.bool_)
+        sees[0, 0] = True
+        for node, parent in enumerate(self.parents):
+            sees[node + 1] = sees[parent + 1]
+            sees[node + 1, node + 1] = True
+        return sees

@@ -1,0 +1,49 @@
+"""The accept rule: a draft token is accepted when it equals what `select` picks at its position.
+
+One walk from the root, one `select` a position; it serves greedy and sampling, chains and trees, any drafter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from decoder.select import select
+from decoder.sequence import Sequence
+from decoder.tree import ROOT, DraftTree, TokenSource
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer."""
+
+    tokens: list[int]
+    path: list[int]
+    sources: list[TokenSource | None]
+
+
+def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence) -> Accepted:
+    """Walk the tree along what `select` picks.
+
+    Args:
+        tree: n draft nodes.
+        logits: [n + 1, V], row 0 follows the root, row i + 1 follows node i.
+        sequence: its history is advanced past every token chosen here.
+
+    Returns:
+        at least one token: the target's own choice where the walk leaves the tree.
+    """
+    tokens: list[int] = []
+    path: list[int] = []
+    sources: list[TokenSource | None] = []
+    node: int | None = ROOT
+    while node is not None:
+        token = select(logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history)
+        sequence.history.push(token)
+        tokens.append(token)
+        node = tree.child(node, token)
+        sources.append(None if node is None else tree.sources[node])
+        if node is not None:
+            path.append(node)
+    return Accepted(tokens, path, sources)

@@ -1,0 +1,172 @@
+"""The messages that cross the process border, JSON only.
+
+Knows the shape of jobs and events; knows no Redis, no Celery, no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SegmentKind = Literal["template", "system", "passage", "question", "answer", "instruction"]
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Segment(_Message):
+    """A tagged run of prompt tokens.
+
+    `template` text is tokenized with control tokens, every other kind without them. When `ids` is given (answers:
+    their generated ids) it is used as it is and `text` is for people only.
+    """
+
+    kind: SegmentKind
+    key: str
+    """Content hash for content, answer id for answers: names the segment in caches and provenance."""
+    text: str = ""
+    ids: list[int] | None = None
+    document_id: str | None = None
+    chunk_id: str | None = None
+
+
+class Sampling(_Message):
+    """Sampling parameters of one answer; the ranges are those of decoder.SamplingParams."""
+
+    max_tokens: int = Field(default=256, ge=1, le=32768)
+    temperature: float = Field(default=0.0, ge=0.0, le=5.0)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
+    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
+    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    logit_bias: dict[int, float] = Field(default_factory=dict)
+    seed: int = Field(ge=0, lt=2**63)
+    stop: list[str] = Field(default_factory=list, max_length=16)
+
+
+class Speculation(_Message):
+    """Which drafter, and how many draft nodes a step may have at most (None: the drafter's own default)."""
+
+    drafter: str = "auto"
+    max_nodes: int | None = Field(default=None, ge=1, le=256)
+
+
+class TurnRecord(_Message):
+    """One finished turn of a session, as the worker appends it."""
+
+    answer_id: str
+    question: str
+    segments: list[Segment]
+    """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
+    passages: list[dict[str, Any]]
+    created: float
+    """Unix time, seconds."""
+
+
+class GenerateJob(_Message):
+    """One answer to generate."""
+
+    answer_id: str
+    tenant: str = "default"
+    session_id: str
+    collection: str | None = None
+    question: str
+    segments: list[Segment]
+    """The whole prompt, earlier turns included, in prompt order."""
+    new_from: int = 0
+    """Index of the first segment that this turn adds to its session's prompt."""
+    passages: list[dict[str, Any]] = Field(default_factory=list)
+    sampling: Sampling
+    speculation: Speculation = Speculation()
+    created: float
+    """Unix time, seconds."""
+
+
+class IngestFile(_Message):
+    """A document waiting on disk (`path`, from an upload) or carried along (`text`)."""
+
+    name: str
+    path: str | None = None
+    text: str | None = None
+    document_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class IngestJob(_Message):
+    job_id: str
+    tenant: str = "default"
+    collection: str
+    files: list[IngestFile]
+    created: float
+
+
+class IngestFailure(_Message):
+    name: str
+    reason: str
+
+
+class JobProgress(_Message):
+    """What `GET /v1/jobs/{id}` answers."""
+
+    job_id: str
+    status: JobStatus
+    done: int = 0
+    total: int = 0
+    failures: list[IngestFailure] = Field(default_factory=list)
+
+
+class TokenEvent(_Message):
+    """One step of an answer. `t` is the index of the first id of `ids` within the answer."""
+
+    type: Literal["token"] = "token"
+    t: int
+    ids: list[int]
+    text: str
+    """Text that became final with this step; may be empty while a stop string or a character is held back."""
+    sources: list[TokenOrigin | None] = Field(default_factory=list)
+    """One per id: where the draft token was copied from; None for the target's own tokens."""
+
+
+class TokenOrigin(_Message):
+    drafter: str
+    segment: int | None = None
+    """Index into GenerateJob.segments; None: the answer itself."""
+    offset: int | None = None
+    """Token offset within that segment."""
+
+
+class PassagesEvent(_Message):
+    type: Literal["passages"] = "passages"
+    passages: list[dict[str, Any]]
+
+
+class DoneEvent(_Message):
+    type: Literal["done"] = "done"
+    text: str
+    """The whole answer."""
+    ids: list[int]
+    finish_reason: FinishReason
+    usage: dict[str, int]
+    """prompt_tokens, completion_tokens, total_tokens."""
+    speculation: dict[str, Any]
+    """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps, ms{draft, verify, prefill}."""
+    timings: dict[str, float]
+    """Milliseconds: queued, prefill, decode, total."""
+
+
+class ErrorEvent(_Message):
+    type: Literal["error"] = "error"
+    code: str
+    detail: str
+
+
+AnswerEvent = TokenEvent | PassagesEvent | DoneEvent | ErrorEvent
+
+TokenEvent.model_rebuild()
