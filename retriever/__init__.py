@@ -1,0 +1,99 @@
+"""Documents in, passages out: loading, chunking, embedding, and search over SQLite, FAISS and BM25.
+
+Knows nothing of models that answer, of HTTP or of Redis. Names are imported on first use, so that importing the package
+(as the process that reads files does) loads neither FAISS nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    CollectionBusy,
+    CollectionExists,
+    EmbedderMismatch,
+    EmbedderUnavailable,
+    InvalidName,
+    InvalidQuery,
+    LoadError,
+    RetrieverError,
+    UnknownCollection,
+    UnknownDocument,
+    UnreadableDocument,
+    UnsupportedFormat,
+)
+from .types import (
+    Chunk,
+    CollectionStats,
+    Document,
+    DocumentInfo,
+    IngestFailure,
+    IngestReport,
+    LoadedDocument,
+    Passage,
+    Progress,
+    SearchMode,
+    SourceDocument,
+)
+
+if TYPE_CHECKING:
+    from .collection import Collection
+    from .embedder import Embedder, SentenceTransformerEmbedder
+    from .library import Library
+    from .loaders import SUPPORTED, load_file
+    from .loading import FileReader, ReadLimits
+    from .search import chunk_id
+
+__all__ = [
+    "SUPPORTED",
+    "Chunk",
+    "Collection",
+    "CollectionBusy",
+    "CollectionExists",
+    "CollectionStats",
+    "Document",
+    "DocumentInfo",
+    "Embedder",
+    "EmbedderMismatch",
+    "EmbedderUnavailable",
+    "FileReader",
+    "IngestFailure",
+    "IngestReport",
+    "InvalidName",
+    "InvalidQuery",
+    "Library",
+    "LoadError",
+    "LoadedDocument",
+    "Passage",
+    "Progress",
+    "ReadLimits",
+    "RetrieverError",
+    "SearchMode",
+    "SentenceTransformerEmbedder",
+    "SourceDocument",
+    "UnknownCollection",
+    "UnknownDocument",
+    "UnreadableDocument",
+    "UnsupportedFormat",
+    "chunk_id",
+    "load_file",
+]
+
+_HOMES = {
+    "Collection": "collection",
+    "Embedder": "embedder",
+    "SentenceTransformerEmbedder": "embedder",
+    "Library": "library",
+    "SUPPORTED": "loaders",
+    "load_file": "loaders",
+    "FileReader": "loading",
+    "ReadLimits": "loading",
+    "chunk_id": "search",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,91 @@
+"""The retriever's exceptions, drawn as a tree.
+
+    RetrieverError
+    ├── InvalidName           a collection name that is not allowed
+    ├── InvalidQuery          a question, top_k, mode or filter that cannot be searched with
+    ├── UnknownCollection     no collection of that name
+    ├── CollectionExists      a collection of that name is there already
+    ├── CollectionBusy        another process holds the collection's write lock for too long
+    ├── UnknownDocument       no document of that id in the collection
+    ├── EmbedderMismatch      the collection was built with another embedder
+    ├── EmbedderUnavailable   the embedding model cannot be loaded
+    └── LoadError             a file that cannot be turned into text (`reason` says why)
+        ├── UnsupportedFormat     its format is not one of the supported ones
+        └── UnreadableDocument    its format is supported, its content is broken or empty
+
+Each message says what to do. Knows nothing of HTTP: status codes are chosen by the caller.
+"""
+
+from __future__ import annotations
+
+
+class RetrieverError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InvalidName(RetrieverError, ValueError):
+    """A collection name outside `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`."""
+
+    def __init__(self, name: str) -> None:
+        shown = name if len(name) <= 80 else name[:80] + "…"
+        super().__init__(
+            f"{shown!r} is not a collection name: use 1 to 64 letters, digits, '-' or '_', "
+            "beginning with a letter or digit"
+        )
+
+
+class InvalidQuery(RetrieverError, ValueError):
+    """A search that cannot be run as asked; the message names the field and the allowed range."""
+
+
+class UnknownCollection(RetrieverError, LookupError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no collection {name!r}; create it first, or list the collections there are")
+        self.name = name
+
+
+class CollectionExists(RetrieverError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a collection {name!r} exists already; delete it first, or choose another name")
+        self.name = name
+
+
+class CollectionBusy(RetrieverError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"collection {name!r} is being written by another process; try again in a moment")
+        self.name = name
+
+
+class UnknownDocument(RetrieverError, LookupError):
+    def __init__(self, document_id: str, collection: str) -> None:
+        super().__init__(f"collection {collection!r} has no document {document_id!r}; list its documents for their ids")
+        self.document_id = document_id
+        self.collection = collection
+
+
+class EmbedderMismatch(RetrieverError):
+    def __init__(self, collection: str, built_with: str, given: str) -> None:
+        super().__init__(
+            f"collection {collection!r} was built with the embedding model {built_with}, not {given}: "
+            "configure that model, or delete the collection and ingest its documents again"
+        )
+
+
+class EmbedderUnavailable(RetrieverError):
+    """The embedding model's folder is missing or cannot be loaded."""
+
+
+class LoadError(RetrieverError):
+    """A file that did not become text. `reason`: a sentence fit for a person."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UnsupportedFormat(LoadError):
+    pass
+
+
+class UnreadableDocument(LoadError):
+    pass

@@ -1,0 +1,100 @@
+"""All collections below one folder.
+
+Knows names and folders: `DATA_DIR/collections/NAME/`. A collection appears by one rename, complete, and disappears by
+one rename, so other processes never see half of one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import uuid
+from pathlib import Path
+
+from . import store
+from .collection import Collection
+from .embedder import Embedder
+from .errors import CollectionExists, InvalidName, UnknownCollection
+from .loading import ReadLimits
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
+
+
+class Library:
+    """Collections by name; safe to use from several threads, and beside other processes on the same folder."""
+
+    def __init__(self, data_dir: Path, embedder: Embedder, *, limits: ReadLimits | None = None) -> None:
+        """`limits` bound the reading of each ingested file."""
+        self._root = Path(data_dir) / "collections"
+        self._embedder = embedder
+        self._limits = limits
+        self._open: dict[str, Collection] = {}
+        self._lock = threading.Lock()
+
+    def create(self, name: str, *, exist_ok: bool = False) -> Collection:
+        """A new, empty collection; with `exist_ok` the one that is there. Raises InvalidName, CollectionExists."""
+        folder = self._folder(name)
+        if not self._is_there(folder):
+            building = self._root / f".new-{uuid.uuid4().hex}"
+            building.mkdir(parents=True)
+            try:
+                store.create(building, name, self._embedder.name, self._embedder.dimension)
+                building.rename(folder)
+                return self.collection(name)
+            except OSError:
+                if not self._is_there(folder):  # else another process was first
+                    raise
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+        if not exist_ok:
+            raise CollectionExists(name)
+        return self.collection(name)
+
+    def collection(self, name: str) -> Collection:
+        """Raises InvalidName, UnknownCollection."""
+        folder = self._folder(name)
+        if not self._is_there(folder):
+            raise UnknownCollection(name)
+        with self._lock:
+            if name not in self._open:
+                self._open[name] = Collection(folder, name, self._embedder, self._limits)
+            return self._open[name]
+
+    def collections(self) -> list[str]:
+        """The names, in order."""
+        if not self._root.is_dir():
+            return []
+        return sorted(
+            folder.name for folder in self._root.iterdir() if _NAME.match(folder.name) and self._is_there(folder)
+        )
+
+    def delete(self, name: str) -> None:
+        """Remove a collection with all its documents. Raises InvalidName, UnknownCollection."""
+        folder = self._folder(name)
+        doomed = self._root / f".deleted-{uuid.uuid4().hex}"
+        try:
+            folder.rename(doomed)
+        except FileNotFoundError:
+            raise UnknownCollection(name) from None
+        with self._lock:
+            held = self._open.pop(name, None)
+        if held is not None:
+            held.close()
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    def close(self) -> None:
+        """Close every open collection."""
+        with self._lock:
+            held, self._open = self._open, {}
+        for collection in held.values():
+            collection.close()
+
+    def _folder(self, name: str) -> Path:
+        if not isinstance(name, str) or not _NAME.match(name):
+            raise InvalidName(str(name))
+        return self._root / name
+
+    @staticmethod
+    def _is_there(folder: Path) -> bool:
+        return (folder / store.FILE_NAME).is_file()

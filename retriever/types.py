@@ -1,0 +1,150 @@
+"""The nouns of the retriever: what goes in (sources), what is kept (documents, chunks), what comes out (passages).
+
+Plain frozen dataclasses. Knows no storage, no embedding, no file format. All offsets are code points (Python string
+indices) into the document's stored text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+SearchMode = Literal["hybrid", "dense", "lexical"]
+TextKind = Literal["markdown", "plain"]
+"""How the structure of a text is read: `markdown` (headings, lists, fences, tables) or `plain` (paragraphs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document to ingest: exactly one of `path` (a file) and `text` (Markdown or plain text) is given.
+
+    `name` is what a person sees in progress and failures, and its ending decides the format of a file. The document's
+    id is `document_id` if given; else it derives from `name`; else (no name either) from the text's hash.
+    """
+
+    name: str = ""
+    path: Path | None = None
+    text: str | None = None
+    document_id: str | None = None
+    title: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values only; what a search filter compares with."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDocument:
+    """A file as text."""
+
+    title: str
+    text: str
+    kind: TextKind
+    pages: tuple[int, ...] = ()
+    """Offset at which each page begins, in order; empty for formats without pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A stored document without its text."""
+
+    id: str
+    name: str
+    title: str
+    kind: TextKind
+    chunks: int
+    bytes: int
+    """Length of the text in UTF-8."""
+    content_hash: str
+    metadata: dict[str, Any]
+    updated: float
+    """Unix time, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document(DocumentInfo):
+    """A stored document with its text, into which chunk, passage and citation offsets point."""
+
+    text: str
+    pages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """An indexed slice of a document: `text == document.text[start:end]`."""
+
+    ordinal: int
+    """Position among the document's chunks, from 0."""
+    start: int
+    end: int
+    text: str
+    heading: tuple[str, ...] = ()
+    """Headings above the chunk, outermost first."""
+    page: int | None = None
+    """Page on which the chunk lies, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk retrieved for a question.
+
+    `score`: hybrid = reciprocal rank fusion (0 to 0.033), dense = cosine (-1 to 1), lexical = BM25 (above 0); higher is
+    better. `rank` counts from 1. `text == document.text[source_start:source_end]`.
+    """
+
+    document_id: str
+    chunk_id: str
+    title: str
+    page: int | None
+    heading: str | None
+    text: str
+    source_start: int
+    source_end: int
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestFailure:
+    """A source that did not go in, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did: ids of the documents by outcome, in the order they were given."""
+
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    failures: tuple[IngestFailure, ...] = ()
+    cancelled: bool = False
+    """True when `cancelled()` stopped it; what was ingested before stays."""
+
+    @property
+    def ingested(self) -> int:
+        """Documents that are in the collection as given: added, replaced and unchanged ones."""
+        return len(self.added) + len(self.replaced) + len(self.unchanged)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStats:
+    name: str
+    documents: int
+    chunks: int
+    bytes: int
+    """Total length of the documents' texts in UTF-8."""
+    embedder: str
+    dimension: int
+    created: float
+    """Unix time, seconds."""
+    generation: int
+    """Counts the changes made to the collection; equal numbers mean equal contents."""
+
+
+class Progress(Protocol):
+    """Called after each source of an ingest: `done` of `total`, the last one being `name`."""
+
+    def __call__(self, done: int, total: int, name: str) -> None: ...
