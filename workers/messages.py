@@ -81,6 +81,9 @@ class GenerateJob(_Message):
     """The whole prompt, earlier turns included, in prompt order."""
     new_from: int = 0
     """Index of the first segment that this turn adds to its session's prompt."""
+    turn: int | None = None
+    """How many turns the session had when the prompt was built. The finished turn is appended only while the session
+    still has that many: a turn whose prompt lacks another one cannot follow it. None appends in any case."""
     passages: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling
     speculation: Speculation = Speculation()
@@ -156,7 +159,8 @@ class DoneEvent(_Message):
     usage: dict[str, int]
     """prompt_tokens, completion_tokens, total_tokens."""
     speculation: dict[str, Any]
-    """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps, ms{draft, verify, prefill}."""
+    """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
+    ms{draft, verify, prefill}."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total."""
 

@@ -1,0 +1,146 @@
+"""A model's chat template, split into control text and slots for contents.
+
+Knows Jinja as transformers runs it, and which template a folder brings. Knows no token ids. Contents never pass
+through the template: a slot stands for each, so nothing in a content can become control text.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from workers.token_bytes import UnsupportedTokenizer
+
+Piece = str | int
+"""Control text, or the index of the message whose content belongs here."""
+
+_SLOT = re.compile("\ue0f0([0-9]+)\ue0f1")
+
+
+class ChatTemplate:
+    """One chat template.
+
+    Args:
+        source: the Jinja source.
+        variables: what the template sees besides the messages, such as `bos_token` and `eos_token`.
+
+    Attributes:
+        append_only: whether the rendering of m turns always begins the rendering of m + 1 turns.
+        strips_content: whether the template removes white space around contents, so that callers should too.
+
+    Raises:
+        UnsupportedTokenizer: the template cannot be compiled or drops contents.
+    """
+
+    def __init__(self, source: str, variables: Mapping[str, str] | None = None) -> None:
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+        self.source = source
+        self._variables = dict(variables or {})
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateError as error:
+            raise UnsupportedTokenizer(f"the model's chat template cannot be compiled: {error}") from error
+        self.append_only = self._check_append_only()
+        padded = self._render([{"role": "user", "content": " \n" + _slot(0) + "\n "}], False)
+        self.strips_content = " \n" + _slot(0) + "\n " not in padded
+
+    def pieces(self, roles: Sequence[str], add_generation_prompt: bool) -> list[Piece]:
+        """Split the rendering of messages with these roles.
+
+        Returns control text and message indices in prompt order, every message once, no empty text. A template that
+        refuses a system message gets the system content, two line ends and the first user content as one message.
+
+        Raises:
+            UnsupportedTokenizer: the template refuses these roles, or does not write every content once.
+        """
+        contents = [{"role": role, "content": _slot(index)} for index, role in enumerate(roles)]
+        try:
+            text = self._render(contents, add_generation_prompt)
+        except jinja2.TemplateError as error:
+            if list(roles[:2]) != ["system", "user"]:
+                raise UnsupportedTokenizer(
+                    f"the model's chat template refuses the roles {', '.join(roles)}: {error}; "
+                    "alternate user and assistant messages, with at most one system message in front"
+                ) from error
+            merged = {"role": "user", "content": f"{_slot(0)}\n\n{_slot(1)}"}
+            text = self._render([merged, *contents[2:]], add_generation_prompt)
+        split = _SLOT.split(text)
+        pieces: list[Piece] = [
+            int(part) if index % 2 else part for index, part in enumerate(split) if index % 2 or part
+        ]
+        if sorted(piece for piece in pieces if isinstance(piece, int)) != list(range(len(roles))):
+            raise UnsupportedTokenizer(
+                f"the model's chat template does not write each content of the roles {', '.join(roles)} exactly once; "
+                "use a model with a plain chat template"
+            )
+        return pieces
+
+    def _render(self, messages: list[dict[str, str]], add_generation_prompt: bool) -> str:
+        return self._template.render(
+            messages=messages,
+            tools=None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            **self._variables,
+        )
+
+    def _check_append_only(self) -> bool:
+        for first in ([], ["system"]):
+            before = ""
+            for turns in range(1, 4):
+                past = [*first, *(["user", "assistant"] * turns)]
+                asked = _text(self.pieces(past[:-1], True))
+                answered = _text(self.pieces(past, False))
+                if not (asked.startswith(before) and answered.startswith(asked)):
+                    return False
+                before = answered
+        return True
+
+
+def read_chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    """The template of a model folder: chat_template.jinja, or else what tokenizer_config.json holds."""
+    file = folder / "chat_template.jinja"
+    source = file.read_text(encoding="utf-8") if file.is_file() else config.get("chat_template")
+    if isinstance(source, list):  # several by name
+        source = next((entry["template"] for entry in source if entry["name"] == "default"), None)
+    if not source:
+        return None
+    names = ("bos_token", "eos_token", "unk_token", "pad_token")
+    variables = {name: text for name in names if (text := token_text(config.get(name))) is not None}
+    return ChatTemplate(source, variables)
+
+
+def token_text(token: Any) -> str | None:
+    """The text of a token as tokenizer_config.json writes it: a string, or an object with `content`."""
+    if isinstance(token, Mapping):
+        token = token.get("content")
+    return token if isinstance(token, str) else None
+
+
+def _slot(index: int) -> str:
+    return f"\ue0f0{index}\ue0f1"
+
+
+def _text(pieces: Sequence[Piece]) -> str:
+    return "".join(_slot(piece) if isinstance(piece, int) else piece for piece in pieces)
+
+
+def _raise_exception(message: str) -> str:
+    raise jinja2.TemplateError(message)
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)

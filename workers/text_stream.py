@@ -1,0 +1,93 @@
+"""Text that becomes final while token ids arrive one by one.
+
+Knows how bytes become characters and how stop strings cut a text; knows no tokenizer beyond the bytes of each id, and
+no streams. Text depends on the ids alone, never on how they were grouped into steps.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class HasTokenBytes(Protocol):
+    """What a TextStream asks of a tokenizer."""
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+    @property
+    def strips_space(self) -> bool: ...
+
+
+def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
+    """Cut `text` before the stop string that is complete first; of several that end there, the longest counts.
+
+    Returns the text kept and whether it was cut.
+    """
+    ends = [(start + len(string), start) for string in stop if (start := text.find(string)) >= 0]
+    if not ends:
+        return text, False
+    return text[: min(ends)[1]], True
+
+
+class TextStream:
+    """Incremental detokenizer with stop strings.
+
+    The pushes and the flush concatenate to `cut_at_stop(decode(ids), stop)`. Held back are an unfinished UTF-8
+    character and any end of the text that could begin a stop string.
+
+    Args:
+        tokens: gives the bytes of each id.
+        stop: strings that end the text; the text never contains one.
+
+    Raises:
+        ValueError: a stop string is empty.
+    """
+
+    def __init__(self, tokens: HasTokenBytes, stop: Sequence[str] = ()) -> None:
+        if not all(stop):
+            raise ValueError("a stop string is empty; give at least one character")
+        self._tokens = tokens
+        self._stop = tuple(stop)
+        self._characters = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._at_start = tokens.strips_space
+        self._held = ""
+        self.stopped = False
+
+    def push(self, token: int) -> tuple[str, bool]:
+        """Add one id. Returns the text that became final, and whether a stop string is complete.
+
+        After a stop nothing more comes.
+        """
+        if self.stopped:
+            return "", True
+        data = self._tokens.token_bytes(token)
+        if self._at_start and data:
+            self._at_start = False
+            data = data.removeprefix(b" ")
+        return self._release(self._characters.decode(data)), self.stopped
+
+    def flush(self) -> str:
+        """End the text: returns what was held back. An unfinished character becomes U+FFFD."""
+        if self.stopped:
+            return ""
+        text = self._release(self._characters.decode(b"", final=True)) + self._held
+        self._held = ""
+        return text
+
+    def _release(self, text: str) -> str:
+        self._held, self.stopped = cut_at_stop(self._held + text, self._stop)
+        keep = 0 if self.stopped else self._undecided()
+        final = self._held[: len(self._held) - keep]
+        self._held = self._held[len(final) :]
+        return final
+
+    def _undecided(self) -> int:
+        """Length of the longest end of the held text that begins a stop string."""
+        longest = max(map(len, self._stop), default=1) - 1
+        for length in range(min(longest, len(self._held)), 0, -1):
+            end = self._held[-length:]
+            if any(string.startswith(end) for string in self._stop):
+                return length
+        return 0
