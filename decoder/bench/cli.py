@@ -1,0 +1,126 @@
+"""Command line of the benchmarks: arguments read, work handed on, errors told in one line."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from decoder.bench.prompts import BenchError, Item, load_items
+from decoder.errors import DecoderError
+from decoder.load import DTYPES
+
+
+def run(argv: Sequence[str] | None, program: str) -> int:
+    """Exit status: 0 done, 2 for arguments or files that cannot be used."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    options = build_parser(program).parse_args(arguments)
+    options.line = shlex.join([*program.split(), *arguments])
+    try:
+        if getattr(options, "threads", None):
+            torch.set_num_threads(options.threads)
+        options.work(options)
+    except (BenchError, DecoderError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where it was", file=sys.stderr)
+        return 130
+    return 0
+
+
+def build_parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="Measure decoding.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    decode = commands.add_parser("decode", help="time drafters against plain decoding on a model, and compare answers")
+    _model_arguments(decode)
+    _item_arguments(decode)
+    decode.add_argument("--drafters", required=True, metavar="A,B", help="drafters, such as pld:max_ngram=2,casd")
+    decode.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
+    decode.add_argument("--seed", type=int, default=0, help="seed of sampled answers (default 0)")
+    decode.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
+    decode.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")
+    decode.set_defaults(work=_decode)
+
+    record = commands.add_parser("record", help="write greedy answers down, to simulate drafters on")
+    _model_arguments(record)
+    _item_arguments(record)
+    record.add_argument("--drafter", default="plain", help="drafter that speeds the recording up (default plain)")
+    record.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="file to append to")
+    record.set_defaults(work=_record)
+
+    simulate = commands.add_parser("simulate", help="score copy drafters on recorded answers, without a model")
+    simulate.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE", help="recorded answers")
+    simulate.add_argument(
+        "--drafters", required=True, metavar="A,B", help="drafters, such as pld:max_ngram=2,casd,oracle"
+    )
+    simulate.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
+    simulate.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write a table")
+    simulate.set_defaults(work=_simulate)
+    return parser
+
+
+def _model_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, help="a model's name, folder or hub id")
+    parser.add_argument("--models-dir", type=Path, help="folder of named models")
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="default float32")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
+    parser.add_argument("--threads", type=int, help="processor threads of a model pass")
+    parser.add_argument("--max-tokens", type=int, default=128, help="most tokens an answer has (default 128)")
+
+
+def _item_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="F", help="JSONL files of items")
+    parser.add_argument("--limit", type=int, help="items per category, spread evenly over it (default all)")
+    parser.add_argument(
+        "--categories", default="", metavar="A,B", help="only these; category or benchmark/category (default all)"
+    )
+    parser.add_argument("--max-chars", type=int, help="leave out items with more characters before --limit counts")
+
+
+def _items(options: argparse.Namespace) -> list[Item]:
+    categories = [name.strip() for name in options.categories.split(",") if name.strip()]
+    return load_items(options.data, limit=options.limit, categories=categories, max_chars=options.max_chars)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _decode(options: argparse.Namespace) -> None:
+    from decoder.bench.decode import run_decode
+
+    run_decode(options, _items(options), _say)
+
+
+def _record(options: argparse.Namespace) -> None:
+    from decoder.bench.opened import open_model
+    from decoder.bench.record import record
+    from decoder.bench.specs import make_from_spec
+
+    items = _items(options)
+    make_from_spec(options.drafter)  # a wrong spec fails before the model is loaded
+    opened = open_model(options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir)
+    added = record(
+        opened.engine,
+        opened.chat,
+        items,
+        options.out,
+        model=opened.name,
+        dtype=options.dtype,
+        max_tokens=options.max_tokens,
+        drafter=options.drafter,
+        say=_say,
+    )
+    _say(f"{added} answers added to {options.out}")
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    from decoder.bench.report import run_simulate
+
+    run_simulate(options, _say)
