@@ -17,10 +17,13 @@ from decoder.tree import ROOT, DraftTree, TokenSource
 ARCHITECTURES = ("llama", "qwen2")
 
 
-def tiny_model(architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512) -> Any:
+def tiny_model(
+    architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512, memory: float = 1.0
+) -> Any:
     """A randomly initialised stock model in float64 on the CPU: two layers, four heads over two key heads.
 
-    Its weights are large enough that the next token depends on what came before it.
+    Its weights are large enough that the next token depends on what came before it. `memory` scales what attention
+    adds: near 0 the next token depends on the last one alone, so answers repeat themselves and copies get accepted.
     """
     from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
 
@@ -41,12 +44,18 @@ def tiny_model(architecture: str = "llama", vocab_size: int = 61, seed: int = 0,
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.mul_(memory)
+    return model
 
 
-def tiny_target(architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512) -> TargetModel:
+def tiny_target(
+    architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512, memory: float = 1.0
+) -> TargetModel:
     """`tiny_model` as a TargetModel."""
-    return TargetModel(tiny_model(architecture, vocab_size, seed, window))
+    return TargetModel(tiny_model(architecture, vocab_size, seed, window, memory))
 
 
 class RandomDrafter(Drafter):

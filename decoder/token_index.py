@@ -2,16 +2,16 @@
 
 Knows token ids and segment tags; knows no model and no drafter.
 
-Tokens that are there at the start (prompt, passages) go into *frozen* blocks: per n-gram size one sorted array of
-`hash << 24 | end position`, so that all occurrences of an n-gram are one contiguous, position-ordered range found by
-binary search, whatever the size of the index. Tokens generated one by one go into *fresh* dictionaries of position
+Tokens that are there at the start (prompt, passages) are *frozen* into one sorted array of (n-gram size, hash, end
+position): all occurrences of an n-gram are one contiguous, position-ordered range, and one binary search finds the
+ranges of all sizes, however large the index. Tokens generated one by one go into *fresh* dictionaries of position
 lists. Candidates are held against the tokens themselves, so a hash collision costs a candidate and nothing else.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ MAX_CANDIDATES = 64
 """Most candidates a lookup examines; the latest of the longest order come first."""
 _POSITION_BITS = 24
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
+_ORDER_SHIFT = 61
+_HASH_MASK = ((1 << _ORDER_SHIFT) - 1) & ~_POSITION_MASK
 _WORD = (1 << 64) - 1
 _BASE = 0x9E3779B97F4A7C15
 _MIX = 0xD6E8FEB86659FD93
@@ -48,8 +50,7 @@ class TokenIndex:
     def __init__(self) -> None:
         self._tokens = np.empty(1024, np.int32)
         self._length = 0
-        self._frozen_length = 0
-        self._frozen: dict[int, _SortedKeys] = {}
+        self._frozen: _FrozenBlock | None = None
         self._fresh: dict[int, dict[tuple[int, ...], list[int]]] = {n: {} for n in ORDERS}
         self._segment_starts: list[int] = []
 
@@ -100,10 +101,8 @@ class TokenIndex:
         self._length = needed
 
     def _freeze(self) -> None:
-        tokens = self.tokens
-        self._frozen = {n: _SortedKeys(tokens, n) for n in ORDERS if n <= len(tokens)}
+        self._frozen = _FrozenBlock(self.tokens)
         self._fresh = {n: {} for n in ORDERS}
-        self._frozen_length = self._length
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -122,9 +121,10 @@ class TokenIndex:
 
     def positions(self, token: int) -> NDArray[np.int64]:
         """Every position that holds `token`, ascending."""
-        ends = self._ends((token,), self._length or 1)
-        positions: NDArray[np.int64] = ends[self.tokens[ends - 1] == token] - 1
-        return positions
+        fresh = self._fresh[1].get((token,), [])
+        frozen = self._frozen.ends((token,), self._length) if self._frozen is not None else []
+        ends = np.asarray([end for end in frozen if self._tokens[end - 1] == token] + fresh, np.int64)
+        return ends - 1
 
     def first(self, ngram: Sequence[int], before: int | None = None) -> int | None:
         """Where the earliest occurrence of an n-gram of an indexed size ends, None if it has none.
@@ -136,13 +136,10 @@ class TokenIndex:
         if len(ngram) not in ORDERS:
             raise ValueError(f"n-grams of {ORDERS} tokens are indexed, not {len(ngram)}")
         limit = self._length if before is None else before
-        frozen = self._frozen.get(len(ngram))
-        if frozen is not None:
-            for end in frozen.earliest(ngram):
-                if end > limit:
-                    return None
-                if self._holds(ngram, end):
-                    return end
+        if self._frozen is not None:
+            for end in self._frozen.earliest(ngram):
+                if self._agreement(ngram, end) == len(ngram):
+                    return end if end <= limit else None
         fresh = self._fresh[len(ngram)].get(ngram)
         return fresh[0] if fresh is not None and fresh[0] <= limit else None
 
@@ -160,54 +157,50 @@ class TokenIndex:
             MAX_CANDIDATES occurrences are examined, the latest ones of the longest indexed n-gram first.
         """
         recent = tuple(int(t) for t in suffix[-max_length:])
-        levels: list[tuple[int, NDArray[np.int64]]] = []  # (order, end positions ascending), shortest order first
-        for n in ORDERS:
-            if n > len(recent):
-                break
-            ends = self._ends(recent[-n:], MAX_CANDIDATES + 1)
-            if len(ends) and ends[-1] == self._length:
-                ends = ends[:-1]  # the suffix itself: nothing follows it
-            if not len(ends):
-                break
-            levels.append((n, ends))
+        orders = [n for n in ORDERS if n <= len(recent)]
+        ranges = self._frozen.ranges(recent, orders) if self._frozen is not None else {}
         found: dict[int, int] = {}  # end position -> match length
         examined = 0
-        for n, ends in reversed(levels):
-            new = [end for end in ends[::-1].tolist() if end not in found][: MAX_CANDIDATES - examined]
-            examined += len(new)
-            found.update(
-                (end, length)
-                for end, length in zip(new, self._lengths(recent, new), strict=True)
-                if length >= max(n, min_length)
-            )
+        longest = max_length
+        for n in reversed(orders):
+            # What matches more than `longest` tokens was found before, so here n may already be the whole length.
+            exact = n == longest
+            for end in self._latest(n, recent[-n:], ranges.get(n), MAX_CANDIDATES - examined):
+                if end in found:
+                    continue
+                examined += 1
+                length = self._agreement(recent, end)
+                if length >= max(n, min_length):
+                    found[end] = length
+                    if exact and len(found) >= k:
+                        break
             # Every match of at least n tokens is among these, so k of them settle it.
             if len(found) >= k or examined >= MAX_CANDIDATES or n <= min_length:
                 break
+            longest = n - 1
         best = sorted(found.items(), key=lambda item: (-item[1], -item[0]))[:k]
         return [Match(length, end, self.segment_of(end)[0]) for end, length in best]
 
-    def _ends(self, ngram: tuple[int, ...], latest: int) -> NDArray[np.int64]:
-        """End positions of an n-gram, ascending, at most the `latest` ones; not yet held against the tokens."""
-        fresh = self._fresh[len(ngram)].get(ngram, ())[-latest:]
-        frozen = self._frozen.get(len(ngram))
-        if frozen is None or len(fresh) == latest:
-            return np.asarray(fresh, np.int64)
-        ends = frozen.ends(ngram, latest - len(fresh))
-        return np.concatenate([ends, np.asarray(fresh, np.int64)]) if fresh else ends
+    def _latest(self, n: int, ngram: tuple[int, ...], frozen: tuple[int, int] | None, most: int) -> Iterator[int]:
+        """End positions of an n-gram, latest first, the index's own end left out: nothing follows it."""
+        for end in reversed(self._fresh[n].get(ngram, ())):
+            if end != self._length and most > 0:
+                most -= 1
+                yield end
+        if frozen is not None and self._frozen is not None:
+            for end in self._frozen.latest(frozen, most):
+                if end != self._length:
+                    yield end
 
-    def _lengths(self, recent: tuple[int, ...], ends: list[int]) -> list[int]:
-        """How many tokens before each end equal the end of `recent`."""
-        if not ends:
-            return []
-        size = len(recent)
-        backwards = np.arange(1, size + 1)
-        at = np.asarray(ends)[:, None] - backwards  # [candidates, size]
-        equal = (self._tokens[np.maximum(at, 0)] == np.asarray(recent[::-1], np.int32)) & (at >= 0)
-        lengths: list[int] = np.cumprod(equal, axis=1).sum(axis=1).tolist()
-        return lengths
-
-    def _holds(self, ngram: tuple[int, ...], end: int) -> bool:
-        return bool(np.array_equal(self._tokens[end - len(ngram) : end], ngram))
+    def _agreement(self, recent: tuple[int, ...], end: int) -> int:
+        """How many tokens before `end` equal the end of `recent`."""
+        before = self._tokens[max(0, end - len(recent)) : end].tolist()
+        length = 0
+        for mine, earlier in zip(reversed(recent), reversed(before), strict=False):
+            if mine != earlier:
+                break
+            length += 1
+        return length
 
     # -- bytes ------------------------------------------------------------------------------------------------
 
@@ -232,38 +225,62 @@ class TokenIndex:
         return index
 
 
-class _SortedKeys:
-    """All n-grams of one size of a token array: sorted `hash << 24 | end position`, uint64 [tokens - n + 1]."""
+class _FrozenBlock:
+    """All n-grams of a token array, of every indexed size, in one sorted array.
+
+    A key is uint64: number of the size (3 bits), hash (37 bits), end position (24 bits); 8 bytes a token and size.
+    """
 
     __slots__ = ("_keys",)
 
-    def __init__(self, tokens: NDArray[np.int32], n: int) -> None:
-        count = len(tokens) - n + 1
-        words = tokens.astype(np.uint64)
-        hashes = np.zeros(count, np.uint64)
-        for i in range(n):
-            hashes = hashes * np.uint64(_BASE) + (words[i : i + count] + np.uint64(1))
-        hashes *= np.uint64(_MIX)
-        hashes ^= hashes >> np.uint64(32)
-        hashes *= np.uint64(_MIX)
-        ends = np.arange(n, n + count, dtype=np.uint64)
-        self._keys = np.sort((hashes & ~np.uint64(_POSITION_MASK)) | ends)
+    def __init__(self, tokens: NDArray[np.int32]) -> None:
+        words = tokens.astype(np.uint64) + np.uint64(1)
+        blocks = []
+        for number, n in enumerate(ORDERS):
+            count = max(len(tokens) - n + 1, 0)
+            hashes = np.zeros(count, np.uint64)
+            for i in range(n if count else 0):
+                hashes = hashes * np.uint64(_BASE) + words[i : i + count]
+            hashes *= np.uint64(_MIX)
+            hashes ^= hashes >> np.uint64(32)
+            hashes *= np.uint64(_MIX)
+            ends = np.arange(n, n + count, dtype=np.uint64)
+            key = (hashes & np.uint64(_HASH_MASK)) | ends | np.uint64(number << _ORDER_SHIFT)
+            blocks.append(np.sort(key))
+        self._keys = np.concatenate(blocks)
+
+    def ranges(self, recent: tuple[int, ...], orders: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """For each size, where the keys of the n-gram at the end of `recent` lie."""
+        needles = []
+        value, power, size = 0, 1, 0
+        for number, n in enumerate(orders):
+            while size < n:
+                size += 1
+                value = (value + (recent[-size] + 1) * power) & _WORD
+                power = power * _BASE & _WORD
+            mixed = value * _MIX & _WORD
+            mixed = (mixed ^ mixed >> 32) * _MIX & _HASH_MASK | number << _ORDER_SHIFT
+            needles += [mixed, mixed | _POSITION_MASK]
+        bounds = np.searchsorted(self._keys, np.array(needles, np.uint64)).tolist()
+        return {n: (bounds[2 * i], bounds[2 * i + 1]) for i, n in enumerate(orders)}
 
     def _range(self, ngram: tuple[int, ...]) -> tuple[int, int]:
-        value = 0
-        for token in ngram:
-            value = (value * _BASE + token + 1) & _WORD
-        value = value * _MIX & _WORD
-        value ^= value >> 32
-        value = value * _MIX & _WORD & ~_POSITION_MASK
-        low, high = np.searchsorted(self._keys, np.asarray([value, value | _POSITION_MASK], np.uint64))
-        return int(low), int(high)
+        return self.ranges(ngram, [n for n in ORDERS if n <= len(ngram)])[len(ngram)]
 
-    def ends(self, ngram: tuple[int, ...], latest: int) -> NDArray[np.int64]:
-        low, high = self._range(ngram)
-        return (self._keys[max(low, high - latest) : high] & np.uint64(_POSITION_MASK)).astype(np.int64)
+    def latest(self, bounds: tuple[int, int], most: int) -> list[int]:
+        """The last end positions of a range, latest first."""
+        low, high = bounds
+        if low == high or most <= 0:
+            return []
+        ends: list[int] = (self._keys[max(low, high - most - 1) : high] & np.uint64(_POSITION_MASK)).tolist()
+        return ends[::-1]
+
+    def ends(self, ngram: tuple[int, ...], most: int) -> list[int]:
+        """End positions of an n-gram of an indexed size, ascending."""
+        return self.latest(self._range(ngram), most)[::-1]
 
     def earliest(self, ngram: tuple[int, ...]) -> list[int]:
+        """The first end positions of an n-gram of an indexed size, ascending."""
         low, high = self._range(ngram)
-        first = self._keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(_POSITION_MASK)
-        return [int(end) for end in first]
+        first: list[int] = (self._keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(_POSITION_MASK)).tolist()
+        return first

@@ -1,0 +1,187 @@
+"""The gate: with any drafter, every answer is token-identical to plain decoding (float64, tiny stock models)."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+
+from decoder import Engine, SamplingParams, Sequence
+from decoder.drafters.base import Drafter
+from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, tiny_target
+
+VOCAB = 61
+PROMPTS = 9
+MAX_TOKENS = 32
+
+MODES: dict[str, SamplingParams] = {
+    "greedy": SamplingParams(max_tokens=MAX_TOKENS),
+    "greedy_no_eos": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True),
+    "greedy_penalties": SamplingParams(
+        max_tokens=MAX_TOKENS, repetition_penalty=1.2, presence_penalty=0.3, frequency_penalty=0.2
+    ),
+    "greedy_bias": SamplingParams(
+        max_tokens=MAX_TOKENS, logit_bias={2: 3.0, 5: float("-inf"), 6: float("-inf"), 7: 1.5}
+    ),
+    "temperature": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, seed=1),
+    "hot": SamplingParams(max_tokens=MAX_TOKENS, temperature=3.0, seed=2, ignore_eos=True),
+    "top_k": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.0, top_k=4, seed=3),
+    "top_p": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.0, top_p=0.6, seed=4),
+    "min_p": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.2, min_p=0.1, seed=5),
+    "all": SamplingParams(
+        max_tokens=MAX_TOKENS,
+        temperature=0.9,
+        top_k=20,
+        top_p=0.9,
+        min_p=0.02,
+        repetition_penalty=1.1,
+        presence_penalty=0.2,
+        frequency_penalty=0.1,
+        logit_bias={3: 1.0},
+        seed=6,
+        choice=2,
+    ),
+    "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
+    "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
+}
+DRAFTERS = ("pld", "copyspec", "casd", "random", "adversarial")
+
+
+def letters(ids: object) -> str:
+    """A detokenizer for tests: each id is one letter."""
+    return "".join(chr(97 + token % 26) for token in ids)  # type: ignore[attr-defined]
+
+
+@functools.cache
+def engine(architecture: str, memory: float) -> Engine:
+    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], letters)
+
+
+@functools.cache
+def prompts() -> tuple[tuple[int, ...], ...]:
+    """Prompts of 1 to 60 tokens, most with runs that occur twice."""
+    source = random.Random(11)
+    made = [(7,), (3, 3, 3)]
+    while len(made) < PROMPTS:
+        run = [source.randrange(3, VOCAB) for _ in range(source.randint(3, 12))]
+        noise = [source.randrange(3, VOCAB) for _ in range(source.randint(0, 30))]
+        made.append((*run, *noise, *run, *run[: source.randint(1, len(run))]))
+    return tuple(made)
+
+
+def run(engine: Engine, prompt: tuple[int, ...], params: SamplingParams, drafter: str | Drafter) -> Sequence:
+    sequence = engine.start(prompt, params, drafter=drafter)
+    engine.prefill(sequence)
+    while not sequence.finished:
+        engine.step([sequence])
+    return sequence
+
+
+@functools.cache
+def plain(architecture: str, memory: float, prompt: tuple[int, ...], mode: str) -> Sequence:
+    return run(engine(architecture, memory), prompt, MODES[mode], "plain")
+
+
+def build(name: str, answer: list[int], seed: int) -> str | Drafter:
+    if name == "random":
+        return RandomDrafter(seed, VOCAB)
+    if name == "adversarial":
+        return AdversarialDrafter(answer, VOCAB, seed)
+    return name
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
+    for memory in (1.0, 0.01):
+        for number, prompt in enumerate(prompts()):
+            expected = plain(architecture, memory, prompt, mode)
+            got = run(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
+            assert got.tokens == expected.tokens
+            assert got.finish_reason == expected.finish_reason
+            assert got.cache.length == len(prompt) + len(got.tokens) - 1
+
+
+def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:
+    assert len(ARCHITECTURES) * len(MODES) * PROMPTS * 2 >= 200
+    accepted = dict.fromkeys(DRAFTERS, 0)
+    for drafter in DRAFTERS:
+        for number, prompt in enumerate(prompts()):
+            expected = plain("llama", 0.01, prompt, "greedy_no_eos")
+            got = run(
+                engine("llama", 0.01),
+                prompt,
+                MODES["greedy_no_eos"],
+                build(drafter, expected.tokens, number),
+            )
+            accepted[drafter] += got.stats.accepted
+    assert all(accepted[name] > 20 for name in ("pld", "copyspec", "casd", "adversarial")), accepted
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_batches_of_everything_at_once(architecture: str) -> None:
+    """Sequences of all modes and drafters share passes, join late and leave early; each says what it says alone."""
+    source = random.Random(5)
+    shared = engine(architecture, 0.01)
+    waiting: list[tuple[Sequence, Sequence]] = []
+    for number, mode in enumerate(MODES):
+        prompt = prompts()[number % PROMPTS]
+        expected = plain(architecture, 0.01, prompt, mode)
+        drafter = build(DRAFTERS[number % len(DRAFTERS)], expected.tokens, number)
+        waiting.append((shared.start(prompt, MODES[mode], drafter=drafter), expected))
+    everything = list(waiting)
+    running: list[Sequence] = []
+    while waiting or running:
+        while waiting and (not running or source.random() < 0.4):
+            joined = waiting.pop()[0]
+            shared.prefill(joined)
+            running.append(joined)
+        source.shuffle(running)
+        shared.step(running)
+        running = [sequence for sequence in running if not sequence.finished]
+    for got, expected in everything:
+        assert got.tokens == expected.tokens
+        assert got.finish_reason == expected.finish_reason
+
+
+def test_at_the_end_of_the_window() -> None:
+    narrow = Engine(tiny_target("llama", VOCAB, window=48, memory=0.01), "plain")
+    for size in (1, 20, 47):
+        prompt = tuple(3 + i % 5 for i in range(size))
+        params = SamplingParams(max_tokens=48 - size)
+        expected = run(narrow, prompt, params, "plain")
+        assert len(expected.tokens) == 48 - size
+        for drafter in DRAFTERS:
+            assert run(narrow, prompt, params, build(drafter, expected.tokens, 1)).tokens == expected.tokens
+
+
+def test_accepting_a_near_miss_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate can fail: a verifier that accepts whatever was drafted gives other tokens."""
+    expected = plain("llama", 1.0, prompts()[4], "greedy_no_eos")
+
+    def accept_anything(self: object, node: int, token: int) -> int | None:
+        tree = self
+        return next((n for n, p in enumerate(tree.parents) if p == node), None)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr("decoder.tree.DraftTree.child", accept_anything)
+    monkeypatch.setattr("decoder.kv_cache.KVCache.keep", _keep_like_accepted)
+    got = run(engine("llama", 1.0), prompts()[4], MODES["greedy_no_eos"], RandomDrafter(3, VOCAB))
+    assert got.tokens != expected.tokens
+
+
+def test_a_cache_that_keeps_rejected_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {prompt: plain("llama", 1.0, prompt, "greedy_no_eos").tokens for prompt in prompts()}
+    monkeypatch.setattr("decoder.kv_cache.KVCache.keep", _keep_like_accepted)
+    wrong = 0
+    for seed, (prompt, answer) in enumerate(expected.items()):
+        drafter = AdversarialDrafter(answer, VOCAB, seed)
+        wrong += run(engine("llama", 1.0), prompt, MODES["greedy_no_eos"], drafter).tokens != answer
+    assert wrong > 0
+
+
+def _keep_like_accepted(cache: object, path: list[int]) -> None:
+    """A seeded bug: keeps the first rows of the pass instead of the accepted ones."""
+    cache.length += 1 + len(path)  # type: ignore[attr-defined]
+    cache.pending = 0  # type: ignore[attr-defined]
