@@ -10,15 +10,15 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .errors import EmbedderUnavailable
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
+Vectors = NDArray[np.float32]
+"""float32, one row a text (or one vector), of unit length."""
 
 
 @runtime_checkable
@@ -104,8 +104,6 @@ class SentenceTransformerEmbedder:
         return vector
 
     def _encode(self, method: str, texts: list[str]) -> Vectors:
-        import numpy as np
-
         self.load()
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
