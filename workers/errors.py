@@ -1,0 +1,75 @@
+"""What can go wrong at the process border, each with a sentence that says what to do.
+
+WorkersError
+├── QueueUnavailable    Redis cannot be reached or refuses work
+├── AnswerGone          the answer's record is no longer kept
+├── StreamAhead         the stream already has these ids
+└── RuntimeClosed       this worker is shutting down
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import kombu.exceptions
+import redis.exceptions
+
+
+class WorkersError(Exception):
+    """Base of all errors this package raises on purpose."""
+
+
+class QueueUnavailable(WorkersError):
+    """Redis cannot be reached or takes no work at the moment; nothing was kept of the call. Try again later."""
+
+
+class AnswerGone(WorkersError):
+    """There is no record of this answer: it was never queued, has expired, or was erased."""
+
+    def __init__(self, answer_id: str) -> None:
+        super().__init__(f"there is no answer {answer_id!r}; it was erased or has expired, so ask again")
+
+
+class StreamAhead(WorkersError):
+    """The stream holds ids up to `streamed` already; write from there on."""
+
+    def __init__(self, streamed: int) -> None:
+        super().__init__(f"the stream already holds the answer's first {streamed} ids; continue at t = {streamed}")
+        self.streamed = streamed
+
+
+class RuntimeClosed(WorkersError):
+    """The worker's engine was shut down before the answer was finished."""
+
+    def __init__(self) -> None:
+        super().__init__("this worker is shutting down; the answer goes back to the queue")
+
+
+_REFUSES_WRITES = ("ReadOnlyError", "OutOfMemoryError")
+_NOT_READY = ("MISCONF", "LOADING", "MASTERDOWN", "NOAUTH", "NOREPLICAS")
+_AWAY = (
+    redis.exceptions.ConnectionError,  # BusyLoadingError and authentication errors are of this kind
+    redis.exceptions.TimeoutError,
+    kombu.exceptions.OperationalError,
+    OSError,
+)
+
+
+@contextmanager
+def unavailable() -> Iterator[None]:
+    """Turn the ways in which Redis can be away into QueueUnavailable; other errors pass."""
+    try:
+        yield
+    except redis.exceptions.AuthenticationError as error:
+        raise QueueUnavailable(f"Redis refuses the password: {error}; check the redis URL") from error
+    except _AWAY as error:
+        raise QueueUnavailable(
+            f"Redis cannot be reached ({type(error).__name__}: {error}); start it, or check the redis URL"
+        ) from error
+    except redis.exceptions.ResponseError as error:
+        if type(error).__name__ in _REFUSES_WRITES:
+            raise QueueUnavailable(f"Redis takes no writes: {error}; free memory or point to the primary") from error
+        if str(error).startswith(_NOT_READY):
+            raise QueueUnavailable(f"Redis takes no work: {error}") from error
+        raise

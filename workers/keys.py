@@ -1,0 +1,51 @@
+"""Names of the keys in Redis. Everything of a tenant lies below `rag:{tenant}:`."""
+
+from __future__ import annotations
+
+WORKERS = "rag:workers"
+"""Sorted set: worker name by the Redis time of its last heartbeat, in seconds."""
+WORKER_INFO = "rag:workers:info"
+"""Hash: worker name to a JSON object (model, tokenizer, window, drafter)."""
+
+
+def answer(tenant: str, answer_id: str) -> str:
+    """Hash: request, status, streamed, result or error."""
+    return f"rag:{tenant}:answer:{answer_id}"
+
+
+def answer_events(tenant: str, answer_id: str) -> str:
+    """Stream: one entry per event, its JSON in the field `event`."""
+    return f"{answer(tenant, answer_id)}:events"
+
+
+def answer_cancel(tenant: str, answer_id: str) -> str:
+    return f"{answer(tenant, answer_id)}:cancel"
+
+
+def session(tenant: str, session_id: str) -> str:
+    """Hash: created, updated."""
+    return f"rag:{tenant}:session:{session_id}"
+
+
+def session_turns(tenant: str, session_id: str) -> str:
+    """List of TurnRecord as JSON."""
+    return f"{session(tenant, session_id)}:turns"
+
+
+def session_answers(tenant: str, session_id: str) -> str:
+    """Set of the ids of every answer that was asked for in the session."""
+    return f"{session(tenant, session_id)}:answers"
+
+
+def sessions(tenant: str) -> str:
+    """Sorted set: session ids by the time of their last change."""
+    return f"rag:{tenant}:sessions"
+
+
+def job(tenant: str, job_id: str) -> str:
+    """Hash: request, progress."""
+    return f"rag:{tenant}:job:{job_id}"
+
+
+def job_cancel(tenant: str, job_id: str) -> str:
+    return f"{job(tenant, job_id)}:cancel"

@@ -1,0 +1,103 @@
+"""The Lua scripts: what must happen in Redis at once or not at all. Each says its keys and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+ENDED = "succeeded failed cancelled"
+"""States in which an answer no longer changes."""
+
+CREATE = """
+-- keys: record, events, session, session answers, sessions
+-- args: ttl, passages event, created, session id, answer id, session ttl, then field/value pairs of the record
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+for i = 7, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+redis.call('XADD', KEYS[2], '*', 'event', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+redis.call('HSETNX', KEYS[3], 'created', ARGV[3])
+redis.call('HSET', KEYS[3], 'updated', ARGV[3])
+redis.call('SADD', KEYS[4], ARGV[5])
+redis.call('ZADD', KEYS[5], ARGV[3], ARGV[4])
+for i = 3, 4 do redis.call('EXPIRE', KEYS[i], ARGV[6]) end
+return 1
+"""
+
+FORGET = """
+-- undoes CREATE. keys: record, events, session, session answers, sessions, turns; args: session id, answer id
+redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('SREM', KEYS[4], ARGV[2])
+if redis.call('EXISTS', KEYS[4], KEYS[6]) == 0 then
+  redis.call('DEL', KEYS[3])
+  redis.call('ZREM', KEYS[5], ARGV[1])
+end
+return 1
+"""
+
+START = """
+-- keys: record; returns status and the number of ids streamed so far, or false
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status then return false end
+if status == 'queued' then
+  status = 'running'
+  redis.call('HSET', KEYS[1], 'status', status)
+end
+return {status, redis.call('HGET', KEYS[1], 'streamed') or '0'}
+"""
+
+WRITE = """
+-- keys: record, events; args: event, t or '', number of ids
+-- returns {'written', entry id}, {'ahead', ids streamed}, {'gone'}
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status then return {'gone'} end
+if ARGV[2] ~= '' then
+  local streamed = tonumber(redis.call('HGET', KEYS[1], 'streamed') or '0')
+  if status == 'succeeded' or status == 'failed' or status == 'cancelled' or streamed ~= tonumber(ARGV[2]) then
+    return {'ahead', tostring(streamed)}
+  end
+  redis.call('HSET', KEYS[1], 'streamed', streamed + tonumber(ARGV[3]))
+end
+return {'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}
+"""
+
+FINISH = """
+-- keys: record, events, cancel flag, session, turns, session answers, sessions
+-- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
+--       session id, now
+-- returns 'gone', 'ended' (someone finished it before), 'finished' or 'apart' (finished, but not part of the session)
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status then return 'gone' end
+if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return 'ended' end
+if ARGV[4] ~= '' then redis.call('XADD', KEYS[2], '*', 'event', ARGV[4]) end
+redis.call('XADD', KEYS[2], '*', 'event', ARGV[3])
+redis.call('HSET', KEYS[1], 'status', ARGV[1], ARGV[2], ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+redis.call('EXPIRE', KEYS[2], ARGV[5])
+redis.call('DEL', KEYS[3])
+if ARGV[6] == '' then return 'finished' end
+if ARGV[7] ~= '' and redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'apart' end
+redis.call('RPUSH', KEYS[5], ARGV[6])
+redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
+redis.call('HSET', KEYS[4], 'updated', ARGV[10])
+redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
+for i = 4, 6 do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
+return 'finished'
+"""
+
+BEAT = """
+-- keys: workers, info; args: name, info, seconds after which a silent worker is forgotten
+local now = redis.call('TIME')[1]
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])) do
+  redis.call('ZREM', KEYS[1], name)
+  redis.call('HDEL', KEYS[2], name)
+end
+return 1
+"""
+
+
+def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
+    """Run a script on a sync client."""
+    return client.register_script(script)(keys=list(keys), args=list(args))

@@ -1,0 +1,147 @@
+"""Putting work into the queue, asking how it goes, and stopping it.
+
+Knows records, task names and heartbeats; knows no engine and no HTTP. A call either keeps everything or nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from celery import Celery
+
+from workers import keys, lua, wire
+from workers.app import GENERATE_QUEUE, GENERATE_TASK, INGEST_QUEUE, INGEST_TASK, RedisClient
+from workers.errors import QueueUnavailable, unavailable
+from workers.messages import GenerateJob, IngestJob, JobProgress, PassagesEvent
+from workers.streams import ANSWER_TTL_S, SESSION_TTL_S
+
+__all__ = ["Queue", "QueueUnavailable"]
+
+ALIVE_S = 15
+"""A worker whose last heartbeat is older counts as away."""
+JOB_TTL_S = 7 * 24 * 3600
+
+
+class Queue:
+    """The way to the workers. Every method raises QueueUnavailable while Redis is away.
+
+    Args:
+        app: from `make_app`.
+        client: from `make_redis`, for the same Redis.
+        answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
+    """
+
+    def __init__(
+        self,
+        app: Celery,
+        client: RedisClient,
+        *,
+        answer_ttl_s: int = ANSWER_TTL_S,
+        session_ttl_s: int = SESSION_TTL_S,
+    ) -> None:
+        self._app = app
+        self._redis = client
+        self._answer_ttl_s = answer_ttl_s
+        self._session_ttl_s = session_ttl_s
+
+    def enqueue_generate(self, job: GenerateJob) -> None:
+        """Keep the answer's record and its first event (the passages), then send the task."""
+        names = [
+            keys.answer(job.tenant, job.answer_id),
+            keys.answer_events(job.tenant, job.answer_id),
+            keys.session(job.tenant, job.session_id),
+            keys.session_answers(job.tenant, job.session_id),
+            keys.sessions(job.tenant),
+        ]
+        args: list[str | int | float] = [
+            self._answer_ttl_s,
+            wire.dumps(PassagesEvent(passages=job.passages)),
+            time.time(),
+            job.session_id,
+            job.answer_id,
+            self._session_ttl_s,
+        ]
+        fields: dict[str, str | int] = {"request": wire.dumps(job), "status": "queued", "streamed": 0}
+        for name, value in fields.items():
+            args += [name, value]
+        with unavailable():
+            try:
+                lua.run(self._redis, lua.CREATE, names, args)
+                self._send(GENERATE_TASK, job.tenant, job.answer_id)
+            except BaseException:
+                names.append(keys.session_turns(job.tenant, job.session_id))
+                self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))
+                raise
+
+    def enqueue_ingest(self, job: IngestJob) -> None:
+        """Keep the job and its progress, then send the task. Uploaded files are the worker's from then on."""
+        name = keys.job(job.tenant, job.job_id)
+        progress = JobProgress(job_id=job.job_id, status="queued", total=len(job.files))
+        with unavailable():
+            try:
+                with self._redis.pipeline(transaction=True) as pipe:
+                    pipe.hset(name, mapping={"request": wire.dumps(job), "progress": wire.dumps(progress)})
+                    pipe.expire(name, JOB_TTL_S)
+                    pipe.execute()
+                self._send(INGEST_TASK, job.tenant, job.job_id)
+            except BaseException:
+                self._undo(lambda: self._redis.delete(name))
+                raise
+
+    def cancel(self, tenant: str, answer_id: str) -> bool:
+        """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
+        with unavailable():
+            status = self._redis.hget(keys.answer(tenant, answer_id), "status")
+            if status not in ("queued", "running"):
+                return False
+            self._redis.set(keys.answer_cancel(tenant, answer_id), 1, ex=self._answer_ttl_s)
+        return True
+
+    def cancel_job(self, tenant: str, job_id: str) -> bool:
+        """Ask for an ingest to stop. False if it ended or is not kept."""
+        progress = self.job(tenant, job_id)
+        if progress is None or progress.status not in ("queued", "running"):
+            return False
+        with unavailable():
+            self._redis.set(keys.job_cancel(tenant, job_id), 1, ex=JOB_TTL_S)
+        return True
+
+    def job(self, tenant: str, job_id: str) -> JobProgress | None:
+        """How an ingest goes; None if it is not kept."""
+        with unavailable():
+            text = self._redis.hget(keys.job(tenant, job_id), "progress")
+        return None if text is None else wire.loads(JobProgress, text)
+
+    def worker_alive(self) -> bool:
+        """Whether a worker that has its models loaded was heard of in the last 15 seconds."""
+        return bool(self.workers())
+
+    def workers(self) -> list[dict[str, Any]]:
+        """What the workers alive say of themselves: name, model, tokenizer (its hash), window, drafter."""
+        with unavailable():
+            now, _ = self._redis.time()
+            names = self._redis.zrange(keys.WORKERS, now - ALIVE_S, "+inf", byscore=True)
+            texts = self._redis.hmget(keys.WORKER_INFO, names) if names else []
+        return [{"name": name, **(wire.load_any(text) or {})} for name, text in zip(names, texts, strict=True)]
+
+    def depth(self) -> dict[str, int]:
+        """Tasks that no worker has taken yet, by queue."""
+        with unavailable():
+            return {name: int(self._redis.llen(name)) for name in (GENERATE_QUEUE, INGEST_QUEUE)}
+
+    def ping(self) -> None:
+        """Raises QueueUnavailable unless Redis answers."""
+        with unavailable():
+            self._redis.ping()
+
+    def _send(self, task: str, tenant: str, key: str) -> None:
+        self._app.send_task(task, args=[tenant, key], task_id=key, retry=False)
+
+    @staticmethod
+    def _undo(action: Any) -> None:
+        try:
+            with unavailable():
+                action()
+        except QueueUnavailable:
+            pass  # no task was sent, so what may be left expires unread

@@ -1,0 +1,117 @@
+"""Session turns in Redis: what was asked and answered, in order.
+
+Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and is forgotten
+when nothing was added to it for its time to live.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TypedDict
+
+from workers import keys, wire
+from workers.app import RedisClient
+from workers.errors import QueueUnavailable, unavailable
+from workers.messages import TurnRecord
+from workers.streams import SESSION_TTL_S
+
+__all__ = ["QueueUnavailable", "SessionSummary", "Sessions"]
+
+
+class SessionSummary(TypedDict):
+    session_id: str
+    created: float
+    updated: float
+    turns: int
+    question: str
+    """The first one; empty before the first answer."""
+
+
+class Sessions:
+    """The sessions of all tenants. Every method raises QueueUnavailable while Redis is away.
+
+    Args:
+        client: from `make_redis`.
+        ttl_s: seconds for which a session is kept after its last turn.
+    """
+
+    def __init__(self, client: RedisClient, ttl_s: int = SESSION_TTL_S) -> None:
+        self._redis = client
+        self._ttl_s = ttl_s
+
+    def append_turn(self, tenant: str, session_id: str, turn: TurnRecord) -> None:
+        """Append a finished turn. Workers do this together with the end of the answer (AnswerStream.finish)."""
+        now = time.time()
+        names = (
+            keys.session(tenant, session_id),
+            keys.session_turns(tenant, session_id),
+            keys.session_answers(tenant, session_id),
+        )
+        with unavailable(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.hsetnx(names[0], "created", now)
+            pipe.hset(names[0], "updated", now)
+            pipe.rpush(names[1], wire.dumps(turn))
+            pipe.sadd(names[2], turn.answer_id)
+            pipe.zadd(keys.sessions(tenant), {session_id: now})
+            for name in names:
+                pipe.expire(name, self._ttl_s)
+            pipe.execute()
+
+    def turns(self, tenant: str, session_id: str) -> list[TurnRecord]:
+        """Its turns, oldest first; [] for a session without turns and for an unknown one."""
+        with unavailable():
+            texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
+        return [wire.loads(TurnRecord, text) for text in texts]
+
+    def exists(self, tenant: str, session_id: str) -> bool:
+        """Whether a question was asked in it and it was not forgotten."""
+        with unavailable():
+            return bool(self._redis.exists(keys.session(tenant, session_id)))
+
+    def list(self, tenant: str, limit: int = 100, offset: int = 0) -> list[SessionSummary]:
+        """Sessions, the latest change first."""
+        with unavailable():
+            now = time.time()
+            self._redis.zremrangebyscore(keys.sessions(tenant), "-inf", now - self._ttl_s)
+            ids = self._redis.zrange(keys.sessions(tenant), offset, offset + limit - 1, desc=True)
+            with self._redis.pipeline(transaction=False) as pipe:
+                for session_id in ids:
+                    pipe.hgetall(keys.session(tenant, session_id))
+                    pipe.llen(keys.session_turns(tenant, session_id))
+                    pipe.lindex(keys.session_turns(tenant, session_id), 0)
+                replies = pipe.execute()
+        summaries = []
+        for index, session_id in enumerate(ids):
+            fields, turns, first = replies[3 * index : 3 * index + 3]
+            if fields:
+                question = wire.loads(TurnRecord, first).question if first else ""
+                summaries.append(
+                    SessionSummary(
+                        session_id=session_id,
+                        created=float(fields["created"]),
+                        updated=float(fields["updated"]),
+                        turns=int(turns),
+                        question=question,
+                    )
+                )
+        return summaries
+
+    def erase(self, tenant: str, session_id: str) -> bool:
+        """Erase the session and every answer asked for in it; one that is running stops. False if there was none."""
+        session = keys.session(tenant, session_id)
+        answers = keys.session_answers(tenant, session_id)
+        turns = keys.session_turns(tenant, session_id)
+        with unavailable():
+            ids = self._redis.smembers(answers)
+            with self._redis.pipeline(transaction=True) as pipe:
+                pipe.exists(session)
+                for answer_id in ids:
+                    pipe.delete(
+                        keys.answer(tenant, answer_id),
+                        keys.answer_events(tenant, answer_id),
+                        keys.answer_cancel(tenant, answer_id),
+                    )
+                pipe.delete(session, answers, turns)
+                pipe.zrem(keys.sessions(tenant), session_id)
+                existed = pipe.execute()[0]
+        return bool(existed)

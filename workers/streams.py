@@ -1,0 +1,242 @@
+"""One Redis Stream per answer, and the answer's record beside it.
+
+Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: ids that
+the stream already holds are refused, so an answer that is generated again cannot appear twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Any, TypedDict
+
+from workers import keys, lua, wire
+from workers.app import AsyncRedisClient, RedisClient
+from workers.errors import AnswerGone, QueueUnavailable, StreamAhead, unavailable
+from workers.messages import (
+    AnswerEvent,
+    DoneEvent,
+    ErrorEvent,
+    GenerateJob,
+    JobStatus,
+    TokenEvent,
+    TurnRecord,
+)
+
+__all__ = ["ANSWER_TTL_S", "AnswerGone", "AnswerRecord", "AnswerStream", "QueueUnavailable", "StreamAhead"]
+
+ANSWER_TTL_S = 24 * 3600
+SESSION_TTL_S = 30 * 24 * 3600
+BLOCK_MS = 400
+"""Longest single blocking read; below the client's socket timeout."""
+
+_ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
+
+
+class AnswerRecord(TypedDict):
+    """What is kept of an answer. `result` and `error` are None until it ended that way."""
+
+    answer_id: str
+    status: JobStatus
+    question: str
+    collection: str | None
+    session_id: str
+    passages: list[dict[str, Any]]
+    seed: int
+    speculation: dict[str, Any]
+    created: float
+    streamed: int
+    result: DoneEvent | None
+    error: ErrorEvent | None
+    job: GenerateJob
+
+
+class AnswerStream:
+    """The events of one answer.
+
+    Args:
+        client: from `make_redis`.
+        tenant, answer_id: whose answer.
+        asynchronous: from `make_async_redis`; needed by `aread` and `arecord` alone.
+        ttl_s: seconds for which a finished answer is kept.
+        session_ttl_s: seconds for which a session is kept after its last turn.
+
+    Every method raises QueueUnavailable while Redis is away.
+    """
+
+    def __init__(
+        self,
+        client: RedisClient | None,
+        tenant: str,
+        answer_id: str,
+        asynchronous: AsyncRedisClient | None = None,
+        *,
+        ttl_s: int = ANSWER_TTL_S,
+        session_ttl_s: int = SESSION_TTL_S,
+    ) -> None:
+        self._redis: Any = client
+        self._async: Any = asynchronous
+        self.tenant = tenant
+        self.answer_id = answer_id
+        self._record = keys.answer(tenant, answer_id)
+        self._events = keys.answer_events(tenant, answer_id)
+        self._cancel = keys.answer_cancel(tenant, answer_id)
+        self._ttl_s = ttl_s
+        self._session_ttl_s = session_ttl_s
+
+    def start(self) -> tuple[JobStatus, int]:
+        """Mark a queued answer as running. Returns its status and how many ids the stream already holds.
+
+        Raises:
+            AnswerGone: there is no record.
+        """
+        with unavailable():
+            reply = lua.run(self._redis, lua.START, [self._record])
+        if reply is None:
+            raise AnswerGone(self.answer_id)
+        return reply[0], int(reply[1])
+
+    def write(self, event: AnswerEvent) -> str:
+        """Append an event to a running answer and return its entry id.
+
+        Raises:
+            AnswerGone: there is no record.
+            StreamAhead: a token event whose `t` is not the number of ids the stream holds, or whose answer has ended.
+        """
+        t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
+        with unavailable():
+            reply = lua.run(self._redis, lua.WRITE, [self._record, self._events], [wire.dumps(event), t, count])
+        if reply[0] == "gone":
+            raise AnswerGone(self.answer_id)
+        if reply[0] == "ahead":
+            raise StreamAhead(int(reply[1]))
+        return str(reply[1])
+
+    def finish(
+        self,
+        event: DoneEvent | ErrorEvent,
+        *,
+        held_back: TokenEvent | None = None,
+        session_id: str = "",
+        turn: TurnRecord | None = None,
+        turns_before: int | None = None,
+    ) -> bool:
+        """End the answer: last events, record and session turn change at once. A second end changes nothing.
+
+        Args:
+            event: the result, or what went wrong.
+            held_back: text without ids that became final only now.
+            session_id, turn: appended to this session, if given.
+            turns_before: append only while the session has this many turns.
+
+        Returns whether the turn, if any, is part of the session.
+
+        Raises:
+            AnswerGone: there is no record.
+        """
+        names = [self._record, self._events, self._cancel]
+        names += [
+            keys.session(self.tenant, session_id),
+            keys.session_turns(self.tenant, session_id),
+            keys.session_answers(self.tenant, session_id),
+            keys.sessions(self.tenant),
+        ]
+        args = [
+            _status(event),
+            "result" if isinstance(event, DoneEvent) else "error",
+            wire.dumps(event),
+            wire.dumps(held_back) if held_back is not None else "",
+            self._ttl_s,
+            wire.dumps(turn) if turn is not None else "",
+            "" if turns_before is None else turns_before,
+            self._session_ttl_s,
+            session_id,
+            time.time(),
+        ]
+        with unavailable():
+            reply = lua.run(self._redis, lua.FINISH, names, args)
+        if reply == "gone":
+            raise AnswerGone(self.answer_id)
+        return bool(reply != "apart")
+
+    def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> list[tuple[str, AnswerEvent]]:
+        """Events after an entry id, oldest first; waits up to `block_ms` for the first. [] if there are none.
+
+        Raises:
+            ValueError: `after` is not an entry id.
+        """
+        _check_entry_id(after)
+        deadline = time.monotonic() + block_ms / 1000
+        while True:
+            with unavailable():
+                reply = self._redis.xread({self._events: after}, count=count, block=_block(deadline))
+            if reply or time.monotonic() >= deadline:
+                return _entries(reply)
+
+    async def aread(
+        self, after: str = "0-0", block_ms: int = 0, count: int | None = None
+    ) -> list[tuple[str, AnswerEvent]]:
+        """`read` for asyncio."""
+        _check_entry_id(after)
+        deadline = time.monotonic() + block_ms / 1000
+        while True:
+            with unavailable():
+                reply = await self._async.xread({self._events: after}, count=count, block=_block(deadline))
+            if reply or time.monotonic() >= deadline:
+                return _entries(reply)
+            await asyncio.sleep(0)
+
+    def record(self) -> AnswerRecord | None:
+        """The answer's record; None if it is not kept (any more)."""
+        with unavailable():
+            return self._parse(self._redis.hgetall(self._record))
+
+    async def arecord(self) -> AnswerRecord | None:
+        """`record` for asyncio."""
+        with unavailable():
+            fields = await self._async.hgetall(self._record)
+        return self._parse(fields)
+
+    def _parse(self, fields: dict[str, str]) -> AnswerRecord | None:
+        if not fields:
+            return None
+        job = wire.loads(GenerateJob, fields["request"])
+        return AnswerRecord(
+            answer_id=job.answer_id,
+            status=fields["status"],  # type: ignore[typeddict-item]
+            question=job.question,
+            collection=job.collection,
+            session_id=job.session_id,
+            passages=job.passages,
+            seed=job.sampling.seed,
+            speculation=job.speculation.model_dump(),
+            created=job.created,
+            streamed=int(fields.get("streamed", 0)),
+            result=wire.loads(DoneEvent, fields["result"]) if "result" in fields else None,
+            error=wire.loads(ErrorEvent, fields["error"]) if "error" in fields else None,
+            job=job,
+        )
+
+
+def _status(event: DoneEvent | ErrorEvent) -> JobStatus:
+    if isinstance(event, ErrorEvent):
+        return "failed"
+    return "cancelled" if event.finish_reason == "cancelled" else "succeeded"
+
+
+def _check_entry_id(after: str) -> None:
+    if not _ENTRY_ID.fullmatch(after) or any(int(part) >= 2**64 for part in after.split("-")):
+        raise ValueError(f"{after!r} is not an event id; pass the id of an event of this answer, or 0-0 for all")
+
+
+def _block(deadline: float) -> int | None:
+    left = int(1000 * (deadline - time.monotonic()))
+    return min(left, BLOCK_MS) if left > 0 else None
+
+
+def _entries(reply: Any) -> list[tuple[str, AnswerEvent]]:
+    if not reply:
+        return []
+    streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
+    return [(entry_id, wire.load_event(fields["event"])) for entries in streams for entry_id, fields in entries]
