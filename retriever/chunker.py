@@ -34,9 +34,10 @@ def chunk(
     target: int = TARGET_BYTES,
     maximum: int = MAX_BYTES,
 ) -> list[Chunk]:
-    """The chunks of `text`. `pages`: offsets at which pages begin; no chunk crosses one.
+    """The chunks of `text`, which is as `text.clean` gives it.
 
-    `target` and `maximum` are UTF-8 bytes, 16 <= target <= maximum.
+    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes; raises
+    ValueError unless 16 <= target <= maximum.
     """
     if not 16 <= target <= maximum:
         raise ValueError(f"chunk sizes must satisfy 16 <= target <= maximum, got {target} and {maximum}")

@@ -42,7 +42,7 @@ class Embedder(Protocol):
 class SentenceTransformerEmbedder:
     """A sentence-transformers model in a local folder, such as all-MiniLM-L6-v2."""
 
-    def __init__(self, folder: Path, *, name: str | None = None, device: str = "cpu", batch_size: int = 32) -> None:
+    def __init__(self, folder: Path, *, name: str | None = None, device: str = "cpu", batch_size: int = 16) -> None:
         """`name` defaults to the folder's own name. Raises EmbedderUnavailable if the folder holds no model."""
         self.folder = Path(folder)
         if not (self.folder / "config.json").is_file():

@@ -59,12 +59,20 @@ def _hidden(node: LexborNode) -> bool:
     )
 
 
-@dataclass
+@dataclass(slots=True)
+class _List:
+    number: int | None
+    """The next item's number; None in an unordered list."""
+    width: int = 2
+    """Columns that the current item's text is indented by."""
+
+
+@dataclass(slots=True)
 class _Writer:
     out: list[str] = field(default_factory=list)
     inline: list[str] = field(default_factory=list)
-    lists: list[int | None] = field(default_factory=list)
-    """Open lists: the next number of an ordered one, None for an unordered one."""
+    lists: list[_List] = field(default_factory=list)
+    """The lists that are open, outermost first."""
     marker: str = ""
     """Written before the next block: the bullet of the list item that has just begun."""
 
@@ -99,14 +107,14 @@ class _Writer:
             self._flush()
             self._fence(clean(node.text(deep=True)))
             return False
-        elif tag == "table" and node.css_first("table table, table pre, table h2, table h3") is None:
+        elif tag == "table" and not _is_layout(node):
             self._flush()
             self._table(node)
             return False
         elif tag in _HEADINGS or tag in _BLOCKS:
             self._flush()
             if tag in ("ul", "ol"):
-                self.lists.append(1 if tag == "ol" else None)
+                self.lists.append(_List(1 if tag == "ol" else None))
             elif tag == "li":
                 self._item()
         return True
@@ -125,10 +133,11 @@ class _Writer:
                 self.marker = ""
 
     def _item(self) -> None:
-        number = self.lists[-1] if self.lists else None
-        self.marker = "- " if number is None else f"{number}. "
-        if number is not None:
-            self.lists[-1] = number + 1
+        current = self.lists[-1] if self.lists else _List(None)
+        self.marker = "- " if current.number is None else f"{current.number}. "
+        current.width = len(self.marker)
+        if current.number is not None:
+            current.number += 1
 
     def _flush(self) -> None:
         lines = [" ".join(line.split()) for line in "".join(self.inline).split("\r")]
@@ -137,14 +146,13 @@ class _Writer:
             self._block("\n".join(line for line in lines if line))
 
     def _block(self, text: str) -> None:
-        depth = min(len(self.lists), 8)
-        if not depth:
+        if not self.lists:
             self.out += ["", self.marker + text]
         else:
-            indent = "  " * (depth - 1)
-            first = self.marker or "  "
+            indent = " " * sum(outer.width for outer in self.lists[:-1][:8])
+            first = self.marker or " " * self.lists[-1].width
             rest = "\n" + indent + " " * len(first)
-            if depth == 1 and self.marker in ("- ", "1. "):
+            if len(self.lists) == 1 and self.marker in ("- ", "1. "):
                 previous = self.out[-1].lstrip() if self.out else ""
                 if self.marker == "1. " or not previous.startswith("- "):
                     self.out.append("")
@@ -179,6 +187,11 @@ class _Writer:
         lines.insert(1, "|" + " --- |" * width)
         self.out += ["", "\n".join(lines)]
         self.marker = ""
+
+
+def _is_layout(table: LexborNode) -> bool:
+    """Whether a table holds whole blocks, so that it is read as text, cell by cell, rather than as rows."""
+    return any(inner.mem_id != table.mem_id for inner in table.css("table, pre, h2, h3"))
 
 
 def _cell(cell: LexborNode) -> str:

@@ -57,7 +57,7 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
         except pypdfium2.PdfiumError:
             unreadable += 1
             texts.append("")
-    if count and unreadable == count:
+    if unreadable == count:
         raise UnreadableDocument("the PDF is damaged: none of its pages can be read; export it again")
     if not any(texts):
         raise UnreadableDocument("no text found; it may be a scan: run text recognition (OCR) over it first")

@@ -1,0 +1,69 @@
+"""HTML to readable text."""
+
+from __future__ import annotations
+
+import pytest
+
+from retriever.errors import UnreadableDocument
+from retriever.html_text import read_html
+
+
+def text_of(html: str) -> str:
+    return read_html(html.encode(), "stem").text
+
+
+def test_structure_becomes_markdown() -> None:
+    page = """<html><head><title> A  page </title><style>p{}</style></head><body>
+      <nav><a href=/>Home</a></nav><h1>Top <em>title</em></h1>
+      <p>One <b>bo</b>ld
+      line.<br>Two.</p><ul><li>first<ul><li>inner</li></ul></li><li>second</li></ul>
+      <ol><li>one</li><li><p>two</p><p>more</p></li></ol>
+      <pre>def f():\n    return 1</pre><script>alert(1)</script>loose text</body></html>"""
+    loaded = read_html(page.encode(), "stem")
+    assert loaded.title == "A page"
+    assert loaded.kind == "markdown"
+    assert loaded.text == (
+        "# Top title\n\nOne bold line.\nTwo.\n\n- first\n  - inner\n- second\n\n"
+        "1. one\n2. two\n   more\n\n```\ndef f():\n    return 1\n```\n\nloose text"
+    )
+
+
+def test_tables_become_rows() -> None:
+    page = "<table><caption>Cap</caption><tr><th>A<th>B<tr><td>x|y<td>1<br>2<tr><td>only</table>"
+    assert text_of(page) == "Cap\n\n| A | B |\n| --- | --- |\n| x\\|y | 1 2 |\n| only |  |"
+
+
+def test_a_layout_table_is_read_as_text() -> None:
+    page = "<table><tr><td><h2>Head</h2><p>Body</p></td><td><table><tr><td>a<td>b</table></td></tr></table>"
+    assert text_of(page) == "## Head\n\nBody\n\n| a | b |\n| --- | --- |"
+
+
+def test_hidden_and_navigation_parts_are_dropped_and_main_is_preferred() -> None:
+    page = """<body><div role=navigation>menu</div><div>around</div>
+      <main><p hidden>no</p><p style="display: none">no</p><p aria-hidden=true>no</p><p>yes</p></main></body>"""
+    assert text_of(page) == "yes"
+    assert text_of("<body><main> </main><p>outside</p></body>") == "outside"
+
+
+def test_title_falls_back_to_the_first_heading_and_then_to_the_name() -> None:
+    assert read_html(b"<h1>Heading</h1>", "stem").title == "Heading"
+    assert read_html(b"<p>text</p>", "stem").title == "stem"
+
+
+def test_declared_encoding_is_used() -> None:
+    page = '<meta charset="iso-8859-7"><p>Ελλάδα</p>'.encode("iso8859-7")
+    assert read_html(page, "stem").text == "Ελλάδα"
+
+
+def test_backticks_in_code_get_a_longer_fence() -> None:
+    assert text_of("<pre>```\nx\n```</pre>") == "````\n```\nx\n```\n````"
+
+
+@pytest.mark.parametrize("page", ["<script>x</script>", "<body></body>", "<nav>only a menu</nav>"])
+def test_a_page_without_text_is_reported(page: str) -> None:
+    with pytest.raises(UnreadableDocument, match="no text"):
+        read_html(page.encode(), "stem")
+
+
+def test_depth_costs_no_stack() -> None:
+    assert text_of("<div>" * 5000 + "deep") == "deep"

@@ -1,0 +1,174 @@
+"""Collections by name, and several holders of one folder."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from retriever import (
+    CollectionBusy,
+    CollectionExists,
+    InvalidName,
+    Library,
+    RetrieverError,
+    SourceDocument,
+    UnknownCollection,
+    store,
+)
+from retriever.testing import HashEmbedder
+
+
+def library(folder: Path) -> Library:
+    return Library(folder, HashEmbedder())
+
+
+def source(identity: str, text: str) -> SourceDocument:
+    return SourceDocument(document_id=identity, text=text)
+
+
+def found(holder: Library, question: str, name: str = "docs") -> list[str]:
+    return [passage.document_id for passage in holder.collection(name).search(question, 10)]
+
+
+def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
+    holder = library(tmp_path / "not" / "there" / "yet")
+    assert holder.collections() == []
+    holder.create("b")
+    created = holder.create("A-1_x")
+    assert holder.collection("A-1_x") is created
+    assert holder.collections() == ["A-1_x", "b"]
+    with pytest.raises(CollectionExists, match="'b'"):
+        holder.create("b")
+    assert holder.create("b", exist_ok=True) is holder.collection("b")
+    holder.delete("b")
+    assert holder.collections() == ["A-1_x"]
+    for call in (holder.collection, holder.delete):
+        with pytest.raises(UnknownCollection, match="'b'"):
+            call("b")
+
+
+@pytest.mark.parametrize("name", ["", "-a", "_a", "a b", "a/b", "..", ".", "a\n", "ä", "a" * 65, "a\0"])
+def test_names_are_checked(tmp_path: Path, name: str) -> None:
+    holder = library(tmp_path)
+    for call in (holder.create, holder.collection, holder.delete):
+        with pytest.raises(InvalidName, match="1 to 64"):
+            call(name)
+
+
+def test_two_holders_see_each_others_changes(tmp_path: Path) -> None:
+    writer, reader = library(tmp_path), library(tmp_path)
+    writer.create("docs").ingest([source("a", "apples"), source("b", "bananas")])
+    assert found(reader, "apples")[0] == "a"
+    writer.collection("docs").ingest([source("c", "cherries"), source("a", "avocados")])
+    assert found(reader, "cherries")[0] == "c"
+    assert reader.collection("docs").search("avocados", 1, "dense")[0].text == "avocados"
+    writer.collection("docs").delete("c")
+    assert "c" not in found(reader, "cherries")
+    assert len(reader.collection("docs").search("apples", 10, "dense")) == 2
+
+
+def test_another_process_ingests_while_this_one_searches(tmp_path: Path) -> None:
+    reader = library(tmp_path)
+    reader.create("docs").ingest([source("a", "apples")])
+    assert found(reader, "zebra") == ["a"]
+    script = (
+        "import sys; from pathlib import Path; from retriever import *; from retriever.testing import HashEmbedder\n"
+        "collection = Library(Path(sys.argv[1]), HashEmbedder()).collection('docs')\n"
+        "collection.ingest([SourceDocument(document_id='z', text='zebra')])"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert found(reader, "zebra")[0] == "z"
+
+
+def test_a_collection_made_anew_under_the_same_name_is_another_one(tmp_path: Path) -> None:
+    first, second = library(tmp_path), library(tmp_path)
+    first.create("docs").ingest([source("old", "apples")])
+    held = second.collection("docs")
+    assert found(second, "apples") == ["old"]
+    first.delete("docs")
+    with pytest.raises(UnknownCollection):
+        held.search("apples")
+    with pytest.raises(UnknownCollection):
+        held.ingest([source("x", "x")])
+    first.create("docs").ingest([source("new", "pears")])
+    assert [passage.document_id for passage in held.search("apples", 10, "dense")] == ["new"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "old", "broken", "empty"])
+def test_the_index_file_is_only_a_cache(tmp_path: Path, damage: str) -> None:
+    collection = library(tmp_path).create("docs")
+    file = tmp_path / "collections" / "docs" / "vectors.faiss"
+    collection.ingest([source("a", "apples"), source("b", "bananas")])
+    shutil.copy(file, tmp_path / "old")
+    collection.ingest([source("b", "blueberries"), source("c", "cherries")])
+    expected = collection.search("cherries", 10, "dense")
+    if damage == "missing":
+        file.unlink()
+    elif damage == "old":
+        shutil.copy(tmp_path / "old", file)
+    else:
+        file.write_bytes(b"" if damage == "empty" else b"not an index" * 10)
+    assert library(tmp_path).collection("docs").search("cherries", 10, "dense") == expected
+
+
+def test_no_index_file_is_left_half_written(tmp_path: Path) -> None:
+    library(tmp_path).create("docs").ingest([source("a", "apples")])
+    assert sorted(path.name for path in (tmp_path / "collections" / "docs").glob("vectors*")) == ["vectors.faiss"]
+
+
+def test_one_collection_serves_many_threads(tmp_path: Path) -> None:
+    holder = library(tmp_path)
+    collection = holder.create("docs")
+    collection.ingest([source("a", "apples")])
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(5):
+                if number % 2:
+                    collection.ingest([source(f"d{number}", f"text {turn}")])
+                else:
+                    assert collection.search("apples", 1)[0].document_id == "a"
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert collection.stats().documents == 4
+    holder.close()
+    assert collection.stats().documents == 4
+
+
+def test_a_writer_that_waits_too_long_says_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.0)
+    collection = library(tmp_path).create("docs")
+    other = sqlite3.connect(tmp_path / "collections" / "docs" / store.FILE_NAME, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CollectionBusy, match="try again"):
+        collection.ingest([source("a", "apples")])
+    other.execute("ROLLBACK")
+    other.close()
+    assert collection.ingest([source("a", "apples")]).added == ("a",)
+
+
+def test_a_database_of_another_version_or_a_broken_one_is_named(tmp_path: Path) -> None:
+    library(tmp_path).create("docs")
+    file = tmp_path / "collections" / "docs" / store.FILE_NAME
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(RetrieverError, match="layout 99"):
+        library(tmp_path).collection("docs").stats()
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises(RetrieverError, match="cannot be opened"):
+        library(tmp_path).collection("docs").stats()
