@@ -1,0 +1,125 @@
+"""Everything the service refuses, as a tree of exceptions, each a problem document (RFC 9457) with a stable code.
+
+    RagServiceError
+    ├── InvalidSettings                a setting that is not allowed (never reaches HTTP)
+    └── Problem
+        ├── BadRequest           400   malformed beyond its fields: not JSON, not UTF-8
+        │   └── ContextOverflow  400   the prompt does not fit the model's window
+        ├── NotFound             404   unknown collection, document, answer, session, job
+        ├── Conflict             409   it exists already, or cannot change now
+        ├── TooLarge             413   body, question or upload above its limit
+        ├── InvalidRequest       422   a field with a wrong type or value
+        ├── Overloaded           429   the queue is full; Retry-After
+        └── Unavailable          503   Redis or workers away; Retry-After
+
+Knows status codes and sentences; knows no FastAPI.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+
+class RagServiceError(Exception):
+    """Base of everything this package raises on purpose. The message is a sentence for a person."""
+
+
+class InvalidSettings(RagServiceError):
+    """A setting has a value that is not allowed."""
+
+
+class Problem(RagServiceError):
+    """An error that a client sees as `{type, title, status, detail, code}`.
+
+    Args:
+        detail: what is wrong and what to do, one or two sentences.
+        code: stable name of the error, for programs.
+        retry_after: seconds after which trying again makes sense.
+        extra: further members of the problem document.
+    """
+
+    status: ClassVar[int] = 500
+    default_code: ClassVar[str] = "internal_error"
+
+    def __init__(self, detail: str, code: str | None = None, *, retry_after: int | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code or self.default_code
+        self.retry_after = retry_after
+        self.extra = extra
+
+    def document(self) -> dict[str, Any]:
+        return problem_document(self.status, self.code, self.detail, **self.extra)
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+
+class BadRequest(Problem):
+    status = 400
+    default_code = "bad_request"
+
+
+class ContextOverflow(BadRequest):
+    default_code = "context_overflow"
+
+
+class NotFound(Problem):
+    status = 404
+    default_code = "not_found"
+
+
+class Conflict(Problem):
+    status = 409
+    default_code = "conflict"
+
+
+class TooLarge(Problem):
+    status = 413
+    default_code = "body_too_large"
+
+
+class InvalidRequest(Problem):
+    status = 422
+    default_code = "invalid_request"
+
+
+class Overloaded(Problem):
+    status = 429
+    default_code = "queue_full"
+
+
+class Unavailable(Problem):
+    status = 503
+    default_code = "unavailable"
+
+
+def problem_document(status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
+    """An RFC 9457 problem document; `type` is `about:blank`, so `title` is the status's phrase."""
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        **extra,
+    }
+
+
+def redis_unavailable() -> Unavailable:
+    return Unavailable(
+        "Redis does not answer, so nothing was changed. Try again shortly; if it stays away, check that it runs and "
+        "that RAG_REDIS_URL points to it (`rag doctor` tells).",
+        "redis_unavailable",
+        retry_after=5,
+    )
+
+
+def no_worker() -> Unavailable:
+    return Unavailable(
+        "No worker is running, so nothing was enqueued. Start one with `rag worker` (or `rag up` for everything) and "
+        "send the request again.",
+        "no_worker",
+        retry_after=10,
+    )

@@ -1,0 +1,149 @@
+"""Every setting of the service: read from the environment (`RAG_…`, nested by `__`) and from `.env`.
+
+The only place that reads the environment. Knows names, defaults and meanings; opens nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rag_service.errors import InvalidSettings
+
+PREFIX = "RAG_"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Retrieval(_Section):
+    """What a query retrieves unless it says otherwise."""
+
+    top_k: int = Field(5, ge=1, le=100, description="Passages retrieved for a question.")
+    mode: Literal["hybrid", "dense", "lexical", "none"] = Field(
+        "hybrid", description="How passages are found; `none` answers without passages."
+    )
+
+
+class Answers(_Section):
+    """How answers are generated, cited and kept."""
+
+    max_tokens: int = Field(256, ge=1, le=32768, description="Most tokens of an answer whose request names no limit.")
+    min_run: int = Field(
+        8, ge=2, le=256, description="Fewest tokens an answer must share with a passage for a `copied` citation."
+    )
+    ttl: int = Field(
+        604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
+    )
+    timeout: float = Field(
+        600.0, gt=0, description="Seconds a request without `stream` waits; the answer itself runs on afterwards."
+    )
+    heartbeat: float = Field(15.0, gt=0, description="Seconds between comment lines on an event stream that is silent.")
+
+
+class Limits(_Section):
+    """What a request may ask for; beyond it the answer is a 4xx."""
+
+    question_chars: int = Field(8000, ge=1, description="Most characters of a question.")
+    body_bytes: int = Field(16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
+    upload_bytes: int = Field(100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together.")
+    upload_files: int = Field(200, ge=1, description="Most documents in one upload request.")
+    passages: int = Field(50, ge=1, le=100, description="Largest `retrieval.top_k` a request may ask for.")
+    queued: int = Field(100, ge=1, description="Jobs waiting for a worker beyond which new ones get 429.")
+
+
+class Settings(BaseSettings):
+    """The service's settings; `docs/settings.md` lists them all."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", env_file=".env", extra="ignore", frozen=True
+    )
+
+    redis_url: str | None = Field(
+        None,
+        description="Redis to use: `redis://host:port/0`, `rediss://…` or `unix:///path/to.sock`. "
+        "Unset: `rag up` starts a private one.",
+    )
+    data_dir: Path = Field(
+        Path(".rag"), description="Folder of collections, uploads, models and the private Redis's data."
+    )
+    models_dir: Path | None = Field(None, description="Folder of model files. Unset: `models` in the data folder.")
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    model: str = Field(
+        "smollm2-135m",
+        description="Target model: a name from `rag models list`, a folder, or a hub id. "
+        "The default is a small demo model.",
+    )
+    embedding_model: str = Field(
+        "all-minilm-l6-v2", description="Embedding model: a name from `rag models list`, or a folder."
+    )
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] = Field(
+        "float32", description="Number format the target model runs in."
+    )
+    device: str = Field("cpu", description="Device the target model runs on: `cpu`, `cuda` or `cuda:N`.")
+    drafter: str = Field("auto", description="Drafter of queries that name none (`auto`), or a drafter's name.")
+    concurrency: int = Field(8, ge=1, le=256, description="Answers that one worker decodes together.")
+    retrieval: Retrieval = Retrieval()
+    answers: Answers = Answers()
+    limits: Limits = Limits()
+
+    @property
+    def models_folder(self) -> Path:
+        """Where model files lie: `models_dir`, else `models` in the data folder."""
+        return self.models_dir or self.data_dir / "models"
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the environment and `.env`; `overrides` win.
+
+    Raises:
+        InvalidSettings: a value is not allowed; the message names the variable.
+    """
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{PREFIX}{'__'.join(str(part) for part in e['loc']).upper()}: {e['msg']}" for e in error.errors()
+        )
+        raise InvalidSettings(f"Change these settings (docs/settings.md lists what is allowed): {problems}") from None
+
+
+def settings_table() -> str:
+    """`docs/settings.md`: every variable with its default and meaning."""
+    rows = [f"| `{name}` | {_shown(field)} | {field.description} |" for name, field in _fields(Settings, PREFIX)]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "Read from the environment and from `.env` in the working folder; the environment wins.",
+            "This page is generated: `python -m rag_service.settings > docs/settings.md`.",
+            "",
+            "| variable | default | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _fields(field.annotation, f"{prefix}{name.upper()}__")
+        else:
+            yield f"{prefix}{name.upper()}", field
+
+
+def _shown(field: FieldInfo) -> str:
+    return "unset" if field.default is None else f"`{field.default}`"
+
+
+if __name__ == "__main__":
+    print(settings_table(), end="")
