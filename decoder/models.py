@@ -170,7 +170,7 @@ def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
             raise ModelNotPulled(text)
         return folder
     path = Path(text).expanduser()
-    if path.is_dir():
+    if text and path.is_dir():
         return check_folder(path)
     if path.is_file():
         raise ModelError(f"{path} is a file; point at a folder with config.json and *.safetensors")
