@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever import Collection, InvalidQuery, Library, SearchMode, SourceDocument
+from retriever import Collection, InvalidQuery, Library, SearchMode, SourceDocument, search
 from retriever.testing import HashEmbedder
 from retriever.text import clean
 
@@ -120,3 +120,17 @@ def test_passages_carry_headings_and_pages(tmp_path: Path) -> None:
     collection.ingest([SourceDocument(name="a.md", text=f"# One\n\n{body}\n\n## Two\n\nUnique zebra.\n\n{body}")])
     best = collection.search("zebra", 1)[0]
     assert (best.title, best.heading) == ("One", "One > Two")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_deleted_chunks_take_no_place_among_the_candidates(
+    tmp_path: Path, mode: SearchMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "DEPTH", 2)
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    collection.ingest([SourceDocument(document_id=f"d{number}", text="zebra") for number in range(4)])
+    collection.ingest([SourceDocument(document_id="last", text="zebra and more")])
+    assert len(collection.search("zebra", mode=mode)) == 2
+    for number in range(4):
+        collection.delete(f"d{number}")
+    assert ids(collection, "zebra", mode) == ["last"]
