@@ -122,11 +122,14 @@ def _measure(reader: Any, dtype: StorageDtype, tell: Progress) -> tuple[str, flo
 
 
 def _load(gguf_path: Path, dtype: Any, tell: Progress) -> Any:
-    from transformers import AutoModelForCausalLM
+    import transformers
 
+    options: dict[str, Any] = {"gguf_file": gguf_path.name, "dtype": dtype}
+    if hasattr(transformers, "GgufConfig"):  # since 5.2x weights may stay packed unless this says otherwise
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     with _bars_as_progress(tell):
         try:
-            model = AutoModelForCausalLM.from_pretrained(gguf_path.parent, gguf_file=gguf_path.name, dtype=dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(gguf_path.parent, **options)
         except (ValueError, NotImplementedError) as error:
             raise UnsupportedModel(f"transformers cannot convert {gguf_path.name}: {error}") from error
     # Marks of the GGUF origin: with them save_pretrained refuses, and a later load would look for the GGUF.
