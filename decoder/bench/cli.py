@@ -51,6 +51,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     _model_arguments(record)
     _item_arguments(record)
     record.add_argument("--drafter", default="plain", help="drafter that speeds the recording up (default plain)")
+    record.add_argument("--batch", type=int, default=1, help="answers decoded together (default 1)")
     record.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="file to append to")
     record.set_defaults(work=_record)
 
@@ -115,6 +116,7 @@ def _record(options: argparse.Namespace) -> None:
         dtype=options.dtype,
         max_tokens=options.max_tokens,
         drafter=options.drafter,
+        batch=options.batch,
         say=_say,
     )
     _say(f"{added} answers added to {options.out}")

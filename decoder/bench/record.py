@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from decoder.bench.chat import Chat
@@ -17,6 +18,7 @@ from decoder.bench.specs import make_from_spec
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.params import SamplingParams
+from decoder.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Recording:
         finish_reason: "stop" or "length".
         max_tokens: the limit it was recorded with.
         drafter: the drafter that sped the recording up; "plain" for none.
+        batch: most answers that were decoded together.
         steps: target passes after prefill that the recording took.
         seconds: wall time of the recording.
     """
@@ -44,11 +47,12 @@ class Recording:
     finish_reason: str
     max_tokens: int
     drafter: str = "plain"
+    batch: int = 1
     steps: int = 0
     seconds: float = 0.0
 
 
-_REQUIRED = [field.name for field in fields(Recording)][:10]
+_REQUIRED = [name.name for name in fields(Recording)][:10]
 
 
 def read_recordings(path: Path) -> list[Recording]:
@@ -87,64 +91,99 @@ def record(
     dtype: str,
     max_tokens: int,
     drafter: str = "plain",
+    batch: int = 1,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Record the answers that `out` does not hold yet; returns how many were added.
 
-    An answer is what plain greedy decoding gives, whatever drafter speeds it up. A later turn follows the recorded
-    replies of the earlier ones.
+    An answer is what plain greedy decoding gives, whatever drafter or batch speeds it up. A later turn follows the
+    recorded replies of the earlier ones.
 
-    Raises BenchError where `out` holds answers of another model, dtype or max_tokens.
+    Args:
+        batch: answers that are decoded together, one target pass for all; it counts more than any drafter where
+            memory bounds the speed.
+
+    Raises:
+        BenchError: `out` holds answers of another model, dtype or max_tokens.
     """
+    if batch < 1:
+        raise BenchError(f"--batch must be at least 1, got {batch}")
     done = _existing(out, model, dtype, max_tokens)
     added = 0
+    waiting = deque(_Dialogue(item) for item in items)
+    running: list[_Running] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as file:
-        for item in items:
-            replies: list[str] = []
-            for turn in range(1, len(item.turns) + 1):
-                recording = done.get((item.id, turn))
-                if recording is None:
-                    prompt_ids = chat.prompt_ids(item, replies)
-                    try:
-                        recording = _record_one(engine, item, turn, prompt_ids, model, dtype, max_tokens, drafter)
-                    except PromptTooLong as error:
-                        say(f"{item.id} turn {turn} left out: {error}")
-                        break
-                    file.write(json.dumps(asdict(recording), ensure_ascii=False) + "\n")
-                    file.flush()
-                    added += 1
-                    say(
-                        f"{item.id} turn {turn}: {len(prompt_ids)} prompt tokens, {len(recording.output_ids)} tokens "
-                        f"in {recording.steps} passes, {recording.seconds:.1f} s"
-                    )
-                replies.append(chat.text(recording.output_ids))
+        while waiting or running:
+            while waiting and len(running) < batch:
+                dialogue = waiting.popleft()
+                while (known := done.get((dialogue.item.id, dialogue.turn))) is not None:
+                    dialogue.replies.append(chat.text(known.output_ids))
+                if dialogue.turn > len(dialogue.item.turns):
+                    continue
+                prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
+                try:
+                    running.append(_start(engine, dialogue, prompt_ids, max_tokens, drafter))
+                except PromptTooLong as error:
+                    say(f"{dialogue.item.id} turn {dialogue.turn} left out: {error}")
+            engine.step([one.sequence for one in running if not one.sequence.finished])
+            for one in [one for one in running if one.sequence.finished]:
+                running.remove(one)
+                recording = one.recording(model=model, dtype=dtype, drafter=drafter, batch=batch)
+                file.write(json.dumps(asdict(recording), ensure_ascii=False) + "\n")
+                file.flush()
+                done[recording.id, recording.turn] = recording
+                added += 1
+                waiting.appendleft(one.dialogue)  # its next turn, if it has one
+                say(
+                    f"{recording.id} turn {recording.turn}: {len(recording.prompt_ids)} prompt tokens, "
+                    f"{len(recording.output_ids)} tokens in {recording.steps} passes, {recording.seconds:.1f} s"
+                )
     return added
 
 
-def _record_one(
-    engine: Engine, item: Item, turn: int, prompt_ids: list[int], model: str, dtype: str, max_tokens: int, drafter: str
-) -> Recording:
+@dataclass(slots=True)
+class _Dialogue:
+    item: Item
+    replies: list[str] = field(default_factory=list)
+
+    @property
+    def turn(self) -> int:
+        """The turn that comes next, from 1."""
+        return len(self.replies) + 1
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    dialogue: _Dialogue
+    sequence: Sequence
+    started: float
+
+    def recording(self, *, model: str, dtype: str, drafter: str, batch: int) -> Recording:
+        item, sequence = self.dialogue.item, self.sequence
+        return Recording(
+            id=item.id,
+            benchmark=item.benchmark,
+            category=item.category,
+            turn=self.dialogue.turn,
+            prompt_ids=sequence.prompt,
+            output_ids=sequence.tokens,
+            model=model,
+            dtype=dtype,
+            finish_reason=str(sequence.finish_reason),
+            max_tokens=sequence.params.max_tokens,
+            drafter=drafter,
+            batch=batch,
+            steps=sequence.stats.steps,
+            seconds=round(time.perf_counter() - self.started, 2),
+        )
+
+
+def _start(engine: Engine, dialogue: _Dialogue, prompt_ids: list[int], max_tokens: int, drafter: str) -> _Running:
     started = time.perf_counter()
     sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=make_from_spec(drafter))
     engine.prefill(sequence)
-    while not sequence.finished:
-        engine.step([sequence])
-    return Recording(
-        id=item.id,
-        benchmark=item.benchmark,
-        category=item.category,
-        turn=turn,
-        prompt_ids=prompt_ids,
-        output_ids=sequence.tokens,
-        model=model,
-        dtype=dtype,
-        finish_reason=str(sequence.finish_reason),
-        max_tokens=max_tokens,
-        drafter=drafter,
-        steps=sequence.stats.steps,
-        seconds=round(time.perf_counter() - started, 2),
-    )
+    return _Running(dialogue, sequence, started)
 
 
 def _existing(out: Path, model: str, dtype: str, max_tokens: int) -> dict[tuple[str, int], Recording]:
