@@ -25,37 +25,49 @@ class _Section(BaseModel):
 class Retrieval(_Section):
     """What a query retrieves unless it says otherwise."""
 
-    top_k: int = Field(5, ge=1, le=100, description="Passages retrieved for a question.")
+    top_k: int = Field(default=5, ge=1, le=100, description="Passages retrieved for a question.")
     mode: Literal["hybrid", "dense", "lexical", "none"] = Field(
-        "hybrid", description="How passages are found; `none` answers without passages."
+        default="hybrid", description="How passages are found; `none` answers without passages."
     )
 
 
 class Answers(_Section):
     """How answers are generated, cited and kept."""
 
-    max_tokens: int = Field(256, ge=1, le=32768, description="Most tokens of an answer whose request names no limit.")
+    max_tokens: int = Field(
+        default=256, ge=1, le=32768, description="Most tokens of an answer whose request names no limit."
+    )
     min_run: int = Field(
-        8, ge=2, le=256, description="Fewest tokens an answer must share with a passage for a `copied` citation."
+        default=8,
+        ge=2,
+        le=256,
+        description="Fewest tokens an answer must share with a passage for a `copied` citation.",
     )
     ttl: int = Field(
-        604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
+        default=604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
     )
+    session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is kept after its last turn.")
     timeout: float = Field(
-        600.0, gt=0, description="Seconds a request without `stream` waits; the answer itself runs on afterwards."
+        default=600.0,
+        gt=0,
+        description="Seconds a request without `stream` waits; the answer itself runs on afterwards.",
     )
-    heartbeat: float = Field(15.0, gt=0, description="Seconds between comment lines on an event stream that is silent.")
+    heartbeat: float = Field(
+        default=15.0, gt=0, description="Seconds between comment lines on an event stream that is silent."
+    )
 
 
 class Limits(_Section):
     """What a request may ask for; beyond it the answer is a 4xx."""
 
-    question_chars: int = Field(8000, ge=1, description="Most characters of a question.")
-    body_bytes: int = Field(16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
-    upload_bytes: int = Field(100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together.")
-    upload_files: int = Field(200, ge=1, description="Most documents in one upload request.")
-    passages: int = Field(50, ge=1, le=100, description="Largest `retrieval.top_k` a request may ask for.")
-    queued: int = Field(100, ge=1, description="Jobs waiting for a worker beyond which new ones get 429.")
+    question_chars: int = Field(default=8000, ge=1, description="Most characters of a question.")
+    body_bytes: int = Field(default=16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
+    upload_bytes: int = Field(
+        default=100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together."
+    )
+    upload_files: int = Field(default=200, ge=1, description="Most documents in one upload request.")
+    passages: int = Field(default=50, ge=1, le=100, description="Largest `retrieval.top_k` a request may ask for.")
+    queued: int = Field(default=100, ge=1, description="Jobs waiting for a worker beyond which new ones get 429.")
 
 
 class Settings(BaseSettings):
@@ -66,30 +78,32 @@ class Settings(BaseSettings):
     )
 
     redis_url: str | None = Field(
-        None,
+        default=None,
         description="Redis to use: `redis://host:port/0`, `rediss://…` or `unix:///path/to.sock`. "
         "Unset: `rag up` starts a private one.",
     )
     data_dir: Path = Field(
-        Path(".rag"), description="Folder of collections, uploads, models and the private Redis's data."
+        default=Path(".rag"), description="Folder of collections, uploads, models and the private Redis's data."
     )
-    models_dir: Path | None = Field(None, description="Folder of model files. Unset: `models` in the data folder.")
-    host: str = Field("127.0.0.1", description="Address the API listens on.")
-    port: int = Field(8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    models_dir: Path | None = Field(
+        default=None, description="Folder of model files. Unset: `models` in the data folder."
+    )
+    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
     model: str = Field(
-        "smollm2-135m",
+        default="smollm2-135m",
         description="Target model: a name from `rag models list`, a folder, or a hub id. "
         "The default is a small demo model.",
     )
     embedding_model: str = Field(
-        "all-minilm-l6-v2", description="Embedding model: a name from `rag models list`, or a folder."
+        default="all-minilm-l6-v2", description="Embedding model: a name from `rag models list`, or a folder."
     )
     dtype: Literal["float32", "float64", "bfloat16", "float16"] = Field(
-        "float32", description="Number format the target model runs in."
+        default="float32", description="Number format the target model runs in."
     )
-    device: str = Field("cpu", description="Device the target model runs on: `cpu`, `cuda` or `cuda:N`.")
-    drafter: str = Field("auto", description="Drafter of queries that name none (`auto`), or a drafter's name.")
-    concurrency: int = Field(8, ge=1, le=256, description="Answers that one worker decodes together.")
+    device: str = Field(default="cpu", description="Device the target model runs on: `cpu`, `cuda` or `cuda:N`.")
+    drafter: str = Field(default="auto", description="Drafter of queries that name none (`auto`), or a drafter's name.")
+    concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()
     limits: Limits = Limits()

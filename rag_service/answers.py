@@ -1,0 +1,137 @@
+"""An answer as clients see it: made of its record, its last event and its citations. Pure.
+
+Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from rag_service.citations import CitedPassage, Text, cite
+from rag_service.errors import problem_document
+from rag_service.schemas import Answer, CitationOut, PassageOut
+from workers.messages import DoneEvent, ErrorEvent
+from workers.streams import AnswerRecord
+
+NO_PASSAGES = "No passage was found for this question, so the answer does not rest on your documents."
+NOT_HELD = "The passages found do not hold this answer: treat it as unsupported."
+RETRIEVAL_OFF = "This answer was given without looking for passages, so it does not rest on your documents."
+
+
+class _Encoding(Protocol):
+    @property
+    def ids(self) -> list[int]: ...
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+
+
+class TextTokens(Protocol):
+    """What this module asks of `workers.tokens.Tokens`."""
+
+    @property
+    def strips_space(self) -> bool: ...
+
+    def encode_content(self, text: str) -> _Encoding: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+
+def present(record: AnswerRecord, tokens: TextTokens, min_run: int) -> Answer:
+    """The answer in its present state, with citations once it has ended."""
+    done, error = record["result"], record["error"]
+    passages = [PassageOut(**passage) for passage in record["passages"]]
+    fields: dict[str, Any] = {}
+    if done is not None:
+        fields |= _finished(done, record, tokens, min_run)
+    elif error is not None:
+        fields |= {"finish_reason": "error", "error": failure(error)}
+    return Answer(
+        answer_id=record["answer_id"],
+        session_id=record["session_id"],
+        turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments),
+        status=record["status"],
+        question=record["question"],
+        collection=record["collection"],
+        passages=passages,
+        passages_dropped=sum(not passage.in_prompt for passage in passages),
+        seed=record["seed"],
+        **fields,
+    )
+
+
+def failure(error: ErrorEvent) -> dict[str, Any]:
+    """A failed answer's problem document."""
+    status = 500 if error.code == "internal_error" else 503 if error.code == "out_of_memory" else 422
+    return problem_document(status, error.code, error.detail)
+
+
+def citations(
+    done: DoneEvent, passages: Sequence[dict[str, Any]], tokens: TextTokens, min_run: int
+) -> list[CitationOut]:
+    """What a finished answer cites of the passages in its prompt."""
+    cited = [
+        CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
+        for p in passages
+        if p.get("in_prompt", True)
+    ]
+    found = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
+    return [CitationOut(**asdict(citation)) for citation in found]
+
+
+def answer_text(ids: Sequence[int], text: str, tokens: TextTokens) -> Text:
+    """An answer's ids with the characters of `text` that each makes or takes part in.
+
+    `text` may end before the ids do (a stop string cuts it).
+    """
+    return Text(ids, spans([tokens.token_bytes(token) for token in ids], tokens.strips_space), text)
+
+
+def passage_text(text: str, tokens: TextTokens) -> Text:
+    """A passage's text with its tokens. Where the tokenizer changes the text, its own offsets are used."""
+    encoding = tokens.encode_content(text)
+    pieces = [tokens.token_bytes(token) for token in encoding.ids]
+    if b"".join(pieces) == text.encode("utf-8", "replace"):
+        return Text(encoding.ids, spans(pieces), text)
+    return Text(encoding.ids, encoding.offsets, text)
+
+
+def spans(pieces: Sequence[bytes], strips_space: bool = False) -> list[tuple[int, int]]:
+    """(start, end) in code points for each piece of a text in UTF-8; pieces that share a character both count it."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    found: list[tuple[int, int]] = []
+    length = 0
+    at_start = strips_space
+    for piece in pieces:
+        start = length
+        if at_start and piece:
+            at_start = False
+            piece = piece.removeprefix(b" ")  # noqa: PLW2901
+        length += len(decoder.decode(piece))
+        unfinished = 1 if decoder.getstate()[0] else 0
+        found.append((start, length + unfinished))
+    return found
+
+
+def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:
+    found = citations(done, record["passages"], tokens, min_run)
+    return {
+        "answer": done.text,
+        "citations": found,
+        "grounded": bool(found),
+        "note": None if found else _note(record),
+        "finish_reason": done.finish_reason,
+        "usage": done.usage,
+        "timings": done.timings,
+        "speculation": done.speculation,
+    }
+
+
+def _note(record: AnswerRecord) -> str:
+    if any(passage.get("in_prompt", True) for passage in record["passages"]):
+        return NOT_HELD
+    asked_for_none = not any(segment.kind == "instruction" for segment in record["job"].segments)
+    return RETRIEVAL_OFF if asked_for_none and not record["passages"] else NO_PASSAGES

@@ -1,0 +1,42 @@
+"""The HTTP API as an application: routes, errors, and what lives as long as it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from rag_service import problems
+from rag_service.errors import InvalidSettings
+from rag_service.pipeline import Pipeline
+from rag_service.routes import answers, collections, documents, health, jobs, query, sessions
+from rag_service.schemas import ProblemOut
+from rag_service.settings import Settings, load_settings
+
+
+def create_app(settings: Settings | None = None, pipeline: Pipeline | None = None) -> FastAPI:
+    """The API. Settings come from the environment, and the pipeline from the settings, where they are None.
+
+    Raises (at startup): InvalidSettings: no Redis is set, or a model's files are missing.
+    """
+    settings = settings or (pipeline.settings if pipeline else load_settings())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.pipeline = opened = pipeline or _open(settings)
+        yield
+        await opened.close()
+
+    responses = {"4XX": {"model": ProblemOut}, "503": {"model": ProblemOut}}
+    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, responses=responses)  # type: ignore[arg-type]
+    problems.install(app, settings.limits)
+    for module in (query, answers, sessions, collections, documents, jobs, health):
+        app.include_router(module.router)
+    return app
+
+
+def _open(settings: Settings) -> Pipeline:
+    if settings.redis_url is None:
+        raise InvalidSettings("No Redis is set: run `rag up` for everything at once, or set RAG_REDIS_URL.")
+    return Pipeline(settings, settings.redis_url)

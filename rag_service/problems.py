@@ -1,0 +1,199 @@
+"""Errors as HTTP: every exception a route can raise becomes a problem document, and a body that is too large is cut off.
+
+Knows FastAPI's and the other packages' exceptions; knows no endpoint. Bad input never gives a 5xx, and no answer shows
+a stack trace.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rag_service import errors
+from rag_service.errors import Problem
+from rag_service.settings import Limits
+from retriever import (
+    CollectionBusy,
+    CollectionExists,
+    EmbedderMismatch,
+    EmbedderUnavailable,
+    InvalidName,
+    InvalidQuery,
+    RetrieverError,
+    UnknownCollection,
+    UnknownDocument,
+)
+from workers.queue import QueueUnavailable
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+_FIELD = re.compile(r"[a-z][a-z0-9_]*")
+_BRANCHES = {"str", "list", "dict", "int", "float", "bool"}
+_NOT_AN_OBJECT = {"model_attributes_type", "model_type", "dict_type"}
+_SHOWN = 60
+"""Characters of a refused value that are repeated."""
+
+
+def install(app: FastAPI, limits: Limits) -> None:
+    """Handle every error of `app`, and limit the size of bodies."""
+    app.add_middleware(BodyLimit, limits=limits)
+    app.add_exception_handler(Problem, lambda _, error: response(as_problem(error)))
+    app.add_exception_handler(RetrieverError, lambda _, error: response(as_problem(error)))
+    app.add_exception_handler(QueueUnavailable, lambda _, error: response(as_problem(error)))
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def response(problem: Problem) -> JSONResponse:
+    return JSONResponse(
+        problem.document(), status_code=problem.status, headers=problem.headers(), media_type=MEDIA_TYPE
+    )
+
+
+def as_problem(error: Exception) -> Problem:
+    """An exception of this project as a problem; what is not one becomes an `internal_error`."""
+    if isinstance(error, Problem):
+        return error
+    text = sentence(str(error))
+    if isinstance(error, QueueUnavailable):
+        log.warning("%s", error)
+        return errors.redis_unavailable()
+    if isinstance(error, UnknownCollection):
+        return errors.NotFound(text, "unknown_collection")
+    if isinstance(error, UnknownDocument):
+        return errors.NotFound(text, "unknown_document")
+    if isinstance(error, InvalidName | InvalidQuery):
+        return errors.InvalidRequest(text)
+    if isinstance(error, CollectionExists):
+        return errors.Conflict(text, "collection_exists")
+    if isinstance(error, EmbedderMismatch):
+        return errors.Conflict(text, "embedder_mismatch")
+    if isinstance(error, CollectionBusy):
+        return errors.Unavailable(text, "collection_busy", retry_after=5)
+    if isinstance(error, EmbedderUnavailable):
+        return errors.Unavailable(text, "embedder_unavailable", retry_after=60)
+    log.error("unexpected error", exc_info=error)
+    return Problem("Something failed here that is not your request's fault; the service's log has the details.")
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def explain(found: list[Any]) -> str:
+    """Validation errors as sentences that name the field and what is allowed, the first three of them."""
+    sentences: dict[str, None] = {}
+    for error in found:
+        name = _name(error["loc"])
+        reason = str(error["msg"]).removeprefix("Value error, ")
+        if error["type"] in _NOT_AN_OBJECT and not name:
+            reason = "the body must be a JSON object, sent with Content-Type: application/json"
+        elif error["type"] == "missing":
+            reason = f"{name or 'the body'} is missing; send it"
+        elif reason.startswith(("Input should", "String should", "List should", "Dictionary should")):
+            kind, rest = reason.split(" should ", 1)
+            subject = f"{name or 'the body'}" if kind == "Input" else f"{name or 'the body'}, a {kind.lower()},"
+            reason = f"{subject} should {rest}{_got(error.get('input'))}"
+        elif name and name not in reason:
+            reason = f"{name}: {reason}"
+        sentences[sentence(reason)] = None
+    return " ".join(list(sentences)[:3])
+
+
+def _name(loc: tuple[str | int, ...]) -> str:
+    name = ""
+    for part in loc[1:]:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        elif _FIELD.fullmatch(part) and part not in _BRANCHES:
+            name += f".{part}" if name else part
+        else:
+            break
+    return name
+
+
+def _got(value: Any) -> str:
+    if isinstance(value, dict | list) or value is None:
+        return ""
+    shown = repr(value)
+    return f", got {shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}".encode("utf-8", "replace").decode()
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = list(error.errors())
+    if any(e["type"] == "json_invalid" for e in found):
+        return response(
+            errors.BadRequest(f"The body is not valid JSON ({_json_error(found)}); correct it.", "invalid_json")
+        )
+    return response(errors.InvalidRequest(explain(found)))
+
+
+def _json_error(found: list[Any]) -> str:
+    first = next(e for e in found if e["type"] == "json_invalid")
+    return f"{first.get('ctx', {}).get('error', 'syntax error')} at character {first['loc'][-1]}"
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status, text = error.status_code, str(error.detail)
+    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "bad_request")
+    if status == 404 and text == "Not Found":
+        text = "There is nothing at this address; /docs lists what there is."
+    elif status == 405:
+        text = "This address does not take that method; /docs lists what there is."
+    elif status == 400 and text == "There was an error parsing the body":
+        text, code = "The body cannot be read; send well-formed JSON (or multipart files) in UTF-8.", "invalid_json"
+    body = errors.problem_document(status, code, sentence(text))
+    return JSONResponse(body, status_code=status, headers=error.headers, media_type=MEDIA_TYPE)
+
+
+async def _unexpected(_: Request, error: Exception) -> JSONResponse:
+    return response(as_problem(error))
+
+
+class BodyLimit:
+    """ASGI middleware that answers 413 to bodies above the limit, without reading on."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        upload = headers.get(b"content-type", b"").startswith(b"multipart/")
+        limit = self._limits.upload_bytes if upload else self._limits.body_bytes
+        told = headers.get(b"content-length", b"0")
+        if told.isdigit() and int(told) > limit:
+            await response(_too_large(limit))(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > limit:
+                raise HTTPException(413, _too_large(limit).detail)
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def _too_large(limit: int) -> errors.TooLarge:
+    return errors.TooLarge(f"The body is larger than {limit:,} bytes; send less, or in several requests.")

@@ -1,0 +1,217 @@
+"""Prompts in token space: the ordered segments of a turn. Pure.
+
+A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. A
+session's prompt only grows: system, then per turn its new passages, its question and its answer. Knows segments, the
+chat template's pieces and the window; knows no Redis and no model.
+
+When the window has no room, the passages of the oldest turns leave first (the next answer pays one fresh prefill), then
+this turn's passages from the lowest rank on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rag_service.errors import ContextOverflow
+from workers.messages import Segment, SegmentKind, TurnRecord
+
+SYSTEM = (
+    "You answer questions with the help of passages from the user's documents. Use only what the passages say, and "
+    "quote their words exactly where you can. If the passages do not hold the answer, say that the documents do not "
+    "answer the question."
+)
+SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
+NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it.\n\n"
+
+Passage = Mapping[str, Any]
+"""A passage as it travels in jobs: the fields of `passages[]`."""
+
+
+class _Encoding(Protocol):
+    @property
+    def ids(self) -> list[int]: ...
+
+
+class PromptTokens(Protocol):
+    """What this module asks of `workers.tokens.Tokens`."""
+
+    def encode_content(self, text: str) -> _Encoding: ...
+
+    def encode_template(self, text: str) -> list[int]: ...
+
+    def template_pieces(
+        self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+    ) -> Sequence[str | int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A turn's prompt.
+
+    Attributes:
+        segments: the whole prompt, earlier turns included.
+        new_from: index of the first segment that this turn adds.
+        tokens: length of the prompt.
+        passages: this turn's, in rank order, `in_prompt` telling which have room; then the earlier turns' that are
+            still in the prompt, marked `earlier`, their ranks continuing.
+    """
+
+    segments: list[Segment]
+    new_from: int
+    tokens: int
+    passages: list[dict[str, Any]]
+
+
+def build(
+    question: str,
+    passages: Sequence[Passage],
+    turns: Sequence[TurnRecord],
+    tokens: PromptTokens,
+    *,
+    window: int,
+    max_tokens: int,
+    grounded: bool = True,
+) -> Prompt:
+    """The prompt of a new turn.
+
+    Args:
+        question: as the user wrote it.
+        passages: retrieved for this turn, best first.
+        turns: the session's finished turns, oldest first.
+        window: tokens that the model can hold, prompt and answer together.
+        max_tokens: most tokens of the answer.
+        grounded: whether passages were looked for.
+
+    Raises:
+        ContextOverflow: even without passages it does not fit; says by how much and what to lower.
+    """
+    room = window - max_tokens
+    earlier = [_contents(turn) for turn in turns]
+    fits = len(passages)
+    forgotten = 0
+    while True:
+        shown = {s.chunk_id for part in earlier for s in part.user if s.kind == "passage"}
+        new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
+        prompt = _assemble(question, new, earlier, tokens, grounded, bool(passages or shown))
+        if prompt[2] <= room:
+            listed = _listed(passages, passages[:fits], shown, turns)
+            return Prompt(*prompt, passages=listed)
+        if forgotten < len(earlier):
+            kept = tuple(s for s in earlier[forgotten].user if s.kind != "passage")
+            earlier[forgotten] = _Turn(earlier[forgotten].system, kept, earlier[forgotten].answer)
+            forgotten += 1
+        elif fits:
+            fits -= 1
+        else:
+            raise _overflow(prompt[2], max_tokens, window, len(turns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Contents of a finished turn, control pieces left out."""
+
+    system: tuple[Segment, ...]
+    user: tuple[Segment, ...]
+    answer: Segment
+
+
+def _contents(turn: TurnRecord) -> _Turn:
+    *asked, answer = turn.segments
+    system = tuple(s for s in asked if s.kind == "system")
+    return _Turn(system, tuple(s for s in asked if s.kind not in ("system", "template")), answer)
+
+
+def _assemble(
+    question: str,
+    new: Sequence[Passage],
+    earlier: Sequence[_Turn],
+    tokens: PromptTokens,
+    grounded: bool,
+    anything: bool,
+) -> tuple[list[Segment], int, int]:
+    """(segments, index of the first new one, length in tokens)."""
+    user = [passage_segment(passage) for passage in new]
+    if grounded and not anything:
+        user.append(_segment("instruction", NOTHING_FOUND))
+    user.append(_segment("question", f"Question: {question}" if grounded else question))
+    system = earlier[0].system if earlier else (_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
+    roles = ["system"]
+    contents: list[Sequence[Segment]] = [system]
+    for turn in earlier:
+        roles += ["user", "assistant"]
+        contents += [turn.user, [turn.answer]]
+    roles.append("user")
+    contents.append(user)
+
+    segments: list[Segment] = []
+    new_from = 0
+    for piece in tokens.template_pieces([{"role": role, "content": ""} for role in roles], True):
+        if isinstance(piece, str):
+            segments.append(_segment("template", piece))
+        else:
+            segments += contents[piece]
+            if roles[piece] == "assistant":
+                new_from = len(segments)
+    return segments, new_from, sum(length(segment, tokens) for segment in segments)
+
+
+def passage_segment(passage: Passage) -> Segment:
+    """A passage under its title and heading, ending with a line end."""
+    heading = passage.get("heading")
+    title = f"{passage['title']} › {heading}" if heading and heading != passage["title"] else passage["title"]
+    text = f"[{title}]\n{passage['text'].strip()}\n\n"
+    return Segment(
+        kind="passage",
+        key=_key(text),
+        text=text,
+        document_id=passage["document_id"],
+        chunk_id=passage["chunk_id"],
+    )
+
+
+def length(segment: Segment, tokens: PromptTokens) -> int:
+    """Tokens of a segment."""
+    if segment.ids is not None:
+        return len(segment.ids)
+    if segment.kind == "template":
+        return len(tokens.encode_template(segment.text))
+    return len(tokens.encode_content(segment.text).ids)
+
+
+def _listed(
+    passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[str | None], turns: Sequence[TurnRecord]
+) -> list[dict[str, Any]]:
+    in_prompt = shown | {passage["chunk_id"] for passage in fitting}
+    listed = [{**passage, "in_prompt": passage["chunk_id"] in in_prompt, "earlier": False} for passage in passages]
+    known = {passage["chunk_id"] for passage in passages}
+    rank = len(listed)
+    for passage in (passage for turn in reversed(turns) for passage in turn.passages):
+        if passage["chunk_id"] in shown and passage["chunk_id"] not in known:
+            known.add(passage["chunk_id"])
+            rank += 1
+            listed.append({**passage, "in_prompt": True, "earlier": True, "rank": rank})
+    return listed
+
+
+def _segment(kind: SegmentKind, text: str) -> Segment:
+    return Segment(kind=kind, key=_key(text), text=text)
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _overflow(prompt_tokens: int, max_tokens: int, window: int, turns: int) -> ContextOverflow:
+    advice = ["ask a shorter question", "lower max_tokens"]
+    if turns:
+        advice.append("begin a new session")
+    return ContextOverflow(
+        f"The prompt takes {prompt_tokens:,} tokens without any passage and max_tokens is {max_tokens:,}, but the "
+        f"model's window is {window:,} tokens: {' or '.join(advice)}.",
+        prompt_tokens=prompt_tokens,
+        max_tokens=max_tokens,
+        window=window,
+    )

@@ -1,0 +1,45 @@
+"""/v1/answers: read an answer, resume its events, cancel it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+
+from rag_service import sse
+from rag_service.deps import PipelineDep
+from rag_service.errors import InvalidRequest
+from rag_service.schemas import Answer, Cancelled
+
+router = APIRouter(prefix="/v1/answers", tags=["answers"])
+
+
+@router.get("/{answer_id}")
+async def read(answer_id: str, pipeline: PipelineDep) -> Answer:
+    """The answer in its present state: while it runs, `answer` and `citations` are null."""
+    return await pipeline.result(answer_id)
+
+
+@router.get("/{answer_id}/events", responses={200: {"content": {"text/event-stream": {}}}})
+async def events(
+    answer_id: str, pipeline: PipelineDep, last_event_id: Annotated[str | None, Header()] = None
+) -> Response:
+    """The answer's server-sent events, from the start or after `Last-Event-ID`.
+
+    204 when the last event was already seen: a browser's EventSource then stops asking.
+    """
+    record = await pipeline.record(answer_id)
+    after = last_event_id or "0-0"
+    try:
+        left = await pipeline.waiting_events(answer_id, after)
+    except ValueError as error:
+        raise InvalidRequest(f"Last-Event-ID: {error}.") from None
+    if not left and (record["result"] or record["error"]):
+        return Response(status_code=204)
+    return sse.streaming(pipeline, record["job"], after)
+
+
+@router.delete("/{answer_id}")
+async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
+    """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
+    return Cancelled(cancelled=await pipeline.cancel(answer_id))

@@ -1,0 +1,55 @@
+"""/v1/collections: create, list, stats, delete, and search."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fastapi import APIRouter
+
+from rag_service.deps import CollectionDep, PipelineDep
+from rag_service.schemas import (
+    CollectionInfo,
+    CollectionList,
+    CreateCollection,
+    PassageOut,
+    SearchRequest,
+    SearchResult,
+)
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"])
+
+
+@router.post("", status_code=201)
+def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
+    """Create an empty collection. 409 if the name is taken."""
+    return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
+
+
+@router.get("")
+def list_collections(pipeline: PipelineDep) -> CollectionList:
+    """All collections with their sizes."""
+    library = pipeline.library
+    found = [asdict(library.collection(name).stats()) for name in library.collections()]
+    return CollectionList(collections=[CollectionInfo(**stats) for stats in found])
+
+
+@router.get("/{collection}")
+def stats(collection: CollectionDep) -> CollectionInfo:
+    """What a collection holds."""
+    return CollectionInfo(**asdict(collection.stats()))
+
+
+@router.delete("/{collection}", status_code=204)
+def delete(collection: str, pipeline: PipelineDep) -> None:
+    """Delete a collection with all its documents."""
+    pipeline.library.delete(collection)
+
+
+@router.post("/{collection}/search")
+def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
+    """Retrieval alone: the best passages for a question."""
+    pipeline.check_question(body.question)
+    pipeline.check_top_k(body.top_k)
+    top_k = body.top_k or pipeline.settings.retrieval.top_k
+    found = collection.search(body.question, top_k, body.mode, body.filter)
+    return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in found])

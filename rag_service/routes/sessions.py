@@ -1,0 +1,56 @@
+"""/v1/sessions: list, read, erase."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from rag_service.deps import PipelineDep
+from rag_service.errors import NotFound
+from rag_service.pipeline import TENANT
+from rag_service.schemas import PassageOut, Session, SessionList, SessionSummary, Turn
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+@router.get("")
+def list_sessions(
+    pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, offset: Annotated[int, Query(ge=0)] = 0
+) -> SessionList:
+    """Sessions, the latest change first."""
+    found = pipeline.sessions.list(TENANT, limit, offset)
+    return SessionList(sessions=[SessionSummary(**summary) for summary in found])
+
+
+@router.get("/{session_id}")
+def read(session_id: str, pipeline: PipelineDep) -> Session:
+    """A session's finished turns, oldest first."""
+    if not pipeline.sessions.exists(TENANT, session_id):
+        raise _unknown(session_id)
+    turns = [
+        Turn(
+            answer_id=turn.answer_id,
+            question=turn.question,
+            answer=turn.segments[-1].text,
+            passages=[PassageOut(**passage) for passage in turn.passages],
+            created=turn.created,
+        )
+        for turn in pipeline.sessions.turns(TENANT, session_id)
+    ]
+    return Session(session_id=session_id, turns=turns)
+
+
+@router.delete("/{session_id}", status_code=204)
+def erase(session_id: str, pipeline: PipelineDep) -> None:
+    """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
+    if not pipeline.sessions.erase(TENANT, session_id):
+        raise _unknown(session_id)
+
+
+def _unknown(session_id: str) -> NotFound:
+    return NotFound(
+        f"There is no session {session_id[:80]!r}: it was erased, has expired, or never began; "
+        "GET /v1/sessions lists those there are.",
+        "unknown_session",
+    )

@@ -1,0 +1,238 @@
+"""Request and response bodies of the HTTP API, as OpenAPI shows them.
+
+Knows names, types and ranges; knows no defaults that settings decide (those are None here) and no storage.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from rag_service.json_body import RequestBody
+from workers.messages import IngestFailure, JobProgress, JobStatus
+
+__all__ = ["IngestFailure", "JobProgress"]
+
+DRAFTERS = ("off", "auto", "plain", "pld", "copyspec", "casd")
+"""Drafters that a query may name; `off` and `plain` decode plainly."""
+
+Mode = Literal["hybrid", "dense", "lexical", "none"]
+DrafterName = Literal["off", "auto", "plain", "pld", "copyspec", "casd"]
+SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+StopString = Annotated[str, Field(min_length=1, max_length=200)]
+TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+Filter = Annotated[dict[str, Any], Field(max_length=16)]
+
+
+class RetrievalOptions(RequestBody):
+    """How passages are found; what is left out comes from the settings."""
+
+    top_k: int | None = Field(default=None, ge=1, description="Most passages to retrieve.")
+    mode: Mode | None = Field(default=None, description="`none` answers without passages.")
+    filter: Filter | None = Field(default=None, description="Metadata names and the exact values a document must have.")
+
+
+class SpeculationOptions(RequestBody):
+    drafter: DrafterName = "auto"
+    max_nodes: int | None = Field(default=None, ge=1, le=256, description="Most draft tokens in one step.")
+
+
+class QueryRequest(RequestBody):
+    question: str
+    collection: str | None = Field(default=None, description="Default: the session's, else `default`.")
+    session_id: SessionId | None = Field(
+        default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
+    )
+    stream: bool = Field(default=False, description="Answer with server-sent events.")
+    max_tokens: int | None = Field(default=None, ge=1, le=32768)
+    temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0 is greedy.")
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: int = Field(default=0, ge=0, le=1_000_000, description="Keep the k best tokens; 0 keeps all.")
+    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
+    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
+    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100.0, le=100.0)]] = Field(
+        default_factory=dict, max_length=1024, description="Token id to an amount added to its logit."
+    )
+    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Drawn when absent; always returned.")
+    stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(
+        default_factory=list, description="Strings that end the answer; it never contains one."
+    )
+    retrieval: RetrievalOptions = RetrievalOptions()
+    speculation: DrafterName | SpeculationOptions | None = Field(
+        default=None,
+        description="`off`, `auto` or a drafter's name. Changes how fast an answer comes, never what it says.",
+    )
+
+    @field_validator("question")
+    @classmethod
+    def _not_blank(cls, question: str) -> str:
+        if not question.strip():
+            raise ValueError("the question is empty; write what you want to know")
+        return question
+
+    @property
+    def stops(self) -> list[str]:
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+
+class SearchRequest(RequestBody):
+    question: str = Field(min_length=1)
+    top_k: int | None = Field(default=None, ge=1)
+    mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
+    filter: Filter | None = None
+
+
+class CreateCollection(RequestBody):
+    name: str
+
+
+class TextDocument(RequestBody):
+    """A document as JSON text. An id that exists already is replaced; without an id one is made from the text."""
+
+    id: Annotated[str, Field(pattern=r"^[^/\x00-\x1f\x7f]{1,200}$")] | None = None
+    title: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    text: str = Field(min_length=1)
+    metadata: Annotated[dict[str, Any], Field(max_length=64)] = Field(default_factory=dict)
+
+
+class AddDocuments(RequestBody):
+    documents: Annotated[list[TextDocument], Field(min_length=1)]
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class CitationOut(_Response):
+    """Offsets are code points in `answer` and in the document's `text`; `copied` spans select equal text."""
+
+    answer_start: int
+    answer_end: int
+    document_id: str
+    chunk_id: str
+    source_start: int
+    source_end: int
+    kind: Literal["copied", "retrieved"]
+
+
+class PassageOut(_Response):
+    document_id: str
+    chunk_id: str
+    title: str
+    page: int | None = None
+    heading: str | None = None
+    text: str
+    source_start: int
+    source_end: int
+    score: float
+    rank: int
+    in_prompt: bool = Field(default=True, description="False: retrieved, but the model's window had no room for it.")
+    earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
+
+
+class Answer(_Response):
+    """An answer; while it runs, `answer` and what follows from it are null."""
+
+    answer_id: str
+    session_id: str
+    turn: int = Field(description="Its place in the session, from 1.")
+    status: JobStatus
+    question: str
+    collection: str | None
+    answer: str | None = None
+    citations: list[CitationOut] | None = None
+    grounded: bool | None = Field(default=None, description="Whether any passage supports the answer.")
+    note: str | None = Field(default=None, description="Says so where the passages do not hold the answer.")
+    passages: list[PassageOut]
+    passages_dropped: int = Field(default=0, description="Passages retrieved that the model's window had no room for.")
+    finish_reason: Literal["stop", "length", "cancelled", "error"] | None = None
+    seed: int
+    usage: dict[str, int] | None = None
+    timings: dict[str, float] | None = None
+    speculation: dict[str, Any] | None = None
+    error: dict[str, Any] | None = Field(default=None, description="A problem document, where the answer failed.")
+
+
+class Turn(_Response):
+    answer_id: str
+    question: str
+    answer: str
+    passages: list[PassageOut]
+    created: float
+
+
+class SessionSummary(_Response):
+    session_id: str
+    created: float
+    updated: float
+    turns: int
+    question: str
+
+
+class SessionList(_Response):
+    sessions: list[SessionSummary]
+
+
+class Session(_Response):
+    session_id: str
+    turns: list[Turn]
+
+
+class CollectionInfo(_Response):
+    name: str
+    documents: int
+    chunks: int
+    bytes: int
+    embedder: str
+    dimension: int
+    created: float
+    generation: int
+
+
+class CollectionList(_Response):
+    collections: list[CollectionInfo]
+
+
+class DocumentInfo(_Response):
+    document_id: str
+    name: str
+    title: str
+    chunks: int
+    bytes: int
+    content_hash: str
+    metadata: dict[str, Any]
+    updated: float
+
+
+class DocumentOut(DocumentInfo):
+    text: str
+
+
+class DocumentList(_Response):
+    documents: list[DocumentInfo]
+    next: str | None = Field(default=None, description="Pass as `after` for the next page; null on the last one.")
+
+
+class SearchResult(_Response):
+    passages: list[PassageOut]
+
+
+class JobAccepted(_Response):
+    job_id: str
+
+
+class Cancelled(_Response):
+    cancelled: bool = Field(description="False: it had ended already.")
+
+
+class ProblemOut(_Response):
+    """An RFC 9457 problem document; `code` is stable."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str

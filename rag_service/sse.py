@@ -1,0 +1,78 @@
+"""An answer's events as server-sent events.
+
+Knows the wire format and what each event shows; knows no Redis. The entry id of the stream is the event's id, so
+`Last-Event-ID` resumes. A reader that goes away changes nothing: the answer runs on, and only DELETE cancels it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+
+from rag_service.answers import failure
+from rag_service.errors import Problem
+from rag_service.pipeline import Pipeline
+from rag_service.problems import as_problem
+from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
+
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+HEARTBEAT = ": still here\n\n"
+
+
+def streaming(pipeline: Pipeline, job: GenerateJob, after: str = "0-0") -> StreamingResponse:
+    """A response with the events of an answer that follow the entry id `after`."""
+    return StreamingResponse(events(pipeline, job, after), media_type="text/event-stream", headers=HEADERS)
+
+
+async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncIterator[str]:
+    """The events as text. An interruption that is not the answer's end is an `error` without id: resume later."""
+    try:
+        async for item in pipeline.events(job.answer_id, after):
+            if item is None:
+                yield HEARTBEAT
+            elif shown := await _shown(pipeline, job, item[1]):
+                yield event_text(*shown, item[0])
+    except Exception as error:
+        problem: Problem = as_problem(error)
+        yield event_text("error", problem.document())
+
+
+def event_text(name: str, data: dict[str, Any], entry_id: str | None = None) -> str:
+    """One event; JSON never holds a line end, so the data is one line."""
+    head = f"id: {entry_id}\n" if entry_id else ""
+    return f"{head}event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+async def _shown(pipeline: Pipeline, job: GenerateJob, event: AnswerEvent) -> tuple[str, dict[str, Any]] | None:
+    """Name and data; None for a step that made no text final."""
+    match event:
+        case PassagesEvent():
+            ids = {"answer_id": job.answer_id, "session_id": job.session_id}
+            return "passages", {**ids, "passages": event.passages}
+        case TokenEvent():
+            if not event.text:
+                return None
+            source = source_of(event, job)
+            return "token", {"text": event.text, **({"source": source} if source else {})}
+        case DoneEvent():
+            return "done", (await pipeline.result(job.answer_id)).model_dump()
+        case ErrorEvent():
+            return "error", failure(event)
+
+
+def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
+    """Where a step's first copied token came from, and how many of its tokens were copied; None if none was."""
+    copied = [source for source in event.sources if source is not None]
+    if not copied:
+        return None
+    first = copied[0]
+    source: dict[str, Any] = {"drafter": first.drafter, "kind": "answer", "copied": len(copied), "of": len(event.ids)}
+    if first.segment is not None and first.segment < len(job.segments):
+        segment = job.segments[first.segment]
+        source["kind"] = segment.kind
+        if segment.document_id is not None:
+            source |= {"document_id": segment.document_id, "chunk_id": segment.chunk_id}
+    return source
