@@ -3,6 +3,7 @@
 WorkersError
 ├── QueueUnavailable    Redis cannot be reached or refuses work
 ├── AnswerGone          the answer's record is no longer kept
+├── AnswerEnded         the answer was finished before
 ├── StreamAhead         the stream already has these ids
 └── RuntimeClosed       this worker is shutting down
 """
@@ -29,6 +30,13 @@ class AnswerGone(WorkersError):
 
     def __init__(self, answer_id: str) -> None:
         super().__init__(f"there is no answer {answer_id!r}; it was erased or has expired, so ask again")
+
+
+class AnswerEnded(WorkersError):
+    """The answer has its last event; nothing can be added."""
+
+    def __init__(self, answer_id: str) -> None:
+        super().__init__(f"the answer {answer_id!r} is finished; nothing can be added to it")
 
 
 class StreamAhead(WorkersError):

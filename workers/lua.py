@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-ENDED = "succeeded failed cancelled"
-"""States in which an answer no longer changes."""
-
 CREATE = """
 -- keys: record, events, session, session answers, sessions
 -- args: ttl, passages event, created, session id, answer id, session ttl, then field/value pairs of the record
@@ -48,14 +45,13 @@ return {status, redis.call('HGET', KEYS[1], 'streamed') or '0'}
 
 WRITE = """
 -- keys: record, events; args: event, t or '', number of ids
--- returns {'written', entry id}, {'ahead', ids streamed}, {'gone'}
+-- returns {'written', entry id}, {'ahead', ids streamed}, {'ended'} or {'gone'}
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return {'gone'} end
+if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {'ended'} end
 if ARGV[2] ~= '' then
   local streamed = tonumber(redis.call('HGET', KEYS[1], 'streamed') or '0')
-  if status == 'succeeded' or status == 'failed' or status == 'cancelled' or streamed ~= tonumber(ARGV[2]) then
-    return {'ahead', tostring(streamed)}
-  end
+  if streamed ~= tonumber(ARGV[2]) then return {'ahead', tostring(streamed)} end
   redis.call('HSET', KEYS[1], 'streamed', streamed + tonumber(ARGV[3]))
 end
 return {'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}

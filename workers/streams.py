@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 from workers import keys, lua, wire
 from workers.app import AsyncRedisClient, RedisClient
-from workers.errors import AnswerGone, QueueUnavailable, StreamAhead, unavailable
+from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead, unavailable
 from workers.messages import (
     AnswerEvent,
     DoneEvent,
@@ -24,7 +24,15 @@ from workers.messages import (
     TurnRecord,
 )
 
-__all__ = ["ANSWER_TTL_S", "AnswerGone", "AnswerRecord", "AnswerStream", "QueueUnavailable", "StreamAhead"]
+__all__ = [
+    "ANSWER_TTL_S",
+    "AnswerEnded",
+    "AnswerGone",
+    "AnswerRecord",
+    "AnswerStream",
+    "QueueUnavailable",
+    "StreamAhead",
+]
 
 ANSWER_TTL_S = 24 * 3600
 SESSION_TTL_S = 30 * 24 * 3600
@@ -102,13 +110,16 @@ class AnswerStream:
 
         Raises:
             AnswerGone: there is no record.
-            StreamAhead: a token event whose `t` is not the number of ids the stream holds, or whose answer has ended.
+            AnswerEnded: the answer has its last event.
+            StreamAhead: a token event whose `t` is not the number of ids the stream holds.
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
         with unavailable():
             reply = lua.run(self._redis, lua.WRITE, [self._record, self._events], [wire.dumps(event), t, count])
         if reply[0] == "gone":
             raise AnswerGone(self.answer_id)
+        if reply[0] == "ended":
+            raise AnswerEnded(self.answer_id)
         if reply[0] == "ahead":
             raise StreamAhead(int(reply[1]))
         return str(reply[1])

@@ -28,7 +28,7 @@ from workers.messages import (
 )
 from workers.queue import Queue, QueueUnavailable
 from workers.sessions import Sessions
-from workers.streams import AnswerGone, AnswerStream, StreamAhead
+from workers.streams import AnswerEnded, AnswerGone, AnswerStream, StreamAhead
 
 
 def make_job(answer_id: str = "a1", session_id: str = "s1", **changes: Any) -> GenerateJob:
@@ -128,7 +128,7 @@ def test_an_answer_ends_once_with_its_turn(queue: Queue, client: Any) -> None:
     tail = TokenEvent(t=0, ids=[], text="s")
     assert stream.finish(make_done(), held_back=tail, session_id="s1", turn=make_turn())
     assert stream.finish(ErrorEvent(code="late", detail="."), session_id="s1", turn=make_turn())
-    with pytest.raises(StreamAhead):
+    with pytest.raises(AnswerEnded):
         stream.write(TokenEvent(t=0, ids=[1], text="x"))
     assert [event for _, event in stream.read()][1:] == [tail, make_done()]
     record = stream.record()

@@ -1,0 +1,254 @@
+"""One answer, from its job to its last event.
+
+Knows segments, text and events; knows no Celery and no scheduling. An answer that was begun before is generated again
+(it is a pure function of its job) and written from where its stream ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from decoder import DecodeStats, PromptSegment, SamplingParams
+from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead
+from workers.messages import (
+    DoneEvent,
+    FinishReason,
+    GenerateJob,
+    Sampling,
+    Segment,
+    TokenEvent,
+    TokenOrigin,
+    TurnRecord,
+)
+from workers.runtime import Runtime
+from workers.streams import AnswerStream
+from workers.text_stream import TextStream
+from workers.tokens import Tokens
+
+if TYPE_CHECKING:
+    from decoder import Step, TokenSource
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+"""Seconds for which events are kept back while Redis is away, before the task goes back to the queue."""
+
+
+def assemble(tokens: Tokens, segments: Sequence[Segment]) -> tuple[list[int], list[PromptSegment]]:
+    """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
+
+    Control text is tokenized with control tokens, content without; ids that a segment brings are used as they are.
+    """
+    prompt: list[int] = []
+    parts: list[PromptSegment] = []
+    for segment in segments:
+        if segment.ids is not None:
+            ids = segment.ids
+        elif segment.kind == "template":
+            ids = tokens.encode_template(segment.text)
+        else:
+            ids = tokens.encode_content(segment.text).ids
+        prompt += ids
+        parts.append(PromptSegment(segment.kind, len(ids), segment.key))
+    return prompt, parts
+
+
+def sampling_params(sampling: Sampling, tokens: Tokens) -> SamplingParams:
+    """A job's sampling as the decoder's parameters; the tokenizer's end tokens end the answer too.
+
+    Raises:
+        ValueError: a value is out of range, or a bias names an unknown token; the message says which.
+    """
+    unknown = [token for token in sampling.logit_bias if not 0 <= token < tokens.vocab_size]
+    if unknown:
+        raise ValueError(
+            f"logit_bias names token id {unknown[0]}; the ids of this model are 0 to {tokens.vocab_size - 1}"
+        )
+    values = sampling.model_dump()
+    values["stop"] = tuple(sampling.stop)
+    return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)))
+
+
+@dataclass
+class Relay:
+    """Turns steps into events of one stream, each id once."""
+
+    stream: AnswerStream
+    text_stream: TextStream
+    written: int
+    """Ids the stream holds; can be ahead of `ids` while an answer is generated again."""
+    wait: Callable[[float], bool]
+    """Waits some seconds; True when the worker is closing."""
+
+    def __post_init__(self) -> None:
+        self.ids: list[int] = []
+        self.texts: list[str] = []
+        self.sources: list[TokenOrigin | None] = []
+        self.held_back = ""
+        self.finish_reason: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts) + self.held_back
+
+    def take(self, step: Step) -> None:
+        """Add a step's tokens up to the end of the text, and write what the stream lacks."""
+        for token, source in zip(step.tokens, step.sources, strict=True):
+            text, stopped = self.text_stream.push(token)
+            self.ids.append(token)
+            self.texts.append(text)
+            self.sources.append(_origin(source))
+            if stopped:
+                self.finish_reason = "stop"
+                break
+        self.finish_reason = self.finish_reason or step.finish_reason
+        if self.finish_reason is not None:
+            rest = self.text_stream.flush()
+            # The last id carries the rest, unless the answer was cancelled: that can happen after any id.
+            if step.tokens and self.finish_reason != "cancelled":
+                self.texts[-1] += rest
+            else:
+                self.held_back = rest
+        self.write()
+
+    def write(self) -> None:
+        while self.written < len(self.ids):
+            first = self.written
+            event = TokenEvent(
+                t=first, ids=self.ids[first:], text="".join(self.texts[first:]), sources=self.sources[first:]
+            )
+            try:
+                self.patiently(partial(self.stream.write, event))
+                self.written = len(self.ids)
+            except StreamAhead as ahead:  # another worker had this answer too, or Redis lost its last second
+                self.written = ahead.streamed
+
+    def patiently(self, write: Callable[[], Any]) -> None:
+        """Do a write, again and again while Redis is away. Raises QueueUnavailable when it stays away."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                write()
+                return
+            except QueueUnavailable:
+                if time.monotonic() > deadline or self.wait(0.25):
+                    raise
+
+
+def generate(
+    job: GenerateJob,
+    stream: AnswerStream,
+    runtime: Runtime,
+    tokens: Tokens,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> DoneEvent | None:
+    """Generate the answer of `job` and write its events, the last one together with the session's turn.
+
+    Returns the last event; None when there is nothing to do: the answer is finished, or was erased.
+
+    Raises:
+        whatever the engine raises for this prompt, RuntimeClosed, and QueueUnavailable when Redis stays away.
+    """
+    started, started_at = time.perf_counter(), time.time()
+    try:
+        status, streamed = stream.start()
+        if status != "running":
+            return None
+        prompt, parts = assemble(tokens, job.segments)
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), streamed, runtime.closing.wait)
+        steps = runtime.submit(
+            prompt,
+            sampling_params(job.sampling, tokens),
+            parts,
+            job.speculation.drafter,
+            # What was streamed before stays part of the answer, so a cancel waits until it is generated again.
+            lambda: cancelled() and len(relay.ids) >= streamed,
+            max_nodes=job.speculation.max_nodes,
+        )
+        with closing(steps):
+            for step in steps:
+                relay.take(step)
+                if relay.finish_reason is not None:
+                    break
+        stats = steps.stats or DecodeStats(prompt_tokens=len(prompt))
+        elapsed = 1e3 * (time.perf_counter() - started)
+        queued = 1e3 * max(started_at - job.created, 0.0)
+        done = DoneEvent(
+            text=relay.text,
+            ids=relay.ids,
+            finish_reason=relay.finish_reason or "error",
+            usage={
+                "prompt_tokens": len(prompt),
+                "completion_tokens": len(relay.ids),
+                "total_tokens": len(prompt) + len(relay.ids),
+            },
+            speculation=speculation(job.speculation.drafter, stats),
+            timings={
+                "queued": queued,
+                "prefill": stats.ms["prefill"],
+                "decode": max(elapsed - stats.ms["prefill"], 0.0),
+                "total": queued + elapsed,
+            },
+        )
+        _finish(job, relay, done, tokens)
+    except (AnswerGone, AnswerEnded) as over:
+        log.info("%s", over)
+        return None
+    return done
+
+
+def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
+    """What the engine counted, as `DoneEvent.speculation`."""
+    return {
+        "drafter": drafter,
+        "mat": stats.mat,
+        "steps": stats.steps,
+        "drafted": stats.drafted,
+        "accepted": stats.accepted,
+        "acceptance_rate": stats.acceptance_rate,
+        "by_source": {
+            name: {"drafted": count.drafted, "accepted": count.accepted} for name, count in stats.by_source.items()
+        },
+        "plain_equivalent_steps": stats.plain_equivalent_steps,
+        "ms": dict(stats.ms),
+    }
+
+
+def _finish(job: GenerateJob, relay: Relay, done: DoneEvent, tokens: Tokens) -> None:
+    held_back = TokenEvent(t=len(relay.ids), ids=[], text=relay.held_back) if relay.held_back else None
+    turn = _turn(job, done, tokens)
+
+    def write() -> None:
+        if not relay.stream.finish(
+            done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn
+        ):
+            log.warning("answer %s does not follow its session's last turn and stays out of it", job.answer_id)
+
+    relay.patiently(write)
+
+
+def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
+    """The finished turn. The end token is left out: the template's own closing piece follows in the next prompt."""
+    if done.finish_reason == "cancelled" and not done.ids:
+        return None
+    ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids
+    answer = Segment(kind="answer", key=job.answer_id, text=done.text, ids=ids)
+    return TurnRecord(
+        answer_id=job.answer_id,
+        question=job.question,
+        segments=[*job.segments[job.new_from :], answer],
+        passages=job.passages,
+        created=job.created,
+    )
+
+
+def _origin(source: TokenSource | None) -> TokenOrigin | None:
+    if source is None:
+        return None
+    return TokenOrigin(drafter=source.drafter, segment=source.segment, offset=source.offset)

@@ -1,0 +1,72 @@
+"""A worker's sign of life. Knows the worker's name and what it says of itself; begins once the models are loaded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workers import keys, lua
+from workers.app import RedisClient
+from workers.errors import QueueUnavailable, unavailable
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 3.0
+FORGOTTEN_S = 3600
+
+
+class Heartbeat:
+    """Tells every three seconds that this worker is there, as long as `alive` says so.
+
+    Args:
+        client: from `make_redis`.
+        name: of this worker, unlike any other's.
+        info: what `Queue.workers` shows beside the name.
+        alive: asked before each beat.
+    """
+
+    def __init__(
+        self,
+        client: RedisClient,
+        name: str,
+        info: Mapping[str, Any],
+        alive: Callable[[], bool] = lambda: True,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._redis = client
+        self._name = name
+        self._info = json.dumps(dict(info))
+        self._alive = alive
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and take the worker off the list. Safe to call more than once, and before `start`."""
+        self._stopped.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join()
+        try:
+            with unavailable():
+                self._redis.zrem(keys.WORKERS, self._name)
+                self._redis.hdel(keys.WORKER_INFO, self._name)
+        except QueueUnavailable:
+            pass  # the entry ages
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if self._alive():
+                try:
+                    with unavailable():
+                        names = [keys.WORKERS, keys.WORKER_INFO]
+                        lua.run(self._redis, lua.BEAT, names, [self._name, self._info, FORGOTTEN_S])
+                except QueueUnavailable as error:
+                    log.warning("no heartbeat: %s", error)
+            self._stopped.wait(self._interval_s)

@@ -1,0 +1,259 @@
+"""The engine's scheduler thread: many answers, one target pass at a time.
+
+Knows how answers share an engine and what happens when one of them fails; knows no Redis, no Celery and no text beyond
+the detokenizer it hands on. Task threads submit prompts and iterate over steps; only the scheduler touches the engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from workers.errors import RuntimeClosed
+
+if TYPE_CHECKING:
+    from decoder import DecodeStats, PromptSegment, SamplingParams, Step
+    from decoder import Sequence as EngineSequence
+
+log = logging.getLogger(__name__)
+
+Detokenize = Callable[[Sequence[int]], str]
+
+
+class AnswerEngine(Protocol):
+    """What the scheduler asks of an engine; `decoder.Engine` and `workers.testing.FakeEngine` have it."""
+
+    def start(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        segments: Sequence[PromptSegment] = (),
+        drafter: str | None = None,
+        detokenize: Detokenize | None = None,
+        max_nodes: int | None = None,
+    ) -> EngineSequence: ...
+
+    def prefill(self, sequence: EngineSequence) -> Step: ...
+
+    def step(self, sequences: Sequence[EngineSequence]) -> list[Step]: ...
+
+
+class HasCompleteText(Protocol):
+    def decode_complete(self, ids: Iterable[int]) -> str: ...
+
+
+class Steps(Iterator["Step"]):
+    """The steps of one submitted answer, as they come. The last one has a finish reason.
+
+    Iterating raises what the engine raised for this answer, and RuntimeClosed when the runtime was closed before the
+    end. `close` stops an answer that nobody reads any more.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], EngineSequence],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._begin = begin
+        self._cancelled = cancelled
+        self._abandoned = False
+        self._ended = False
+        self._arrived: queue.SimpleQueue[Step | Exception] = queue.SimpleQueue()
+        self._sequence: EngineSequence | None = None
+        self._delivered = 0
+        """Tokens handed over; a sequence that is begun anew leaves these out."""
+        self._repeating = 0
+        self.alone = False
+        """Set once a pass with others failed: from then on this answer gets passes of its own."""
+
+    def __next__(self) -> Step:
+        if self._ended:
+            raise StopIteration
+        item = self._arrived.get()
+        if isinstance(item, Exception):
+            self._ended = True
+            raise item
+        self._ended = item.finish_reason is not None
+        return item
+
+    @property
+    def stats(self) -> DecodeStats | None:
+        """Counts so far; complete once the last step was taken. None for an answer that never began."""
+        return None if self._sequence is None else self._sequence.stats
+
+    def close(self) -> None:
+        """Stop the answer before its next step, if it still runs."""
+        self._abandoned = True
+
+    # What follows is the scheduler's.
+
+    def begin(self, engine: AnswerEngine) -> bool:
+        """Set the sequence up (anew) and prefill it. Returns whether it goes on."""
+        self._sequence = None
+        self._repeating = self._delivered
+        self._sequence = self._begin()
+        self.pass_on_cancel()
+        return self.deliver(engine.prefill(self._sequence))
+
+    @property
+    def sequence(self) -> EngineSequence:
+        assert self._sequence is not None, "begin() comes first"
+        return self._sequence
+
+    def pass_on_cancel(self) -> None:
+        if self._abandoned or self._cancelled():
+            self.sequence.cancel()
+
+    def deliver(self, step: Step) -> bool:
+        """Hand a step over, less what was handed over before. Returns whether the answer goes on."""
+        if self._repeating:
+            known = min(self._repeating, len(step.tokens))
+            self._repeating -= known
+            step = dataclasses.replace(step, tokens=step.tokens[known:], sources=step.sources[known:])
+        if step.tokens or step.finish_reason is not None:
+            self._delivered += len(step.tokens)
+            self._arrived.put(step)
+        return step.finish_reason is None
+
+    def fail(self, error: Exception) -> None:
+        self._arrived.put(error)
+
+
+class Runtime:
+    """Owns an engine and the thread that runs it.
+
+    Args:
+        engine: used from the scheduler thread alone.
+        tokens: turns ids into text for stop strings.
+    """
+
+    def __init__(self, engine: AnswerEngine, tokens: HasCompleteText) -> None:
+        self._engine = engine
+        self._tokens = tokens
+        self._lock = threading.Lock()
+        self._inbox: queue.SimpleQueue[Steps | None] = queue.SimpleQueue()
+        self._running: list[Steps] = []
+        self.closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether answers are taken and run."""
+        return self._thread.is_alive() and not self.closing.is_set()
+
+    def submit(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        segments: Sequence[PromptSegment] = (),
+        drafter: str | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        *,
+        max_nodes: int | None = None,
+    ) -> Steps:
+        """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
+
+        `cancelled` is asked between steps, from the scheduler thread, so it must be quick.
+
+        Raises:
+            RuntimeClosed: the runtime takes nothing any more.
+        """
+        prompt = list(prompt_ids)
+
+        def begin() -> EngineSequence:
+            return self._engine.start(
+                prompt,
+                params,
+                segments=segments,
+                drafter=drafter,
+                detokenize=self._tokens.decode_complete,
+                max_nodes=max_nodes,
+            )
+
+        steps = Steps(begin, cancelled)
+        with self._lock:
+            if not self.alive:
+                raise RuntimeClosed
+            self._inbox.put(steps)
+        return steps
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Stop after the running step; answers that are not finished get RuntimeClosed. Waits for the thread."""
+        with self._lock:
+            self.closing.set()
+            self._inbox.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        error: Exception = RuntimeClosed()
+        try:
+            while not self.closing.is_set():
+                self._admit()
+                self._advance()
+        except Exception as unexpected:  # a bug here must not leave answers waiting for ever
+            log.exception("the scheduler failed; this worker takes no more answers")
+            error = unexpected
+        with self._lock:
+            self.closing.set()
+            left = [*self._running]
+            while not self._inbox.empty():
+                if (steps := self._inbox.get()) is not None:
+                    left.append(steps)
+        for steps in left:
+            steps.fail(error)
+
+    def _admit(self) -> None:
+        """Begin one waiting answer, so that a crowd does not hold up those that run. Waits when nothing runs."""
+        try:
+            steps = self._inbox.get(block=not self._running)
+        except queue.Empty:
+            return
+        if steps is not None:
+            self._begin(steps)
+
+    def _begin(self, steps: Steps) -> None:
+        try:
+            if steps.begin(self._engine):
+                self._running.append(steps)
+        except Exception as error:
+            steps.fail(error)
+
+    def _advance(self) -> None:
+        """One pass for all that run together, and one for each that runs alone."""
+        running, self._running = self._running, []
+        together = [steps for steps in running if not steps.alone]
+        for group in [together, *([steps] for steps in running if steps.alone)]:
+            if group:
+                self._running += self._step(group)
+
+    def _step(self, group: list[Steps]) -> list[Steps]:
+        """One pass over a group. Returns those that go on.
+
+        When the pass fails, nobody can say whose fault it was or what was already committed. Since an answer is a pure
+        function of its prompt, each of several is begun anew and continues alone; one that fails alone has failed.
+        """
+        for steps in group:
+            steps.pass_on_cancel()
+        try:
+            made = self._engine.step([steps.sequence for steps in group])
+        except Exception as error:
+            if len(group) == 1:
+                group[0].fail(error)
+                return []
+            log.warning("a pass over %d answers failed (%s); each goes on alone", len(group), error)
+            alone: list[Steps] = []
+            for steps in group:
+                steps.alone = True
+                try:
+                    if steps.begin(self._engine):
+                        alone.append(steps)
+                except Exception as failure:
+                    steps.fail(failure)
+            return alone
+        return [steps for steps, step in zip(group, made, strict=True) if steps.deliver(step)]

@@ -1,0 +1,170 @@
+"""The Celery tasks: what a worker does with a message from the queue.
+
+Knows how errors become events and when a task goes back to the queue; the work itself is in `generation` and
+`ingestion`. A message carries a tenant and an id; everything else is in the record.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import Reject
+
+from decoder import PromptError, PromptTooLong, UnknownDrafter
+from retriever import CollectionBusy, Library
+from workers import keys
+from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
+from workers.cancels import CancelWatch
+from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed
+from workers.generation import generate
+from workers.ingestion import JobRecord, fail, ingest
+from workers.messages import ErrorEvent
+from workers.runtime import Runtime
+from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
+from workers.tokens import Tokens
+
+log = logging.getLogger(__name__)
+
+BUSY_S = 1.0
+"""Seconds after which an ingest that found another one running is tried again."""
+
+
+@dataclass
+class Workplace:
+    """What the tasks of one worker process share."""
+
+    client: RedisClient
+    tokens: Tokens
+    runtime: Runtime
+    library: Library | None
+    uploads_dir: Path
+    answer_ttl_s: int = ANSWER_TTL_S
+    session_ttl_s: int = SESSION_TTL_S
+    ingesting: threading.Lock = field(default_factory=threading.Lock)
+    """Ingests of one worker run one after the other, so that answers always find a free thread."""
+
+    def __post_init__(self) -> None:
+        self.cancels = CancelWatch(self.client)
+
+    def stream(self, tenant: str, answer_id: str) -> AnswerStream:
+        return AnswerStream(self.client, tenant, answer_id, ttl_s=self.answer_ttl_s, session_ttl_s=self.session_ttl_s)
+
+    def close(self) -> None:
+        """Stop the engine and the watch; running tasks go back to the queue."""
+        self.runtime.close()
+        self.cancels.close()
+
+
+def register(app: Celery, place: Workplace) -> None:
+    """Give the application its tasks, bound to this worker's workplace."""
+
+    def generate_answer(tenant: str, answer_id: str) -> None:
+        run_generate(place, tenant, answer_id)
+
+    def ingest_documents(task: Any, tenant: str, job_id: str) -> None:
+        try:
+            run_ingest(place, tenant, job_id)
+        except CollectionBusy as busy:
+            raise task.retry(countdown=BUSY_S, max_retries=None, exc=busy) from None
+
+    app.task(name=GENERATE_TASK, shared=False)(generate_answer)
+    app.task(name=INGEST_TASK, bind=True, shared=False)(ingest_documents)
+
+
+def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
+    """Generate one answer; whatever goes wrong ends in an error event.
+
+    Raises:
+        Reject: the worker is closing or Redis stays away; the message goes back to the queue.
+    """
+    stream = place.stream(tenant, answer_id)
+    try:
+        record = stream.record()
+        if record is None:
+            log.info("answer %s was erased before it was begun", answer_id)
+            return
+        try:
+            with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
+                generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set)
+        except (RuntimeClosed, QueueUnavailable):
+            raise
+        except Exception as error:
+            event = error_event(error)
+            log.log(
+                logging.ERROR if event.code == "internal_error" else logging.WARNING,
+                "answer %s failed: %s",
+                answer_id,
+                event.detail,
+                exc_info=event.code == "internal_error",
+            )
+            stream.finish(event)
+    except AnswerGone:
+        return
+    except (RuntimeClosed, QueueUnavailable) as error:
+        raise Reject(error, requeue=True) from error
+
+
+def run_ingest(place: Workplace, tenant: str, job_id: str) -> None:
+    """Ingest one job's documents.
+
+    Raises:
+        CollectionBusy: an ingest is running already; try again later.
+        Reject: the worker is closing or Redis is away; the message goes back to the queue.
+    """
+    try:
+        record = JobRecord(place.client, tenant, job_id)
+        job = record.load()
+        if job is None:
+            return
+        if place.library is None:
+            fail(job, record, place.uploads_dir, "this worker has no embedding model; start one that has")
+            return
+        if not place.ingesting.acquire(blocking=False):
+            raise CollectionBusy(job.collection)
+        try:
+            with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
+                ingest(job, record, place.library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
+        except (RuntimeClosed, QueueUnavailable, CollectionBusy):
+            raise
+        except Exception as error:
+            log.exception("ingest %s failed", job_id)
+            fail(job, record, place.uploads_dir, f"the ingest failed ({type(error).__name__}: {error}); try again")
+        finally:
+            place.ingesting.release()
+    except (RuntimeClosed, QueueUnavailable) as error:
+        raise Reject(error, requeue=True) from error
+
+
+def error_event(error: Exception) -> ErrorEvent:
+    """The event for an answer that failed: a stable code and a sentence.
+
+    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error.
+    """
+    if isinstance(error, PromptTooLong):
+        return ErrorEvent(code="prompt_too_long", detail=str(error))
+    if isinstance(error, UnknownDrafter):
+        return ErrorEvent(code="unknown_drafter", detail=str(error))
+    if _is_out_of_memory(error):
+        return ErrorEvent(
+            code="out_of_memory",
+            detail="the worker ran out of memory for this answer; shorten the prompt, lower max_tokens, "
+            "or try again when less is running",
+        )
+    if isinstance(error, PromptError | ValueError):
+        return ErrorEvent(code="invalid_request", detail=str(error))
+    return ErrorEvent(
+        code="internal_error",
+        detail=f"the worker failed while generating ({type(error).__name__}); try again, and see the worker's log",
+    )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    )

@@ -1,0 +1,243 @@
+"""Deterministic fakes for tests of this package and of those built on it: tokenizers, an engine, a worker.
+
+Nothing here needs a model's weights or the network; the worker needs a Redis, such as `EmbeddedRedis`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from workers.app import make_app, make_redis
+from workers.tokens import Tokens
+
+if TYPE_CHECKING:
+    from decoder import PromptSegment, SamplingParams, Step
+    from decoder import Sequence as EngineSequence
+    from retriever import Library
+    from workers.tasks import Workplace
+
+SMOLLM_TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou are a small assistant<|im_end|>\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+QWEN_TEMPLATE = """{%- if messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+{%- else %}
+    {{- '<|im_start|>system\\nYou are a made-up assistant.<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role != "system" or not loop.first %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+CORPUS = (
+    "The quick brown fox jumps over the lazy dog. What does the fox jump over? It jumps over the dog [1].\n"
+    "Answer only from the passages below, and say so when they do not hold the answer.\n"
+    "for index in range(10):\n    print(index)  # numbers\n",
+    "Über die Brücke gehen viele Leute. 東京は日本の首都です。 Привет, мир! naïve café 😀🎉\n",
+)
+_QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def save_tokenizer(folder: Path, style: str = "smollm", corpus: Sequence[str] = CORPUS, size: int = 400) -> Path:
+    """Write a small byte-level tokenizer and its chat template as a model folder holds them.
+
+    `style` "smollm": control tokens first. "qwen": control tokens last, `<tool_call>` among them without being special,
+    and another way to split. Returns the folder.
+    """
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    tokenizer = Tokenizer(models.BPE())
+    split: Any = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    if style == "qwen":
+        split = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_QWEN_SPLIT), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+    tokenizer.pre_tokenizer = split
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=special if style == "smollm" else [],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    if style == "qwen":
+        tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
+        tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<tool_call>", "</tool_call>")])
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": special[0],
+        "eos_token": special[2],
+        "chat_template": SMOLLM_TEMPLATE if style == "smollm" else QWEN_TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def speak(tokens: Tokens, text: str) -> Callable[[Sequence[int]], list[int]]:
+    """A script that answers every prompt with `text`."""
+    ids = tokens.encode_content(text).ids
+    return lambda prompt: ids
+
+
+class FakeEngine:
+    """An engine that speaks from a script: the answer is a function of the prompt, committed a few ids at a time.
+
+    Stops, limits, cancels and counts are those of the real engine's sequences.
+
+    Args:
+        tokens: gives the end token, which follows every scripted answer.
+        script: prompt ids -> answer ids without the end token; by default a sentence about a fox.
+        tokens_per_step: ids committed by a step after the first; all but the last count as accepted drafts, copied from
+            the first prompt segment.
+        window: most prompt and answer ids together.
+        before_step: called with each sequence before its prefill (no tokens yet) and before its part of each pass; may
+            block or raise.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        script: Callable[[Sequence[int]], list[int]] | None = None,
+        *,
+        tokens_per_step: int = 3,
+        window: int = 8192,
+        before_step: Callable[[EngineSequence], None] = lambda sequence: None,
+    ) -> None:
+        self._end = sorted(tokens.eos_ids)
+        self._script = script or speak(tokens, "The quick brown fox jumps over the lazy dog.")
+        self._tokens_per_step = tokens_per_step
+        self._before_step = before_step
+        self.target = SimpleNamespace(max_positions=window, vocab_size=tokens.vocab_size)
+        self.passes: list[int] = []
+        """How many sequences each pass held."""
+
+    def start(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        segments: Sequence[PromptSegment] = (),
+        drafter: str | None = None,
+        detokenize: Callable[[Sequence[int]], str] | None = None,
+        max_nodes: int | None = None,
+    ) -> EngineSequence:
+        """As `decoder.Engine.start`, errors included."""
+        from decoder import PromptTooLong, SamplingParams
+        from decoder import Sequence as EngineSequence
+        from decoder.drafters import make_drafter
+        from decoder.stopping import StopStrings
+
+        params = params or SamplingParams()
+        if len(prompt_ids) + params.max_tokens > self.target.max_positions:
+            raise PromptTooLong(len(prompt_ids), params.max_tokens, self.target.max_positions)
+        stop = StopStrings(params.stop, detokenize) if params.stop and detokenize else None
+        plain = make_drafter(drafter or "off")
+        return EngineSequence(prompt_ids, params, segments, plain, None, frozenset(self._end), stop, max_nodes)
+
+    def prefill(self, sequence: EngineSequence) -> Step:
+        return self._commit(sequence, 1)
+
+    def step(self, sequences: Sequence[EngineSequence]) -> list[Step]:
+        self.passes.append(len(sequences))
+        return [self._commit(sequence, self._tokens_per_step) for sequence in sequences]
+
+    def _commit(self, sequence: EngineSequence, count: int) -> Step:
+        from decoder import DraftTree, Step, TokenSource
+
+        if sequence.finish_if_cancelled():
+            return Step((), (), sequence.finish_reason)
+        self._before_step(sequence)
+        answer = [*self._script(sequence.prompt), *self._end[:1]]
+        first = len(sequence.tokens)
+        tokens = sequence.extend(answer[first : first + count])
+        drafted = [TokenSource("fake", 0, first + index) for index in range(len(tokens) - 1)]
+        if first:
+            sequence.stats.record(DraftTree.chain(tokens[:-1], drafted), drafted)
+        return Step(tuple(tokens), (*drafted, None), sequence.finish_reason)
+
+
+def make_workplace(
+    redis_url: str, tokens: Tokens, engine: Any, library: Library | None = None, uploads_dir: Path = Path("uploads")
+) -> Workplace:
+    """A workplace around any engine; close it."""
+    from workers.runtime import Runtime
+    from workers.tasks import Workplace
+
+    return Workplace(make_redis(redis_url), tokens, Runtime(engine, tokens), library, uploads_dir)
+
+
+@contextlib.contextmanager
+def running_worker(
+    redis_url: str, place: Workplace, *, name: str = "fake", info: dict[str, Any] | None = None, threads: int = 4
+) -> Iterator[None]:
+    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. One at a time.
+
+    At the end running answers go back to the queue, and the workplace is closed.
+    """
+    import celery._state
+    import celery.worker.state
+    from celery.worker import WorkController
+
+    from workers.app import GENERATE_QUEUE, INGEST_QUEUE
+    from workers.heartbeat import Heartbeat
+    from workers.tasks import register
+
+    app = make_app(redis_url)
+    register(app, place)
+    ready = threading.Event()
+    state: Any = celery.worker.state
+    apps: Any = celery._state
+    before = apps.default_app
+    app.set_default()  # Celery's pool threads look tasks up in the default application
+
+    worker = WorkController(
+        app=app,
+        hostname=f"rag@{name}",
+        pool="threads",
+        concurrency=threads,
+        queues=[GENERATE_QUEUE, INGEST_QUEUE],
+        ready_callback=lambda consumer: ready.set(),
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    thread = threading.Thread(target=worker.start, name=f"worker-{name}", daemon=True)
+    heartbeat = Heartbeat(place.client, name, info or {"model": "fake"}, lambda: place.runtime.alive, 0.5)
+    thread.start()
+    try:
+        if not ready.wait(30):
+            raise RuntimeError("the worker did not become ready within 30 s; is Redis running?")
+        heartbeat.start()
+        yield
+    finally:
+        heartbeat.stop()
+        place.runtime.close()
+        state.should_stop = 0
+        thread.join(30)
+        state.should_stop = None
+        apps.set_default_app(before)
+        place.close()
+        app.close()
+        place.client.close()
