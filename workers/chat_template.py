@@ -89,13 +89,16 @@ class ChatTemplate:
         return pieces
 
     def _render(self, messages: list[dict[str, str]], add_generation_prompt: bool) -> str:
-        return self._template.render(
-            messages=messages,
-            tools=None,
-            documents=None,
-            add_generation_prompt=add_generation_prompt,
-            **self._variables,
-        )
+        try:
+            return self._template.render(
+                messages=messages,
+                tools=None,
+                documents=None,
+                add_generation_prompt=add_generation_prompt,
+                **self._variables,
+            )
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # from inside the template
+            raise jinja2.TemplateError(f"{type(error).__name__}: {error}") from error
 
     def _check_append_only(self) -> bool:
         for first in ([], ["system"]):

@@ -226,11 +226,9 @@ class Runtime:
 
     def _advance(self) -> None:
         """One pass for all that run together, and one for each that runs alone."""
-        running, self._running = self._running, []
-        together = [steps for steps in running if not steps.alone]
-        for group in [together, *([steps] for steps in running if steps.alone)]:
-            if group:
-                self._running += self._step(group)
+        together = [steps for steps in self._running if not steps.alone]
+        groups = [together, *([steps] for steps in self._running if steps.alone)]
+        self._running = [steps for group in groups if group for steps in self._step(group)]
 
     def _step(self, group: list[Steps]) -> list[Steps]:
         """One pass over a group. Returns those that go on.

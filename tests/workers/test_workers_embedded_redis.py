@@ -1,0 +1,133 @@
+"""The private Redis: it keeps its data, is alone in its folder, and ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workers import embedded_redis
+from workers.app import make_redis
+from workers.embedded_redis import MAX_SOCKET_PATH, EmbeddedRedis, EmbeddedRedisError
+
+PARENT = """
+import sys
+from pathlib import Path
+from workers.embedded_redis import EmbeddedRedis
+server = EmbeddedRedis(Path(sys.argv[1]))
+print(server.start(), server.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_data_survives_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder with 'quotes' and spaces"
+    with EmbeddedRedis(folder) as server:
+        client = make_redis(server.url)
+        client.xadd("stream", {"event": "é 😀 \x00"})
+        assert client.config_get("appendonly") == {"appendonly": "yes"}
+        assert client.config_get("appendfsync") == {"appendfsync": "everysec"}
+        first = server.url
+        client.close()
+    assert not server.running()
+    with EmbeddedRedis(folder) as server:
+        client = make_redis(server.url)
+        assert server.url != first
+        assert [fields for _, fields in client.xrange("stream")] == [{"event": "é 😀 \x00"}]
+        client.close()
+
+
+def test_only_this_user_can_reach_it_and_nobody_over_the_network(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path) as server:
+        socket = Path(server.url.removeprefix("unix://"))
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o700
+        assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+        client = make_redis(server.url)
+        assert client.config_get("port") == {"port": "0"}
+        client.close()
+    assert not socket.parent.exists()
+
+
+def test_starting_and_stopping_twice_is_harmless(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path)
+    with pytest.raises(EmbeddedRedisError, match="start"):
+        server.url  # noqa: B018
+    assert server.start() == server.start()
+    server.stop()
+    server.stop()
+    assert server.start()
+    server.stop()
+
+
+def test_one_server_a_folder(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path) as server:
+        with pytest.raises(EmbeddedRedisError, match="another rag-service uses the data folder"):
+            EmbeddedRedis(tmp_path).start()
+        assert server.running()
+
+
+def test_a_long_folder_for_temporary_files_is_passed_over(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["a-rather-long-name-for-a-folder"] * 4)
+    deep.mkdir(parents=True)
+    with EmbeddedRedis(deep / "data", runtime_dir=deep) as server:
+        socket = server.url.removeprefix("unix://")
+        assert len(os.fsencode(socket)) <= MAX_SOCKET_PATH
+        client = make_redis(server.url)
+        assert client.ping()
+        client.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel to end the server with its parent")
+def test_a_killed_parent_takes_the_server_down_and_frees_the_folder(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(embedded_redis.__file__).parents[1],
+    )
+    with parent:
+        assert parent.stdout is not None
+        url, pid = parent.stdout.readline().split()
+        client = make_redis(url)
+        client.set("k", "v")
+        client.close()
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    server = os.pidfd_open(int(pid)) if Path(f"/proc/{pid}").exists() else None
+    if server is not None:
+        import select
+
+        assert select.select([server], [], [], 20)[0], "the server outlived its parent"
+        os.close(server)
+    with EmbeddedRedis(tmp_path) as again:
+        client = make_redis(again.url)
+        assert client.get("k") == "v"
+        client.close()
+
+
+def test_a_binary_that_cannot_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "valkey-server"
+    broken.write_text("#!/bin/sh\necho 'cannot find libfoo' >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(embedded_redis, "_binary", lambda: broken)
+    server = EmbeddedRedis(tmp_path / "data")
+    with pytest.raises(EmbeddedRedisError, match=r"cannot find libfoo.*RAG_REDIS_URL"):
+        server.start()
+    monkeypatch.undo()
+    with server:  # nothing of the failed start is left
+        assert server.running()
+
+
+def test_damaged_data_is_reported_in_the_servers_own_words(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path):
+        pass
+    (manifest,) = tmp_path.glob("appendonlydir/*.manifest")
+    manifest.write_text("this is not a manifest\n")
+    with pytest.raises(EmbeddedRedisError, match=r"redis\.log says"):
+        EmbeddedRedis(tmp_path).start()
