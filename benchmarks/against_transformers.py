@@ -1,0 +1,163 @@
+"""The engine against transformers' own `generate`: the same greedy answers, and no more passes for prompt lookup.
+
+    python benchmarks/against_transformers.py --model smollm2-135m --data items.jsonl --limit 5 --json OUT.json
+
+Plain decoding must equal `generate` token by token, or first differ where plain preferred its token by at most 1e-3
+(fp32: kernels differ in the last bits). `pld:max_ngram=2` must not take more target passes after prefill than
+`prompt_lookup_num_tokens=10`, plus one: transformers drafts in the prefill pass already, the engine does not. Exits
+with 1 where either fails; no prompt is left out for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from decoder import Engine, SamplingParams
+from decoder.bench.environment import environment
+from decoder.bench.measure import first_difference, measure, plain_margin
+from decoder.bench.opened import open_model
+from decoder.bench.prompts import Item, load_items
+from decoder.bench.report import environment_lines, table, write_json
+from decoder.load import DTYPES
+from decoder.models import default_models_dir, resolve
+
+MARGIN = 1e-3
+LOOKUP = "pld:max_ngram=2"
+
+
+class Peer:
+    """transformers' model with its own attention, its forward passes counted."""
+
+    def __init__(self, folder: Path, dtype: str, end_tokens: Sequence[int]) -> None:
+        from transformers import AutoModelForCausalLM, GenerationConfig
+
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype], use_safetensors=True)
+        self._model.eval()
+        self._model.generation_config = GenerationConfig(eos_token_id=list(end_tokens), pad_token_id=min(end_tokens))
+        self._passes = 0
+        forward = self._model.forward
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self._passes += 1
+            return forward(*arguments, **named)
+
+        self._model.forward = counted
+
+    @torch.inference_mode()
+    def generate(self, prompt_ids: list[int], max_tokens: int, **settings: Any) -> tuple[list[int], int]:
+        """(tokens of the greedy answer, passes after the first, which holds the prompt)."""
+        self._passes = 0
+        ids = torch.tensor([prompt_ids])
+        output = self._model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_tokens, **settings
+        )
+        return output[0, len(prompt_ids) :].tolist(), self._passes - 1
+
+
+def compare(engine: Engine, peer: Peer, item: Item, prompt_ids: list[int], max_tokens: int) -> dict[str, Any]:
+    """One prompt: plain against plain, lookup against lookup."""
+    params = SamplingParams(max_tokens=max_tokens)
+    plain = measure(engine, prompt_ids, params, "plain")
+    lookup = measure(engine, prompt_ids, params, LOOKUP)
+    theirs, _ = peer.generate(prompt_ids, max_tokens)
+    their_lookup, their_passes = peer.generate(
+        prompt_ids, max_tokens, prompt_lookup_num_tokens=10, max_matching_ngram_size=2
+    )
+    row: dict[str, Any] = {
+        "id": item.id,
+        "benchmark": item.benchmark,
+        "category": item.category,
+        "prompt_tokens": len(prompt_ids),
+        "tokens": len(plain.tokens),
+        "passes": lookup.steps,
+        "transformers_passes": their_passes,
+    }
+    answers = {"plain": theirs, "lookup": lookup.tokens, "transformers_lookup": their_lookup}
+    for name, answer in answers.items():
+        index = first_difference(answer, plain.tokens)
+        row[f"{name}_differs_at"] = index
+        row[f"{name}_margin"] = None if index is None else plain_margin(engine, prompt_ids, plain.tokens, index, params)
+    return row
+
+
+def failures(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What breaks one of the two rules, in words."""
+    found = []
+    for row in rows:
+        for name in ("plain", "lookup"):
+            if row[f"{name}_margin"] is not None and row[f"{name}_margin"] > MARGIN:
+                margin = row[f"{name}_margin"]
+                found.append(f"{row['id']}: {name} differs at token {row[f'{name}_differs_at']}, margin {margin:.2g}")
+        if row["passes"] > row["transformers_passes"] + 1:
+            found.append(f"{row['id']}: {row['passes']} passes, transformers {row['transformers_passes']}")
+    return found
+
+
+def markdown(result: dict[str, Any]) -> str:
+    rows, failed = result["rows"], result["failures"]
+    differing = [row for row in rows if row["plain_differs_at"] is not None]
+    more = [row["passes"] - row["transformers_passes"] for row in rows]
+    lines = ["# Against transformers' generate", ""]
+    lines += [f"* Plain decoding: {len(rows) - len(differing)} of {len(rows)} answers identical."]
+    lines += [
+        f"  * {row['id']}: first difference at token {row['plain_differs_at']}, margin {row['plain_margin']:.2g}"
+        for row in differing
+    ]
+    lines += [
+        f"* `{LOOKUP}` against `prompt_lookup_num_tokens=10`, target passes after prefill: {min(more):+d} to "
+        f"{max(more):+d}, median {statistics.median(more):+g}.",
+        "* Broken rules: " + ("; ".join(failed) or "none") + ".",
+        "",
+    ]
+    head = ["prompt", "prompt tokens", "tokens", "passes", "transformers", "plain differs at"]
+    columns = ("id", "prompt_tokens", "tokens", "passes", "transformers_passes", "plain_differs_at")
+    body = [["–" if row[column] is None else f"{row[column]}" for column in columns] for row in rows]
+    return "\n".join([*lines, *table(head, body, left=1), "", *environment_lines(result["environment"])])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare greedy decoding and prompt lookup with transformers.")
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--models-dir", type=Path, default=default_models_dir())
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
+    parser.add_argument("--data", type=Path, nargs="+", required=True)
+    parser.add_argument("--limit", type=int, default=4)
+    parser.add_argument("--categories", default="")
+    parser.add_argument("--max-chars", type=int, default=6000)
+    parser.add_argument("--max-tokens", type=int, default=96)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--markdown", type=Path)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    categories = [name for name in options.categories.split(",") if name]
+    items = load_items(options.data, limit=options.limit, categories=categories, max_chars=options.max_chars)
+    opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
+    peer = Peer(resolve(options.model, options.models_dir), options.dtype, sorted(opened.engine.eos_token_ids))
+    rows = []
+    for item in items:
+        rows.append(compare(opened.engine, peer, item, opened.chat.prompt_ids(item, []), options.max_tokens))
+        print(f"{item.id}: {rows[-1]}", file=sys.stderr, flush=True)
+    command = shlex.join(["python", "benchmarks/against_transformers.py", *sys.argv[1:]])
+    facts = environment(command, model=opened.name, dtype=options.dtype, max_tokens=options.max_tokens)
+    result = {"environment": facts, "rows": rows, "failures": failures(rows)}
+    write_json(options.json, result)
+    if options.markdown:
+        options.markdown.write_text(markdown(result), encoding="utf-8")
+    print("\n".join(failures(rows)) or f"{len(rows)} prompts: both rules hold")
+    return 1 if failures(rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
