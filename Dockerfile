@@ -1,0 +1,43 @@
+# One image for the API and the worker.
+#
+# PyPI's torch carries CUDA (about 3 GB) and serves both `worker` and `worker-gpu`. For a CPU-only image:
+#   docker compose build --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+# Wheels laid into build/wheels/ are preferred to those of the index.
+FROM python:3.11-slim
+
+ARG PIP_INDEX_URL=
+ARG PIP_EXTRA_INDEX_URL=
+
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PATH=/opt/rag/bin:$PATH
+
+RUN python -m venv /opt/rag \
+    && useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin rag \
+    && install -d -o rag -g rag /data /models
+
+# Dependencies first: they change less often than the source.
+WORKDIR /src
+COPY constraints.txt build/wheel[s] /wheels/
+COPY pyproject.toml LICENSE ./
+RUN touch README.md \
+    && pip install --find-links /wheels -c /wheels/constraints.txt .
+
+COPY rag_service rag_service
+COPY retriever retriever
+COPY decoder decoder
+COPY workers workers
+RUN pip install --no-deps --force-reinstall .
+
+# HOME is on the tmpfs that compose mounts: nothing is ever written to the image's own file system.
+ENV RAG_DATA_DIR=/data \
+    RAG_MODELS_DIR=/models \
+    RAG_HOST=0.0.0.0 \
+    RAG_PORT=8080 \
+    HOME=/tmp
+WORKDIR /data
+USER rag
+EXPOSE 8080
+CMD ["rag", "serve"]
