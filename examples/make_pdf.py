@@ -1,6 +1,6 @@
 """Writes documents/warranty-and-returns.pdf, the sample PDF: two pages, the same bytes on every run.
 
-    python examples/make_pdf.py        (needs fpdf2, part of the dev extra)
+python examples/make_pdf.py        (needs fpdf2, part of the dev extra)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A client of the HTTP API with nothing but the standard library: copy it into your own project.
 
-    rag = Rag("http://127.0.0.1:8080")
-    rag.upload("handbook", ["travel-policy.md", "warranty.pdf"])
-    print(rag.ask("How much is the hotel limit?", collection="handbook")["answer"])
+rag = Rag("http://127.0.0.1:8080")
+rag.upload("handbook", ["travel-policy.md", "warranty.pdf"])
+print(rag.ask("How much is the hotel limit?", collection="handbook")["answer"])
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Rag:
 
     def ask(self, question: str, **options: Any) -> dict[str, Any]:
         """The whole answer. Options are those of POST /v1/query: collection, session_id, seed, speculation, …"""
-        return self.call("POST", "/v1/query", {"question": question, **options})
+        answer: dict[str, Any] = self.call("POST", "/v1/query", {"question": question, **options})
+        return answer
 
     def stream(self, question: str, **options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         """Events as they come: ("passages" | "token" | "done" | "error", data)."""
@@ -78,7 +79,7 @@ class Rag:
         with self._open("POST", where, body, f"multipart/form-data; boundary={boundary}") as response:
             job_id = json.load(response)["job_id"]
         while True:
-            job = self.call("GET", f"/v1/jobs/{job_id}")
+            job: dict[str, Any] = self.call("GET", f"/v1/jobs/{job_id}")
             if progress:
                 progress(job["done"], job["total"])
             if job["status"] in {"succeeded", "failed", "cancelled"}:
