@@ -45,7 +45,7 @@ def check_json(value: Any, where: str = "", depth: int = 0) -> None:
     Raises:
         PydanticCustomError: the message names the place.
     """
-    place = where or "the body"
+    place = f"field {where!r}" if where else "the body"
     if depth > MAX_DEPTH:
         raise PydanticCustomError("too_deep", "the body nests deeper than {most} levels", {"most": MAX_DEPTH})
     if isinstance(value, float) and not math.isfinite(value):

@@ -239,14 +239,15 @@ class Pipeline:
 
     def check_top_k(self, top_k: int | None) -> None:
         if top_k is not None and top_k > self.settings.limits.passages:
-            raise InvalidRequest(f"top_k is {top_k}; retrieve at most {self.settings.limits.passages} passages.")
+            raise InvalidRequest(
+                f"The top_k asked for is {top_k}; retrieve at most {self.settings.limits.passages} passages."
+            )
 
     def _check_bias(self, request: QueryRequest) -> None:
         unknown = [token for token in request.logit_bias if int(token) >= self.tokens.vocab_size]
         if unknown:
-            raise InvalidRequest(
-                f"logit_bias names token id {unknown[0]}; the ids of this model are 0 to {self.tokens.vocab_size - 1}."
-            )
+            last = self.tokens.vocab_size - 1
+            raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; this model's ids are 0 to {last}.")
 
     def _collection(self, request: QueryRequest, turns: list[TurnRecord]) -> str | None:
         """The named collection, else that of the session's last turn, else `default` if there is one."""

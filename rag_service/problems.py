@@ -1,4 +1,4 @@
-"""Errors as HTTP: every exception a route can raise becomes a problem document, and a body that is too large is cut off.
+"""Errors as HTTP: every exception that a route can raise becomes a problem document; too large a body is cut off.
 
 Knows FastAPI's and the other packages' exceptions; knows no endpoint. Bad input never gives a 5xx, and no answer shows
 a stack trace.
@@ -89,6 +89,8 @@ def as_problem(error: Exception) -> Problem:
 def sentence(text: str) -> str:
     """With a capital letter and a full stop."""
     text = text.strip()
+    if "_" in text.partition(" ")[0]:  # a name, written as it is
+        text = f"The {text}"
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
@@ -97,17 +99,16 @@ def explain(found: list[Any]) -> str:
     sentences: dict[str, None] = {}
     for error in found:
         name = _name(error["loc"])
+        subject = f"field {name!r}" if name else "the body"
         reason = str(error["msg"]).removeprefix("Value error, ")
         if error["type"] in _NOT_AN_OBJECT and not name:
             reason = "the body must be a JSON object, sent with Content-Type: application/json"
         elif error["type"] == "missing":
-            reason = f"{name or 'the body'} is missing; send it"
+            reason = f"{subject} is missing; send it"
         elif reason.startswith(("Input should", "String should", "List should", "Dictionary should")):
-            kind, rest = reason.split(" should ", 1)
-            subject = f"{name or 'the body'}" if kind == "Input" else f"{name or 'the body'}, a {kind.lower()},"
-            reason = f"{subject} should {rest}{_got(error.get('input'))}"
+            reason = f"{subject} should {reason.split(' should ', 1)[1]}{_got(error.get('input'))}"
         elif name and name not in reason:
-            reason = f"{name}: {reason}"
+            reason = f"{subject}: {reason}"
         sentences[sentence(reason)] = None
     return " ".join(list(sentences)[:3])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
@@ -134,13 +135,13 @@ def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:
     _check_count(len(request.documents), pipeline, "send at least one document")
     return [
         IngestFile(
-            name=document.title or document.id or "",
+            name=document.title or document.id or f"document {number}",
             text=document.text,
-            document_id=document.id,
+            document_id=document.id or f"text-{hashlib.sha256(document.text.encode()).hexdigest()[:16]}",
             title=document.title,
             metadata=document.metadata,
         )
-        for document in request.documents
+        for number, document in enumerate(request.documents, start=1)
     ]
 
 

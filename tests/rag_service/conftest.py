@@ -1,0 +1,164 @@
+"""The API against a real Redis and a real Celery worker, whose engine speaks from a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rag_service.main import create_app
+from rag_service.pipeline import Pipeline
+from rag_service.settings import Settings
+from retriever import Library, SourceDocument
+from retriever.testing import HashEmbedder
+from workers import keys
+from workers.app import make_redis
+from workers.embedded_redis import EmbeddedRedis
+from workers.tasks import Workplace
+from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
+from workers.tokens import Tokens
+
+WINDOW = 1200
+FOXES = (
+    "# Foxes\n\nThe quick brown fox jumps over the lazy dog every morning before breakfast.\n\n"
+    "# Bridges\n\nOver the bridge of Köln walk 東京 visitors 😀 and many naïve café owners each year.\n"
+)
+
+
+@dataclass
+class Stage:
+    """What the scripted engine says, and whether it may go on."""
+
+    tokens: Tokens
+    text: str = "The quick brown fox jumps over the lazy dog every morning before breakfast."
+    open: threading.Event = field(default_factory=threading.Event)
+    waiting: threading.Event = field(default_factory=threading.Event)
+    hold_at: int | None = None
+    """Number of tokens at which every answer waits for `open`."""
+    prompts: list[list[int]] = field(default_factory=list)
+
+    def script(self, prompt: Sequence[int]) -> list[int]:
+        return self.tokens.encode_content(self.text).ids
+
+    def before_step(self, sequence: Any) -> None:
+        if not sequence.tokens:
+            self.prompts.append(list(sequence.prompt))
+        if self.hold_at is not None and len(sequence.tokens) >= self.hold_at:
+            self.waiting.set()
+            assert self.open.wait(30)
+
+
+@dataclass
+class World:
+    redis_url: str
+    data_dir: Path
+    tokens: Tokens
+    stage: Stage
+    place: Workplace
+
+    def wait_for_cancel(self) -> None:
+        """Wait until the worker has seen the flag of its only running answer."""
+        (seen,) = self.place.cancels._watched
+        assert seen.wait(30)
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the collection `animals`."""
+    folder = tmp_path_factory.mktemp("data")
+    library = Library(folder, HashEmbedder())
+    library.create("animals").ingest([SourceDocument(name="foxes.md", document_id="foxes", text=FOXES, title="Foxes")])
+    library.close()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def _working(redis_server: str, data_dir: Path, tokens: Tokens) -> Iterator[World]:
+    client = make_redis(redis_server)
+    client.flushall()
+    client.close()
+    stage = Stage(tokens)
+    engine = FakeEngine(tokens, stage.script, window=WINDOW, before_step=stage.before_step)
+    place = make_workplace(redis_server, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
+    with running_worker(redis_server, place, info={"model": "fake", "tokenizer": tokens.hash}):
+        while not place.client.exists(keys.WORKERS):
+            time.sleep(0.01)
+        yield World(redis_server, data_dir, tokens, stage, place)
+
+
+@pytest.fixture
+def world(_working: World) -> Iterator[World]:
+    """Redis and a worker that speaks from `world.stage`."""
+    stage = _working.stage
+    fresh = Stage(_working.tokens)
+    stage.text, stage.hold_at = fresh.text, None
+    stage.open.clear()
+    stage.waiting.clear()
+    stage.prompts.clear()
+    yield _working
+    stage.open.set()
+
+
+def make_settings(data_dir: Path, **changes: Any) -> Settings:
+    return Settings(_env_file=None, **{"data_dir": data_dir, **changes})  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def make_client(tokens: Tokens) -> Callable[..., Any]:
+    """`async with make_client(redis_url, data_dir, **settings) as client`; the pipeline is `client.pipeline`."""
+    from contextlib import asynccontextmanager
+
+    @asynccontextmanager
+    async def make(redis_url: str, data_dir: Path, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+        pipeline = Pipeline(
+            make_settings(data_dir, **changes), redis_url, embedder=HashEmbedder(), tokens=tokens, window=WINDOW
+        )
+        app = create_app(pipeline=pipeline)
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://rag", timeout=60) as client,
+        ):
+            client.pipeline = pipeline  # type: ignore[attr-defined]
+            yield client
+
+    return make
+
+
+@pytest.fixture
+async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClient]:
+    async with make_client(world.redis_url, world.data_dir) as client:
+        yield client
+
+
+def parse_sse(text: str) -> list[tuple[str | None, str, Any]]:
+    """(id, name, data) of each event; comments are left out."""
+    events = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+        if fields:
+            events.append((fields.get("id"), fields["event"], json.loads(fields["data"])))
+    return events
+
+
+@pytest.fixture
+def parse() -> Callable[[str], list[tuple[str | None, str, Any]]]:
+    return parse_sse
