@@ -1,0 +1,89 @@
+"""The benchmarks from the command line, on a tiny model in a folder: decode, then record, then simulate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from decoder.bench import main
+from decoder.testing import tiny_model
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tiny_model(seed=3, memory=0.05).save_pretrained(folder)
+    vocabulary = {chr(30 + number): number for number in range(61)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="#"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chr(32), unk_token="#")
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "items.jsonl"
+    items = [
+        {"id": "a", "benchmark": "bench", "category": "qa", "turns": ["WHO?"], "context": ["HE IS HE.", "SHE IS."]},
+        {"id": "b", "benchmark": "bench", "category": "chat", "turns": ["SAY THIS.", "SAY THAT."], "context": None},
+    ]
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    return path
+
+
+def test_decode_record_and_simulate(
+    folder: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["--model", str(folder), "--dtype", "float64", "--max-tokens", "20", "--data", str(data)]
+    decoded, recorded, simulated = tmp_path / "d.json", tmp_path / "r.jsonl", tmp_path / "s.json"
+    assert main(["decode", *model, "--drafters", "casd,pld:max_ngram=2", "--json", str(decoded)]) == 0
+    assert main(["record", *model, "--out", str(recorded), "--batch", "2"]) == 0
+    drafters = ["--drafters", "casd,pld:max_ngram=2,oracle"]
+    assert main(["simulate", "--recorded", str(recorded), *drafters, "--json", str(simulated)]) == 0, (
+        capsys.readouterr()
+    )
+    rows = {(r["category"], r["turn"], r["drafter"]): r for r in json.loads(decoded.read_text())["rows"]}
+    scored = {(r["category"], r["turn"], r["drafter"]): r for r in json.loads(simulated.read_text())["rows"]}
+    assert {key[2] for key in rows} == {"plain", "casd", "pld:max_ngram=2"}
+    for key in [("qa", 1, "casd"), ("chat", 1, "pld:max_ngram=2"), ("chat", 2, "casd")]:
+        for name in ("tokens", "mat", "acceptance_rate", "copied_fraction", "drafted_per_step"):
+            assert rows[key][name] == scored[key][name], (key, name)
+    assert all(row["divergent"] == 0 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--drafters", "magic"], "no drafter 'magic'"),
+        (["--data", "nothing.jsonl"], "there is no file nothing.jsonl"),
+        (["--limit", "0"], "--limit must be at least 1"),
+        (["--max-tokens", "0"], "max_tokens must be at least 1"),
+        (["--model", "no-such-model"], "no-such-model"),
+    ],
+)
+def test_errors_take_one_line_and_say_what_to_do(
+    folder: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: list[str], message: str
+) -> None:
+    usual = ["--model", str(folder), "--data", str(data), "--drafters", "casd", "--json", str(tmp_path / "out.json")]
+    assert main(["decode", *usual, *change]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "decoder.bench", "--help"], capture_output=True, text=True, check=True)
+    assert all(command in done.stdout for command in ("decode", "record", "simulate"))
