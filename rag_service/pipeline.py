@@ -27,6 +27,7 @@ from rag_service.errors import (
     no_worker,
 )
 from rag_service.models import model_folder, window_of
+from rag_service.pipeline_names import DEFAULT_COLLECTION
 from rag_service.schemas import Answer, QueryRequest, SpeculationOptions
 from rag_service.settings import Settings
 from retriever import Embedder, Library
@@ -38,7 +39,6 @@ from workers.streams import AnswerRecord, AnswerStream
 from workers.tokens import Tokens
 
 TENANT = "default"
-DEFAULT_COLLECTION = "default"
 POLL_MS = 400
 """Longest wait for one look at a stream."""
 

@@ -5,9 +5,10 @@ The only place that reads the environment. Knows names, defaults and meanings; o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -90,6 +91,10 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    url: str | None = Field(
+        default=None,
+        description="API that `rag ask`, `rag ingest` and their like talk to. Unset: the one `rag up` started.",
+    )
     model: str = Field(
         default="smollm2-135m",
         description="Target model: a name from `rag models list`, a folder, or a hub id. "
@@ -145,6 +150,25 @@ def settings_table() -> str:
             "",
         ]
     )
+
+
+def setting_values(settings: Settings) -> dict[str, Any]:
+    """Every variable with its value in force, as text, number or None; passwords in URLs are hidden."""
+    values: dict[str, Any] = {}
+
+    def collect(model: BaseModel, prefix: str) -> None:
+        for name in type(model).model_fields:
+            value = getattr(model, name)
+            if isinstance(value, BaseModel):
+                collect(value, f"{prefix}{name.upper()}__")
+            else:
+                values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path) else value
+
+    collect(settings, PREFIX)
+    return {
+        name: re.sub(r"(://[^/@:]*:)[^/@]*@", r"\1***@", value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:

@@ -1,0 +1,117 @@
+"""`rag ask "…"`: the answer as it comes, then what it cites and how it was decoded."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rag_service.cli.api import Api
+from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
+from rag_service.cli.options import Collection, Json, Url
+from rag_service.cli.running import api_url
+from rag_service.settings import load_settings
+
+QUOTED = 90
+"""Characters of a citation that are shown."""
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What you want to know.")],
+    collection: Collection = None,
+    session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
+    speculation: Annotated[
+        str | None, typer.Option(help="off, auto or a drafter's name: changes the speed, never the answer.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of the answer.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="For temperatures above 0: the same seed, the same answer.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Passages to retrieve.")] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a question over your documents. Ctrl-C cancels the answer."""
+    body: dict[str, Any] = {"question": question, "temperature": temperature, "stream": True}
+    chosen = {
+        "collection": collection,
+        "session_id": session,
+        "speculation": speculation,
+        "max_tokens": max_tokens,
+        "seed": seed,
+        "retrieval": {"top_k": top_k} if top_k is not None else None,
+    }
+    body |= {name: value for name, value in chosen.items() if value is not None}
+    with Api(api_url(load_settings(), url)) as api:
+        answer = _follow(api, body, None if as_json else out())
+    if as_json:
+        print_json(answer)
+    else:
+        show(answer, out())
+
+
+def _follow(api: Api, body: dict[str, Any], screen: Console | None) -> dict[str, Any]:
+    """Print the answer's text as it comes; returns the whole answer."""
+    answer_id = None
+    try:
+        for event in api.stream("/v1/query", body):
+            if event.name == "passages":
+                answer_id = event.data["answer_id"]
+            elif event.name == "token" and screen is not None:
+                copied = event.data.get("source", {}).get("kind") == "passage"
+                screen.print(Text(event.data["text"], style="green" if copied else ""), end="")
+            elif event.name == "done":
+                if screen is not None:
+                    screen.print()
+                return event.data
+            elif event.name == "error":
+                raise CliError(str(event.data.get("detail")))
+    except KeyboardInterrupt:
+        if answer_id is not None:
+            with contextlib.suppress(CliError):
+                api.request("DELETE", f"/v1/answers/{answer_id}")
+        err().print("\nCancelled.")
+        raise typer.Exit(INTERRUPTED) from None
+    raise CliError("The stream ended before the answer did; ask again.")
+
+
+def show(answer: dict[str, Any], screen: Console) -> None:
+    """Citations, passages and how the answer was decoded."""
+    screen.print()
+    if answer["note"]:
+        screen.print(answer["note"], style="yellow", markup=False)
+    numbers = {passage["chunk_id"]: passage["rank"] for passage in answer["passages"]}
+    if answer["citations"]:
+        screen.print("Citations", style="bold")
+    for citation in answer["citations"]:
+        text = " ".join(answer["answer"][citation["answer_start"] : citation["answer_end"]].split())
+        text = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
+        place = f"{citation['document_id']} {citation['source_start']}–{citation['source_end']}"
+        screen.print(f"  [{numbers[citation['chunk_id']]}] {citation['kind']} “{text}” ({place})", markup=False)
+    if answer["passages"]:
+        screen.print("Passages", style="bold")
+    for passage in answer["passages"]:
+        title = passage["title"] + (f" › {passage['heading']}" if passage["heading"] else "")
+        page = f", page {passage['page']}" if passage["page"] else ""
+        unread = "" if passage["in_prompt"] else " – left out: the model's window is full"
+        earlier = " – from an earlier turn" if passage["earlier"] else ""
+        where = f"{passage['document_id']}{page}"
+        screen.print(f"  [{passage['rank']}] {title} ({where}){earlier}{unread}", markup=False)
+    for line in decoding(answer):
+        screen.print(line, style="dim", markup=False)
+
+
+def decoding(answer: dict[str, Any]) -> list[str]:
+    """How the answer was decoded, in lines."""
+    how, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
+    lines = [
+        f"Session {answer['session_id']} · answer {answer['answer_id']} · {answer['finish_reason']}",
+        f"{usage['completion_tokens']} tokens in {how['steps']} steps after the first: MAT {how['mat']:.2f} "
+        f"(plain 1.00) · drafter {how['drafter']} · drafted {how['drafted']}, accepted {how['accepted']} "
+        f"· {timings['total'] / 1000:.1f} s",
+    ]
+    for name, count in how["by_source"].items():
+        lines.append(f"  {name}: drafted {count['drafted']}, accepted {count['accepted']}")
+    return lines

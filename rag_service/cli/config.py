@@ -1,0 +1,27 @@
+"""`rag config show`: the settings in force."""
+
+from __future__ import annotations
+
+import typer
+
+from rag_service.cli.console import out, print_json
+from rag_service.cli.options import Json
+from rag_service.settings import load_settings, setting_values
+
+app = typer.Typer(help="Settings.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Settings."""
+
+
+@app.command("show")
+def show(as_json: Json = False) -> None:
+    """The settings in force, from the environment, `.env` and the defaults. Passwords in URLs are hidden."""
+    values = setting_values(load_settings())
+    if as_json:
+        print_json(values)
+        return
+    for name, value in values.items():
+        out().print(f"{name}={'' if value is None else value}", markup=False)

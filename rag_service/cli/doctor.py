@@ -1,0 +1,138 @@
+"""`rag doctor`: what is missing, and how to fix it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import httpx
+import typer
+
+from rag_service.cli import running
+from rag_service.cli.console import FAILED, out, print_json
+from rag_service.cli.options import Json
+from rag_service.errors import InvalidSettings
+from rag_service.models import model_folder
+from rag_service.settings import Settings, load_settings
+
+PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
+NEEDED_BYTES = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `fix` is empty where nothing is to be done."""
+
+    what: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+def doctor(as_json: Json = False) -> None:
+    """Look at everything a stack needs, and say what is missing and how to fix it. Exit status 1 if something is."""
+    findings = list(look(load_settings()))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        screen = out()
+        for finding in findings:
+            mark, style = ("ok     ", "green") if finding.ok else ("MISSING", "red")
+            screen.print(mark, style=style, end=" ")
+            screen.print(f"{finding.what}: {finding.found}", markup=False)
+            if finding.fix:
+                screen.print(f"        {finding.fix}", markup=False)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def look(settings: Settings) -> Iterator[Finding]:
+    """Everything a stack needs, in the order in which it needs it."""
+    yield _python()
+    yield _packages()
+    yield _data_dir(settings.data_dir)
+    for what, model in (("target model", settings.model), ("embedding model", settings.embedding_model)):
+        yield _model(what, model, settings.models_folder)
+    yield _redis(running.redis_url(settings))
+    yield _service(running.api_url(settings))
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    fine = sys.version_info >= (3, 11)
+    return Finding("Python", fine, version, "" if fine else "Install Python 3.11 or later.")
+
+
+def _packages() -> Finding:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if not missing:
+        return Finding("packages", True, "all installed")
+    return Finding("packages", False, f"without {', '.join(missing)}", "Install the project again: pip install -e .")
+
+
+def _data_dir(folder: Path) -> Finding:
+    existing = folder.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return Finding("data folder", False, f"{folder} cannot be written to", "Set RAG_DATA_DIR to another folder.")
+    free = shutil.disk_usage(existing).free
+    if free < NEEDED_BYTES:
+        return Finding("data folder", False, f"{folder}, {free / 1e9:.1f} GB free", "Free at least 2 GB, or move it.")
+    return Finding("data folder", True, f"{folder}, {free / 1e9:.0f} GB free")
+
+
+def _model(what: str, model: str, models_folder: Path) -> Finding:
+    try:
+        return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
+    except InvalidSettings:
+        return Finding(what, False, f"{model} is not here", f"Run `rag models pull {model}` (`rag up` does it too).")
+
+
+def _redis(url: str | None) -> Finding:
+    if url is None:
+        return _private_redis()
+    from redis.exceptions import RedisError
+
+    from workers.app import make_redis
+
+    shown = httpx.URL(url).host or url.rpartition("@")[2]
+    return _try(
+        "Redis", f"answers at {shown}", lambda: make_redis(url).ping(), (RedisError, ValueError, OSError),
+        "Start it, or correct RAG_REDIS_URL; without RAG_REDIS_URL `rag up` brings its own.",
+    )  # fmt: skip
+
+
+def _private_redis() -> Finding:
+    from workers.embedded_redis import EmbeddedRedisError, _binary
+
+    return _try(
+        "Redis", "none is set; `rag up` brings its own", _binary, (EmbeddedRedisError,), "Set RAG_REDIS_URL."
+    )  # fmt: skip
+
+
+def _service(url: str) -> Finding:
+    try:
+        response = httpx.get(f"{url}/readyz", timeout=5.0)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return Finding("service", False, f"nothing answers at {url}", "Start everything with `rag up`.")
+    if response.is_success:
+        return Finding("service", True, f"ready at {url}")
+    try:
+        detail = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return Finding("service", False, f"something else answers at {url}", "Start rag-service on another --port.")
+    return Finding("service", False, f"{url} is up but not ready", detail)
+
+
+def _try(what: str, fine: str, action: Callable[[], object], errors: tuple[type[Exception], ...], fix: str) -> Finding:
+    try:
+        action()
+    except errors as error:
+        return Finding(what, False, str(error) or type(error).__name__, fix)
+    return Finding(what, True, fine)

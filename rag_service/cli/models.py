@@ -1,0 +1,76 @@
+"""`rag models list|pull`: the models that can be had by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.options import Json
+from rag_service.settings import load_settings
+
+app = typer.Typer(help="Models: list those known by name, pull one.", no_args_is_help=True)
+
+_STAGES = {
+    "wait": "waiting for another pull",
+    "download": "downloading",
+    "extract": "unpacking",
+    "measure": "reading",
+    "convert": "converting",
+    "write": "writing",
+    "ready": "ready",
+}
+
+
+@app.command("list")
+def list_models(as_json: Json = False) -> None:
+    """Models known by name, and whether they are here. A folder or a hub id can be used as well."""
+    from decoder.models import available
+
+    settings = load_settings()
+    found = [
+        {
+            "name": status.model.name,
+            "kind": status.model.kind,
+            "pulled": status.pulled,
+            "folder": str(status.folder) if status.folder else None,
+            "licence": status.model.licence,
+            "disk_bytes": status.model.disk_bytes,
+            "about": status.model.about,
+        }
+        for status in available(settings.models_folder)
+    ]
+    if as_json:
+        print_json({"models_dir": str(settings.models_folder), "models": found})
+        return
+    screen = out()
+    for model in found:
+        state = "here" if model["pulled"] else f"not here ({int(str(model['disk_bytes'])) / 1e6:.0f} MB)"
+        screen.print(f"{model['name']}  {model['kind']}  {state}", style="bold", markup=False)
+        screen.print(f"  {model['about']} ({model['licence']})", markup=False)
+
+
+@app.command("pull")
+def pull(names: Annotated[list[str], typer.Argument(help="Names, or hub ids such as owner/name.")]) -> None:
+    """Download models, check them, and convert them where needed. What is here already is left alone."""
+    from decoder.models import ModelError, PullFailed
+    from decoder.models import pull as pull_model
+
+    settings = load_settings()
+    for name in names:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+        with Progress(*columns, TimeElapsedColumn(), console=err()) as progress:
+            bar = progress.add_task(name, total=None)
+            try:
+                folder = pull_model(name, settings.models_folder, partial(_show, progress, bar, name))
+            except (ModelError, PullFailed) as error:
+                progress.stop()
+                raise CliError(str(error)) from None
+        out().print(f"{name} is in {folder}", markup=False)
+
+
+def _show(progress: Progress, bar: TaskID, name: str, stage: str, done: int, total: int) -> None:
+    progress.update(bar, description=f"{name}: {_STAGES.get(stage, stage)}", completed=done, total=total or None)

@@ -1,0 +1,61 @@
+"""What runs on a data folder: `run.json`, which `rag up` writes and the other commands read."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rag_service.settings import Settings
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stack that `rag up` started."""
+
+    pid: int
+    url: str
+    redis_url: str
+
+
+def run_file(data_dir: Path) -> Path:
+    return data_dir / "run.json"
+
+
+def write(data_dir: Path, running: Running) -> None:
+    file = run_file(data_dir)
+    new = file.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        json.dump(asdict(running), opened)
+    new.rename(file)
+
+
+def read(data_dir: Path) -> Running | None:
+    """The running stack; None if there is none, or if it ended without tidying up."""
+    try:
+        running = Running(**json.loads(run_file(data_dir).read_text(encoding="utf-8")))
+        os.kill(running.pid, 0)
+    except PermissionError:
+        return running
+    except (OSError, ValueError, TypeError):
+        return None
+    return running
+
+
+def redis_url(settings: Settings) -> str | None:
+    """The configured Redis, else that of the running stack."""
+    if settings.redis_url is not None:
+        return settings.redis_url
+    running = read(settings.data_dir)
+    return running.redis_url if running else None
+
+
+def api_url(settings: Settings, url: str | None = None) -> str:
+    """Where the API is: as given, as configured, as the running stack says, else the default address."""
+    running = read(settings.data_dir)
+    if found := url or settings.url or (running.url if running else None):
+        return found.rstrip("/")
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else settings.host
+    return f"http://{host}:{settings.port}"

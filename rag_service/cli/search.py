@@ -1,0 +1,38 @@
+"""`rag search "…"`: the passages alone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rag_service.cli.api import Api
+from rag_service.cli.console import out, print_json
+from rag_service.cli.options import Json, Url
+from rag_service.cli.running import api_url
+from rag_service.pipeline_names import DEFAULT_COLLECTION
+from rag_service.settings import load_settings
+
+
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Collection to search.")] = DEFAULT_COLLECTION,
+    top_k: Annotated[int | None, typer.Option(help="Passages to find.")] = None,
+    mode: Annotated[str, typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Find the passages of a collection that a question is about."""
+    body = {"question": question, "mode": mode, **({"top_k": top_k} if top_k is not None else {})}
+    with Api(api_url(load_settings(), url)) as api:
+        found = api.request("POST", f"/v1/collections/{collection}/search", json=body)
+    if as_json:
+        print_json(found)
+        return
+    screen = out()
+    for passage in found["passages"]:
+        title = passage["title"] + (f" › {passage['heading']}" if passage["heading"] else "")
+        screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})", markup=False)
+        screen.print(f"{passage['text'].strip()}\n", markup=False)
+    if not found["passages"]:
+        screen.print("Nothing was found.")

@@ -1,0 +1,94 @@
+"""`rag serve` and `rag worker`: the two processes of a stack, each on its own."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from rag_service.cli import running
+from rag_service.cli.console import CliError
+from rag_service.cli.process import end_with_parent
+from rag_service.settings import Settings, load_settings
+
+_NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
+Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)] = None,
+    fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
+    parent: Parent = None,
+) -> None:
+    """Run the HTTP API alone."""
+    end_with_parent(parent)
+    given = {"host": host, "port": port}
+    settings = _with_redis(load_settings(**{name: value for name, value in given.items() if value is not None}))
+    import uvicorn
+
+    from rag_service.main import create_app
+
+    bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
+    config = uvicorn.Config(create_app(settings), log_level="info", timeout_graceful_shutdown=3)
+    server = uvicorn.Server(config)
+    server.run(sockets=[bound])
+    if not server.started:
+        raise CliError("The API did not start; the lines above say why.")
+
+
+def worker(
+    name: Annotated[str | None, typer.Option(help="Name of this worker.  [default: host and process]")] = None,
+    parent: Parent = None,
+) -> None:
+    """Run one worker: it generates answers and ingests documents."""
+    end_with_parent(parent)
+    settings = _with_redis(load_settings())
+    from workers.main import WorkerConfig, run_worker
+
+    assert settings.redis_url is not None
+    config = WorkerConfig(
+        redis_url=settings.redis_url,
+        data_dir=settings.data_dir,
+        models_dir=settings.models_folder,
+        model=settings.model,
+        embedding_model=settings.embedding_model,
+        dtype=settings.dtype,
+        device=settings.device,
+        drafter=settings.drafter,
+        concurrency=settings.concurrency,
+        name=name,
+        answer_ttl_s=settings.answers.ttl,
+        session_ttl_s=settings.answers.session_ttl,
+    )
+    try:
+        status = run_worker(config)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise CliError(str(error)) from error
+    raise typer.Exit(status)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the address. Raises CliError saying what to do when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        raise CliError(
+            f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port with --port (0 takes a free one), "
+            "or stop what uses it."
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def _with_redis(settings: Settings) -> Settings:
+    url = running.redis_url(settings)
+    if url is None:
+        raise CliError(_NO_REDIS)
+    return settings.model_copy(update={"redis_url": url})

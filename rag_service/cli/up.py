@@ -1,0 +1,187 @@
+"""`rag up`: a private Redis, a worker and the API, brought up together and stopped together.
+
+Starts Redis (unless RAG_REDIS_URL names one), pulls missing models, starts the processes, waits until queries can be
+answered, then watches over them: a worker or API that dies is started again. Ends on Ctrl-C, SIGTERM or SIGHUP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from rag_service.cli import running
+from rag_service.cli.console import CliError, err, out
+from rag_service.cli.process import Child
+from rag_service.cli.serve import bind
+from rag_service.errors import InvalidSettings
+from rag_service.models import model_folder
+from rag_service.settings import Settings, load_settings
+
+LOOK_S = 0.2
+GIVE_UP = 3
+"""Deaths of one process before the stack was ever ready after which `rag up` ends."""
+DRAIN_S = 12.0
+"""Seconds that a worker gets to hand its answers back."""
+
+
+def up(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = None,
+) -> None:
+    """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
+    given = {"host": host, "port": port}
+    settings = load_settings(**{name: value for name, value in given.items() if value is not None})
+    stop = _Stop()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_only_one(settings.data_dir))
+        bound = stack.enter_context(bind(settings.host, settings.port))
+        _pull(settings, stop)
+        _run(settings, bound, stack, stop)
+
+
+class _Stop:
+    """Set by the first signal; the second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            signal.signal(getattr(signal, name), self._ask)
+
+    def _ask(self, number: int, frame: Any) -> None:
+        if self.asked:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.asked = True
+
+    def check(self) -> None:
+        if self.asked:
+            raise typer.Exit(0)
+
+
+def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, stop: _Stop) -> None:
+    screen = err()
+    data_dir = settings.data_dir.resolve()
+    redis_url = settings.redis_url
+    if redis_url is None:
+        from workers.embedded_redis import EmbeddedRedis, EmbeddedRedisError
+
+        try:
+            redis_url = stack.enter_context(EmbeddedRedis(data_dir / "redis")).url
+        except EmbeddedRedisError as error:
+            raise CliError(str(error)) from None
+    environment = {
+        "RAG_REDIS_URL": redis_url,
+        "RAG_DATA_DIR": str(data_dir),
+        "RAG_MODELS_DIR": str(settings.models_folder.resolve()),
+    }
+    worker = Child("worker", ["worker"], environment, data_dir / "logs" / "worker.log")
+    api = Child(
+        "API", ["serve", "--fd", str(bound.fileno())], environment, data_dir / "logs" / "api.log", [bound.fileno()]
+    )
+    stack.callback(worker.stop, DRAIN_S)
+    stack.callback(api.stop, 5.0)
+    url = _url(settings.host, bound.getsockname()[1])
+    for child in (worker, api):
+        child.log.unlink(missing_ok=True)
+        child.start()
+    with screen.status("Loading the models …"):
+        while not _ready(url):
+            stop.check()
+            for child in (worker, api):
+                _tell(child)
+                if child.deaths >= GIVE_UP:
+                    raise CliError(f"The {child.name} does not start. The end of {child.log}:\n{child.last_words()}")
+            time.sleep(LOOK_S)
+    running.write(data_dir, running.Running(os.getpid(), url, redis_url))
+    stack.callback(running.run_file(data_dir).unlink, missing_ok=True)
+    _welcome(settings, url)
+    while not stop.asked:
+        for child in (worker, api):
+            _tell(child)
+        time.sleep(LOOK_S)
+    screen.print("Stopping …")
+
+
+def _welcome(settings: Settings, url: str) -> None:
+    screen = out()
+    screen.print(f"Ready at {url}  (API: {url}/docs)", style="bold green")
+    if settings.model == type(settings).model_fields["model"].default:
+        screen.print(
+            f"{settings.model} is a small demo model; set RAG_MODEL to a better one for real use.", style="dim"
+        )
+    screen.print("Next, in another terminal:")
+    where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
+    screen.print(f"  rag ingest PATH…{where}", markup=False)
+    screen.print(f'  rag ask "…"{where}', markup=False)
+    screen.print("Ctrl-C stops it.")
+
+
+def _tell(child: Child) -> None:
+    if message := child.look():
+        err().print(message, style="yellow", markup=False)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=5.0).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _url(host: str, port: int) -> str:
+    reached = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
+def _pull(settings: Settings, stop: _Stop) -> None:
+    """Pull the models that are not there, in a process of its own: this one then stays small."""
+    missing = []
+    for model in (settings.model, settings.embedding_model):
+        try:
+            model_folder(model, settings.models_folder)
+        except InvalidSettings:
+            missing.append(model)
+    if missing:
+        command = [sys.executable, "-m", "rag_service.cli", "models", "pull", *missing]
+        environment = {**os.environ, "RAG_MODELS_DIR": str(settings.models_folder)}
+        failed = subprocess.run(command, env=environment, check=False).returncode
+        stop.check()
+        if failed:
+            raise CliError("A model could not be pulled; the lines above say why.")
+
+
+@contextlib.contextmanager
+def _only_one(data_dir: Path) -> Iterator[None]:
+    """Hold the data folder. Raises CliError when another `rag up` has it."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise CliError(
+            f"The data folder {data_dir} cannot be used ({error.strerror}); set RAG_DATA_DIR to one you can write to."
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        found = running.read(data_dir)
+        where = f" at {found.url} (process {found.pid})" if found else ""
+        raise CliError(
+            f"`rag up` runs on {data_dir} already{where}. Use that one, stop it, or set another RAG_DATA_DIR."
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(lock)
