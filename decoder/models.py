@@ -182,7 +182,7 @@ def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
 def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
     """Download, check and (once) convert a named model, or download a hub id; return its folder.
 
-    A model that is already there is left alone. Two processes may pull at once: one works, the other waits. A killed
+    A model that is already there is left alone, and so is a folder. Two processes may pull at once: one works, the other waits. A killed
     pull leaves nothing that `resolve` would take. `progress(stage, done, total)` with the stages "wait", "download"
     (bytes), "extract", "measure", "convert", "write" and "ready".
 
@@ -192,6 +192,8 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
     """
     tell = progress or _silent
     if name not in NAMED:
+        if name and Path(name).expanduser().is_dir():
+            return check_folder(Path(name).expanduser())
         if not HUB_ID.fullmatch(name):
             raise UnknownModel(name)
         tell("download", 0, 1)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from rag_client import Rag, RagProblem
 
 DOCUMENTS = Path(__file__).parent / "documents"
 COLLECTION = "handbook"
-QUESTIONS = (
-    "What does the travel policy say about hotels and meals? Quote it.",
-    "Repeat that, and add what it says about booking.",
+SESSIONS = (
+    ("How much is the hotel limit?", "And what is the daily allowance for meals?"),
+    ("What does the travel policy say about hotels and meals? Quote it.",),
 )
-OPTIONS: dict[str, Any] = {"collection": COLLECTION, "max_tokens": 160, "seed": 7, "retrieval": {"top_k": 3}}
+OPTIONS: dict[str, Any] = {"collection": COLLECTION, "max_tokens": 68, "seed": 7, "retrieval": {"top_k": 3}}
 START_SECONDS = 300
 
 COLOURS = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -57,9 +57,9 @@ def show(rag: Rag) -> int:
         return 1
     print(f"  {job['done']} documents in the collection {COLLECTION!r}")
 
-    copied = conversation(rag, "auto", shown=True)
-    heading("The same conversation with speculation off")
-    plain = conversation(rag, "off", shown=False)
+    copied = [answer for questions in SESSIONS for answer in session(rag, questions, "auto", shown=True)]
+    heading("The same questions with speculation off")
+    plain = [answer for questions in SESSIONS for answer in session(rag, questions, "off", shown=False)]
     same = True
     for number, (fast, slow) in enumerate(zip(copied, plain, strict=True), start=1):
         text, citations = fast["answer"] == slow["answer"], fast["citations"] == slow["citations"]
@@ -71,15 +71,16 @@ def show(rag: Rag) -> int:
     return 0 if same else 1
 
 
-def conversation(rag: Rag, speculation: str, *, shown: bool) -> list[dict[str, Any]]:
-    """Ask all questions in one new session; return the finished answers."""
-    session: dict[str, str] = {}
+def session(rag: Rag, questions: Sequence[str], speculation: str, *, shown: bool) -> list[dict[str, Any]]:
+    """Ask the questions one after the other in a new session; return the finished answers."""
+    known: dict[str, str] = {}
     answers = []
-    for question in QUESTIONS:
+    for question in questions:
         if shown:
-            heading(("Follow-up: " if session else "Question: ") + question)
-            print(f"  {DIM}green: copied by a drafter, checked by the model{RESET}" if COLOURS else "", end="\n  ")
-        for event, data in rag.stream(question, speculation=speculation, **OPTIONS, **session):
+            heading(("Follow-up: " if known else "Question: ") + question)
+            print(f"  {GREEN}green{DIM} was copied by a drafter and checked by the model{RESET}\n" if COLOURS else "")
+            print("  ", end="")
+        for event, data in rag.stream(question, speculation=speculation, **OPTIONS, **known):
             if event == "token" and shown:
                 text = data["text"].replace("\n", "\n  ")
                 print(f"{GREEN}{text}{RESET}" if "source" in data else text, end="", flush=True)
@@ -87,7 +88,7 @@ def conversation(rag: Rag, speculation: str, *, shown: bool) -> list[dict[str, A
                 raise RagProblem(data["status"], data["code"], data["detail"])
             elif event == "done":
                 answers.append(data)
-                session = {"session_id": data["session_id"]}
+                known = {"session_id": data["session_id"]}
         if shown:
             print("\n")
             details(answers[-1])

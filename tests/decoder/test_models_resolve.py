@@ -35,6 +35,7 @@ def test_a_folder_with_safetensors_is_taken(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "m", "model.safetensors", "pytorch_model.bin")
     assert resolve(str(folder), tmp_path) == folder
     assert resolve(folder, tmp_path) == folder
+    assert pull(str(folder), tmp_path) == folder
 
 
 @pytest.mark.parametrize(
