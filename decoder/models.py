@@ -182,9 +182,9 @@ def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
 def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
     """Download, check and (once) convert a named model, or download a hub id; return its folder.
 
-    A model that is already there is left alone, and so is a folder. Two processes may pull at once: one works, the other waits. A killed
-    pull leaves nothing that `resolve` would take. `progress(stage, done, total)` with the stages "wait", "download"
-    (bytes), "extract", "measure", "convert", "write" and "ready".
+    A model that is already there is left alone, and so is a folder. Two processes may pull at once: one works, the
+    other waits. A killed pull leaves nothing that `resolve` would take. `progress(stage, done, total)` with the stages
+    "wait", "download" (bytes), "extract", "measure", "convert", "write" and "ready".
 
     Raises:
         UnknownModel: neither a name of the catalogue nor a hub id.
