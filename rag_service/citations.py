@@ -4,8 +4,8 @@
 runs do not overlap; a run that several passages hold goes to the better-ranked one, and there to its first place.
 Both spans select equal text, so a run is narrowed to whole characters and freed of white space at its ends.
 
-`retrieved`: a sentence that is not copied as a whole, but most of whose words stand in one passage. Its answer span is
-the sentence, its source span the whole passage.
+`retrieved`: a sentence that is not copied but for a little, most of whose words stand in one passage. Its answer span
+is the sentence, its source span the whole passage. Lines that end with a colon claim nothing and are left out.
 
 Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations are the same however the
 answer was decoded.
@@ -22,12 +22,15 @@ from typing import Literal
 MIN_RUN = 8
 """Fewest tokens of a copied run, by default."""
 MIN_WORDS = 3
-"""Fewest different words of a sentence that can be supported by a passage."""
+"""Fewest different words (of 4 letters or more) and numbers of a sentence that a passage can support."""
 MIN_SUPPORT = 0.7
 """Share of a sentence's words that must stand in the passage."""
 
+MOSTLY = 0.8
+"""Share of a sentence which, when copied, makes a `retrieved` citation for it needless."""
+
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…。！？]+(?=\s|$)|(?=\n)|$)", re.DOTALL)
-_WORD = re.compile(r"\w{3,}")
+_WORD = re.compile(r"\w{4,}|\d+")
 _SEPARATOR = "\U0010ffff"
 
 
@@ -183,10 +186,10 @@ def _longest_equal(a: str, b: str) -> tuple[int, int, int]:
 def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Citation]) -> Iterator[Citation]:
     words = [frozenset(_words(p.content.text)) for p in passages]
     for start, end in sentences(text):
-        if any(c.answer_start <= start and end <= c.answer_end for c in copied):
+        if not passages or text[end - 1] == ":" or _overlap(start, end, copied) >= MOSTLY * (end - start):
             continue
         said = frozenset(_words(text[start:end]))
-        if len(said) < MIN_WORDS or not passages:
+        if len(said) < MIN_WORDS:
             continue
         # max keeps the first of equals: the better-ranked passage
         best = max(range(len(passages)), key=lambda n: len(said & words[n]))
@@ -202,6 +205,11 @@ def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Cit
             p.source_start + len(p.content.text),
             kind="retrieved",
         )
+
+
+def _overlap(start: int, end: int, copied: Sequence[Citation]) -> int:
+    """Characters of a span that copied citations cover."""
+    return sum(max(0, min(end, c.answer_end) - max(start, c.answer_start)) for c in copied)
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:

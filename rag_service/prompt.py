@@ -160,9 +160,7 @@ def _assemble(
 
 def passage_segment(passage: Passage) -> Segment:
     """A passage under its title and heading, ending with a line end."""
-    heading = passage.get("heading")
-    title = f"{passage['title']} › {heading}" if heading and heading != passage["title"] else passage["title"]
-    text = f"[{title}]\n{passage['text'].strip()}\n\n"
+    text = f"[{heading_line(passage)}]\n{passage['text'].strip()}\n\n"
     return Segment(
         kind="passage",
         key=_key(text),
@@ -170,6 +168,14 @@ def passage_segment(passage: Passage) -> Segment:
         document_id=passage["document_id"],
         chunk_id=passage["chunk_id"],
     )
+
+
+def heading_line(passage: Passage) -> str:
+    """Title and heading of a passage; the title once where the heading begins with it."""
+    title, heading = str(passage["title"]), str(passage.get("heading") or "")
+    if heading.startswith(title):
+        return heading
+    return f"{title} > {heading}" if heading else title
 
 
 def length(segment: Segment, tokens: PromptTokens) -> int:

@@ -13,6 +13,7 @@ from rag_service.cli.api import Api
 from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
 from rag_service.cli.options import Collection, Json, Url
 from rag_service.cli.running import api_url
+from rag_service.prompt import heading_line
 from rag_service.settings import load_settings
 
 QUOTED = 90
@@ -93,7 +94,7 @@ def show(answer: dict[str, Any], screen: Console) -> None:
     if answer["passages"]:
         screen.print("Passages", style="bold")
     for passage in answer["passages"]:
-        title = passage["title"] + (f" › {passage['heading']}" if passage["heading"] else "")
+        title = heading_line(passage)
         page = f", page {passage['page']}" if passage["page"] else ""
         unread = "" if passage["in_prompt"] else " – left out: the model's window is full"
         earlier = " – from an earlier turn" if passage["earlier"] else ""

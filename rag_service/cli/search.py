@@ -11,6 +11,7 @@ from rag_service.cli.console import out, print_json
 from rag_service.cli.options import Json, Url
 from rag_service.cli.running import api_url
 from rag_service.pipeline_names import DEFAULT_COLLECTION
+from rag_service.prompt import heading_line
 from rag_service.settings import load_settings
 
 
@@ -31,7 +32,7 @@ def search(
         return
     screen = out()
     for passage in found["passages"]:
-        title = passage["title"] + (f" › {passage['heading']}" if passage["heading"] else "")
+        title = heading_line(passage)
         screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})", markup=False)
         screen.print(f"{passage['text'].strip()}\n", markup=False)
     if not found["passages"]:

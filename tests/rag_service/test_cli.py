@@ -1,0 +1,272 @@
+"""The command line: what it prints, what it refuses, and its exit status. No stack of processes is started here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from typer.testing import CliRunner, Result
+
+from rag_service.cli import app, running
+from rag_service.cli.api import Api
+from rag_service.cli.ingest import Source, batches, find
+from rag_service.main import create_app
+from rag_service.pipeline import Pipeline
+from rag_service.settings import Settings
+from retriever.testing import HashEmbedder
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No `.env`, no running stack, no settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("RAG_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def api_url(world: Any) -> Iterator[str]:
+    """The API over a real connection, with the scripted worker behind it."""
+    settings = Settings(_env_file=None, data_dir=world.data_dir)  # type: ignore[call-arg]
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    started = threading.Event()
+    server: list[uvicorn.Server] = []
+
+    async def serve() -> None:
+        pipeline = Pipeline(settings, world.redis_url, embedder=HashEmbedder(), tokens=world.tokens, window=1200)
+        config = uvicorn.Config(create_app(pipeline=pipeline), log_level="critical", timeout_graceful_shutdown=1)
+        server.append(uvicorn.Server(config))
+        running_server = asyncio.create_task(server[0].serve(sockets=[bound]))
+        while not server[0].started:
+            await asyncio.sleep(0.01)
+        started.set()
+        await running_server
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert started.wait(30)
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server[0].should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def rag(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def nowhere() -> str:
+    """An address where nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: Any) -> None:
+    result = rag("ask", "What jumps?", "-c", "animals", "--speculation", "casd", "--url", api_url)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == world.stage.text
+    assert any(line.startswith("  [1] copied “The quick brown fox") and "(foxes 9–84)" in line for line in lines)
+    assert any("MAT" in line and "drafter casd" in line and "accepted" in line for line in lines)
+    assert "\x1b" not in result.stdout
+
+
+def test_ask_json_is_the_answer(api_url: str, world: Any) -> None:
+    result = rag("ask", "What jumps?", "-c", "animals", "--seed", "5", "--json", "--url", api_url)
+    answer = json.loads(result.stdout)
+    assert (answer["answer"], answer["seed"], answer["status"]) == (world.stage.text, 5, "succeeded")
+
+
+def test_ask_continues_a_session(api_url: str) -> None:
+    turns = [
+        json.loads(rag("ask", "What jumps?", "-c", "animals", "-s", "cli-talk", "--json", "--url", api_url).stdout)[
+            "turn"
+        ]
+        for _ in range(2)
+    ]
+    assert turns == [1, 2]
+
+
+def test_ask_says_where_the_passages_do_not_hold_the_answer(api_url: str, world: Any) -> None:
+    world.stage.text = "Bananas ripen."
+    result = rag("ask", "What ripens?", "-c", "animals", "--url", api_url)
+    assert "do not hold this answer" in result.stdout
+
+
+def test_refusals_are_one_line_and_status_1(api_url: str) -> None:
+    for arguments, said in (
+        (("ask", "x", "-c", "none"), "no collection 'none'"),
+        (("ask", " "), "question is empty"),
+        (("ask", "x", "--temperature", "-1"), "temperature"),
+        (("ask", "x", "--speculation", "warp"), "speculation"),
+        (("search", "x", "-c", "none"), "no collection 'none'"),
+        (("search", "x", "-c", "animals", "--mode", "magic"), "mode"),
+        (("ingest", "missing.txt"), "missing.txt does not exist"),
+        (("ingest", "."), "no files"),
+    ):
+        result = rag(*arguments, "--url", api_url)
+        assert result.exit_code == 1, result.output
+        assert said in result.stderr
+        assert result.stderr.startswith("Error: ")
+        assert "Traceback" not in result.output
+
+
+def test_wrong_usage_is_status_2() -> None:
+    assert rag("ask").exit_code == 2
+    assert rag("ask", "x", "--max-tokens", "many").exit_code == 2
+    assert rag("up", "--port", "70000").exit_code == 2
+    assert rag("dance").exit_code == 2
+
+
+def test_nothing_there_is_status_3_and_says_how_to_start() -> None:
+    Path("file.txt").write_text("text")
+    for arguments in (("ask", "x"), ("ingest", "file.txt"), ("search", "x")):
+        result = rag(*arguments, "--url", nowhere())
+        assert result.exit_code == 3
+        assert "rag up" in result.stderr
+    assert rag("ask", "x", "--url", "not an address").exit_code == 3
+
+
+def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "good.md").write_text("# Kiwis\n\nKiwis are green.")
+    (folder / "sub" / "deep.txt").write_text("Deep text.")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    (folder / "strange.xyz").write_bytes(b"?")
+    (folder / ".hidden").write_text("not this")
+    result = rag("ingest", str(folder), "-c", "papers", "--url", api_url)
+    assert result.exit_code == 1
+    assert "2 of 4 files are in 'papers'" in result.stdout
+    assert "papers/broken.pdf: " in result.stderr
+    assert "papers/strange.xyz: " in result.stderr
+    for name in ("broken.pdf", "strange.xyz"):
+        (folder / name).unlink()
+    again = rag("ingest", str(folder), "-c", "papers", "--json", "--url", api_url)
+    assert again.exit_code == 0
+    assert json.loads(again.stdout) == {"collection": "papers", "files": 2, "failures": []}
+    with Api(api_url) as api:
+        names = {d["name"] for d in api.request("GET", "/v1/collections/papers/documents")["documents"]}
+        assert names == {"papers/good.md", "papers/sub/deep.txt"}
+    found = rag("search", "kiwis", "-c", "papers", "--top-k", "1", "--url", api_url)
+    assert "Kiwis are green." in found.stdout
+
+
+def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "x.md").write_text(part)
+    found = list(find([tmp_path / "a" / "x.md", tmp_path / "b" / "x.md", tmp_path / "a"]))
+    assert [source.name for source in found] == ["x.md", (tmp_path / "b" / "x.md").as_posix(), "a/x.md"]
+
+
+def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_service.cli.ingest.BATCH_BYTES", 10)
+    sources = []
+    for number, size in enumerate((4, 4, 4, 30, 1)):
+        path = tmp_path / str(number)
+        path.write_bytes(b"x" * size)
+        sources.append(Source(path, path.name))
+    assert [[s.name for s in batch] for batch in batches(sources)] == [["0", "1"], ["2"], ["3"], ["4"]]
+
+
+def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
+    import httpx
+
+    asked: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, request.headers.get("Last-Event-ID")))
+        if request.method == "POST":
+            return httpx.Response(200, text='id: 1-0\nevent: passages\ndata: {"answer_id": "a"}\n\n: still here\n\n')
+        if len(asked) == 2:
+            return httpx.Response(503, json={"code": "redis_unavailable", "detail": "Away."})
+        return httpx.Response(
+            200, text='id: 2-0\nevent: token\ndata: {"text": "x"}\n\nid: 3-0\nevent: done\ndata: {}\n\n'
+        )
+
+    with Api("http://rag", transport=httpx.MockTransport(answer)) as api:
+        events = [event.name for event in api.stream("/v1/query", {})]
+    assert events == ["passages", "token", "done"]
+    assert asked == [("/v1/query", None), ("/v1/answers/a/events", "1-0"), ("/v1/answers/a/events", "1-0")]
+
+
+def test_requests_refused_as_too_early_are_sent_again() -> None:
+    import httpx
+
+    replies = [httpx.Response(503, headers={"Retry-After": "0"}, json={"detail": "Wait."}), httpx.Response(200, json=1)]
+    with Api("http://rag", patience=30, transport=httpx.MockTransport(lambda _: replies.pop(0))) as api:
+        assert api.request("GET", "/x") == 1
+
+
+def test_up_refuses_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = rag("up", "--port", str(port))
+    assert result.exit_code == 1
+    assert f"127.0.0.1:{port}" in result.stderr
+    assert "--port" in result.stderr
+
+
+def test_serve_and_worker_need_a_redis() -> None:
+    for command in ("serve", "worker"):
+        result = rag(command)
+        assert result.exit_code == 1
+        assert "RAG_REDIS_URL" in result.stderr
+
+
+def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PORT", "high")
+    result = rag("doctor")
+    assert result.exit_code == 1
+    assert "RAG_PORT" in result.stderr
+
+
+def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_REDIS_URL", "unix:///nowhere/redis.sock")
+    monkeypatch.setenv("RAG_URL", nowhere())
+    result = rag("doctor", "--json")
+    assert result.exit_code == 1
+    found = {finding["what"]: finding for finding in json.loads(result.stdout)}
+    assert found["Python"]["ok"]
+    assert found["packages"]["ok"]
+    for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
+        assert not found[what]["ok"]
+        assert fix in found[what]["fix"]
+
+
+def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_URL", api_url)
+    assert f"service: ready at {api_url}" in rag("doctor").stdout
+
+
+def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_REDIS_URL", "redis://me:secret@host:1/0")
+    shown = rag("config", "show").stdout
+    assert "RAG_REDIS_URL=redis://me:***@host:1/0" in shown
+    assert "RAG_RETRIEVAL__TOP_K=5" in shown
+    assert "secret" not in shown
+
+
+def test_run_json_of_a_stack_that_is_gone_is_ignored(tmp_path: Path) -> None:
+    running.write(tmp_path, running.Running(os.getpid(), "http://a", "redis://b"))
+    assert running.read(tmp_path) == running.Running(os.getpid(), "http://a", "redis://b")
+    assert running.api_url(Settings(data_dir=tmp_path)) == "http://a"
+    assert running.run_file(tmp_path).stat().st_mode & 0o077 == 0
+    running.write(tmp_path, running.Running(2**22 - 1, "http://a", "redis://b"))
+    assert running.read(tmp_path) is None
+    running.run_file(tmp_path).write_text("{")
+    assert running.read(tmp_path) is None
+    assert running.api_url(Settings(data_dir=tmp_path, host="0.0.0.0")) == "http://127.0.0.1:8080"

@@ -1,0 +1,185 @@
+"""`rag up` for real, with tiny random models: it gets ready, survives its worker's death, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from workers.testing import save_tokenizer
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 150
+
+
+@dataclass
+class Stack:
+    process: subprocess.Popen[bytes]
+    data_dir: Path
+    output: Path
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def until(self, holds: Callable[[], Any], what: str) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if found := holds():
+                return found
+            time.sleep(0.1)
+        logs = "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in self.data_dir.glob("logs/*"))
+        pytest.fail(f"{what} did not happen:\n{self.text}\n{logs}")
+
+    def run_json(self) -> dict[str, Any] | None:
+        file = self.data_dir / "run.json"
+        found: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
+        return found
+
+    def children(self) -> dict[int, str]:
+        """Command lines by process id of all that `rag up` started."""
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (OSError, ValueError):
+                continue
+            if parent == self.process.pid:
+                found[int(entry.name)] = command
+        return found
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama and a tiny sentence-transformers model, random, in the models folder."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import models as parts
+    from transformers import BertConfig, BertModel, BertTokenizer, LlamaConfig, LlamaForCausalLM
+
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    target = save_tokenizer(folder / "tiny")
+    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "max_position_embeddings": 2048}
+    config = LlamaConfig(vocab_size=512, num_key_value_heads=2, **sizes, **heads)
+    LlamaForCausalLM(config).save_pretrained(target)
+    base = folder / "bert"
+    base.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "fox", "dog"]
+    (base / "vocab.txt").write_text("\n".join(words))
+    BertTokenizer(vocab=str(base / "vocab.txt")).save_pretrained(base)
+    BertModel(BertConfig(vocab_size=len(words), **sizes, **heads)).save_pretrained(base)
+    word_vectors = parts.Transformer(str(base), max_seq_length=128)
+    pooling = parts.Pooling(word_vectors.get_embedding_dimension())
+    SentenceTransformer(modules=[word_vectors, pooling], device="cpu").save(str(folder / "tiny-embedder"))
+    return folder
+
+
+@pytest.fixture
+def stack(models: Path, tmp_path: Path) -> Iterator[Stack]:
+    data_dir, output = tmp_path / "data", tmp_path / "up.log"
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("RAG_")},
+        "PYTHONPATH": str(ROOT),
+        "RAG_DATA_DIR": str(data_dir),
+        "RAG_MODELS_DIR": str(models),
+        "RAG_MODEL": "tiny",
+        "RAG_EMBEDDING_MODEL": "tiny-embedder",
+        "OMP_NUM_THREADS": "1",
+    }
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rag_service.cli", "up", "--port", "0"],
+            env=environment, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    started = Stack(process, data_dir, output)
+    yield started
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def gone(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
+    where = stack.until(lambda: stack.process.poll() is None and stack.run_json(), "getting ready")
+    stack.until(lambda: "Ready at" in stack.text, "the welcome")
+    assert where["url"] in stack.text
+    (tmp_path / "fox.md").write_text("# Foxes\n\nThe quick brown fox jumps over the lazy dog.")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
+
+    def rag(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rag_service.cli", *arguments]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "1 of 1 files" in rag("ingest", "fox.md").stdout
+    asked = rag("ask", "What jumps?", "--max-tokens", "8", "--json")
+    assert asked.returncode == 0, asked.stderr
+    assert json.loads(asked.stdout)["usage"]["completion_tokens"] == 8
+    second = rag("up", "--port", "0")
+    assert second.returncode == 1
+    assert f"process {stack.process.pid}" in second.stderr
+
+    (worker,) = [pid for pid, command in stack.children().items() if "cli worker" in command]
+    os.kill(worker, signal.SIGKILL)
+    stack.until(lambda: "The worker ended (signal 9)" in stack.text, "noticing the dead worker")
+    log = stack.data_dir / "logs" / "worker.log"
+    stack.until(lambda: log.read_text().count("is ready") == 2, "another worker")
+    assert rag("ask", "What jumps?", "--max-tokens", "4").returncode == 0
+
+    children = stack.children()
+    assert len(children) == 3
+    socket_file = Path(where["redis_url"].removeprefix("unix://"))
+    assert socket_file.exists()
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.process.wait(PATIENCE_S) == 0
+    assert all(gone(pid) for pid in children)
+    assert not socket_file.parent.exists()
+    assert stack.run_json() is None
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(where["url"])
+
+
+def test_nothing_outlives_a_killed_up(stack: Stack) -> None:
+    stack.until(lambda: len(stack.children()) == 3, "starting its processes")
+    children = stack.children()
+    stack.process.kill()
+    stack.until(lambda: all(gone(pid) for pid in children), "the end of all processes")
+
+
+def test_a_model_that_cannot_be_loaded_ends_up_with_its_reason(stack: Stack, models: Path, tmp_path: Path) -> None:
+    stack.process.kill()
+    stack.process.wait()
+    broken = tmp_path / "broken"
+    save_tokenizer(broken)
+    (broken / "config.json").write_text('{"max_position_embeddings": 128, "model_type": "llama"}')
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "RAG_DATA_DIR": str(tmp_path / "other"),
+        "RAG_MODELS_DIR": str(models),
+        "RAG_MODEL": str(broken),
+        "RAG_EMBEDDING_MODEL": "tiny-embedder",
+    }
+    command = [sys.executable, "-m", "rag_service.cli", "up", "--port", "0"]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "The worker does not start" in ended.stderr
+    assert "safetensors" in ended.stderr
