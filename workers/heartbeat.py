@@ -26,6 +26,7 @@ class Heartbeat:
         name: of this worker, unlike any other's.
         info: what `Queue.workers` shows beside the name.
         alive: asked before each beat.
+        after_beat: called after each; may raise QueueUnavailable.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Heartbeat:
         name: str,
         info: Mapping[str, Any],
         alive: Callable[[], bool] = lambda: True,
+        after_beat: Callable[[], Any] = lambda: None,
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._redis = client
         self._name = name
         self._info = json.dumps(dict(info))
         self._alive = alive
+        self._after_beat = after_beat
         self._interval_s = interval_s
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -67,6 +70,9 @@ class Heartbeat:
                     with unavailable():
                         names = [keys.WORKERS, keys.WORKER_INFO]
                         lua.run(self._redis, lua.BEAT, names, [self._name, self._info, FORGOTTEN_S])
+                    self._after_beat()
                 except QueueUnavailable as error:
                     log.warning("no heartbeat: %s", error)
+                except Exception:
+                    log.exception("what follows a heartbeat failed")
             self._stopped.wait(self._interval_s)

@@ -7,6 +7,9 @@ WORKERS = "rag:workers"
 WORKER_INFO = "rag:workers:info"
 """Hash: worker name to a JSON object (model, tokenizer, window, drafter)."""
 
+RUNNING = "rag:running"
+"""Hash: running task (`name tenant id`) to the name of the worker that has it."""
+
 
 def answer(tenant: str, answer_id: str) -> str:
     """Hash: request, status, streamed, result or error."""

@@ -93,6 +93,22 @@ end
 return 1
 """
 
+TAKE_UP = """
+-- keys: running, workers; args: worker that takes over, seconds after which a silent worker counts as gone
+-- returns the tasks whose worker is gone; they belong to the one that asked from then on
+local since = redis.call('TIME')[1] - ARGV[2]
+local taken = {}
+local running = redis.call('HGETALL', KEYS[1])
+for i = 1, #running, 2 do
+  local heard = redis.call('ZSCORE', KEYS[2], running[i + 1])
+  if running[i + 1] ~= ARGV[1] and (not heard or tonumber(heard) < since) then
+    redis.call('HSET', KEYS[1], running[i], ARGV[1])
+    taken[#taken + 1] = running[i]
+  end
+end
+return taken
+"""
+
 
 def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
     """Run a script on a sync client."""

@@ -10,11 +10,13 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, signals
+from celery.exceptions import SecurityWarning
 
 from workers.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.heartbeat import Heartbeat
@@ -75,11 +77,11 @@ def run_worker(config: WorkerConfig) -> int:
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     name = config.name or f"{socket.gethostname()}-{os.getpid()}"
-    place, info = load(config)
-    return serve(make_app(config.redis_url), place, name, info, config.concurrency, config.drain_s)
+    place, info = load(config, name)
+    return serve(make_app(config.redis_url), place, info, config.concurrency, config.drain_s)
 
 
-def load(config: WorkerConfig) -> tuple[Workplace, dict[str, Any]]:
+def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
     """Load tokenizer, engine and embedder. Returns the workplace and what the worker says of itself."""
     from decoder import load_engine
     from decoder.models import resolve
@@ -109,6 +111,7 @@ def load(config: WorkerConfig) -> tuple[Workplace, dict[str, Any]]:
         runtime=Runtime(engine, tokens),
         library=library,
         uploads_dir=config.uploads_dir,
+        name=name,
         answer_ttl_s=config.answer_ttl_s,
         session_ttl_s=config.session_ttl_s,
     )
@@ -124,9 +127,7 @@ def load(config: WorkerConfig) -> tuple[Workplace, dict[str, Any]]:
     return place, info
 
 
-def serve(
-    app: Celery, place: Workplace, name: str, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0
-) -> int:
+def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
     """Take tasks until a signal says stop, then give running answers `drain_s` seconds. Returns the exit status."""
     register(app, place)
     told_to_stop = threading.Event()
@@ -137,24 +138,26 @@ def serve(
             os.kill(os.getpid(), signal.SIGTERM)
         return place.runtime.alive
 
-    heartbeat = Heartbeat(place.client, name, info, alive)
+    heartbeat = Heartbeat(place.client, place.name, info, alive, lambda: place.leases.take_up(app))
     grace = threading.Timer(drain_s, place.runtime.close)
     grace.daemon = True
 
     def ready(**_: Any) -> None:
         heartbeat.start()
-        log.info("worker %s is ready: %s", name, info)
+        log.info("worker %s is ready: %s", place.name, info)
 
     def stopping(**_: Any) -> None:
         if not told_to_stop.is_set():
             told_to_stop.set()
             grace.start()
 
+    # Celery warns of root because of pickled messages; these are JSON.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     signals.worker_ready.connect(ready, weak=False)
     signals.worker_shutting_down.connect(stopping, weak=False)
     try:
         worker = app.Worker(
-            hostname=f"rag@{name}",
+            hostname=f"rag@{place.name}",
             pool="threads",
             concurrency=concurrency + 1,  # one more for an ingest beside the answers
             queues=[GENERATE_QUEUE, INGEST_QUEUE],

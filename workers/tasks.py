@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from workers.cancels import CancelWatch
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed
 from workers.generation import generate
 from workers.ingestion import JobRecord, fail, ingest
+from workers.leases import Leases
 from workers.messages import ErrorEvent
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
@@ -43,6 +46,8 @@ class Workplace:
     runtime: Runtime
     library: Library | None
     uploads_dir: Path
+    name: str = "worker"
+    """Of the worker, as in its heartbeat."""
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
     ingesting: threading.Lock = field(default_factory=threading.Lock)
@@ -50,6 +55,7 @@ class Workplace:
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
+        self.leases = Leases(self.client, self.name)
 
     def stream(self, tenant: str, answer_id: str) -> AnswerStream:
         return AnswerStream(self.client, tenant, answer_id, ttl_s=self.answer_ttl_s, session_ttl_s=self.session_ttl_s)
@@ -64,11 +70,15 @@ def register(app: Celery, place: Workplace) -> None:
     """Give the application its tasks, bound to this worker's workplace."""
 
     def generate_answer(tenant: str, answer_id: str) -> None:
-        run_generate(place, tenant, answer_id)
+        with _held(place, GENERATE_TASK, tenant, answer_id) as ours:
+            if ours:
+                run_generate(place, tenant, answer_id)
 
     def ingest_documents(task: Any, tenant: str, job_id: str) -> None:
         try:
-            run_ingest(place, tenant, job_id)
+            with _held(place, INGEST_TASK, tenant, job_id) as ours:
+                if ours:
+                    run_ingest(place, tenant, job_id)
         except CollectionBusy as busy:
             raise task.retry(countdown=BUSY_S, max_retries=None, exc=busy) from None
 
@@ -76,68 +86,74 @@ def register(app: Celery, place: Workplace) -> None:
     app.task(name=INGEST_TASK, bind=True, shared=False)(ingest_documents)
 
 
+@contextmanager
+def _held(place: Workplace, task: str, tenant: str, key: str) -> Iterator[bool]:
+    """Hold the task's lease; a task that cannot go on here goes back to the queue."""
+    try:
+        with place.leases.hold(task, tenant, key) as ours:
+            yield ours
+    except (RuntimeClosed, QueueUnavailable) as error:
+        raise Reject(str(error), requeue=True) from None
+
+
 def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
-    """Generate one answer; whatever goes wrong ends in an error event.
+    """Generate one answer; whatever goes wrong with it ends in an error event.
 
     Raises:
-        Reject: the worker is closing or Redis stays away; the message goes back to the queue.
+        RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
     """
     stream = place.stream(tenant, answer_id)
-    try:
-        record = stream.record()
-        if record is None:
-            log.info("answer %s was erased before it was begun", answer_id)
-            return
-        try:
-            with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
-                generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set)
-        except (RuntimeClosed, QueueUnavailable):
-            raise
-        except Exception as error:
-            event = error_event(error)
-            log.log(
-                logging.ERROR if event.code == "internal_error" else logging.WARNING,
-                "answer %s failed: %s",
-                answer_id,
-                event.detail,
-                exc_info=event.code == "internal_error",
-            )
-            stream.finish(event)
-    except AnswerGone:
+    record = stream.record()
+    if record is None:
+        log.info("answer %s was erased before it was begun", answer_id)
         return
-    except (RuntimeClosed, QueueUnavailable) as error:
-        raise Reject(error, requeue=True) from error
+    try:
+        with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
+            generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set)
+    except (RuntimeClosed, QueueUnavailable):
+        raise
+    except Exception as error:
+        event = error_event(error)
+        internal = event.code == "internal_error"
+        log.log(
+            logging.ERROR if internal else logging.WARNING,
+            "answer %s failed: %s",
+            answer_id,
+            event.detail,
+            exc_info=internal,
+        )
+        try:
+            stream.finish(event)
+        except AnswerGone:
+            log.info("answer %s was erased meanwhile", answer_id)
 
 
 def run_ingest(place: Workplace, tenant: str, job_id: str) -> None:
-    """Ingest one job's documents.
+    """Ingest one job's documents; whatever goes wrong ends in a failed job.
 
     Raises:
         CollectionBusy: an ingest is running already; try again later.
-        Reject: the worker is closing or Redis is away; the message goes back to the queue.
+        RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
     """
+    record = JobRecord(place.client, tenant, job_id)
+    job = record.load()
+    if job is None:
+        return
+    if place.library is None:
+        fail(job, record, place.uploads_dir, "this worker has no embedding model; start one that has")
+        return
+    if not place.ingesting.acquire(blocking=False):
+        raise CollectionBusy(job.collection)
     try:
-        record = JobRecord(place.client, tenant, job_id)
-        job = record.load()
-        if job is None:
-            return
-        if place.library is None:
-            fail(job, record, place.uploads_dir, "this worker has no embedding model; start one that has")
-            return
-        if not place.ingesting.acquire(blocking=False):
-            raise CollectionBusy(job.collection)
-        try:
-            with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
-                ingest(job, record, place.library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
-        except (RuntimeClosed, QueueUnavailable, CollectionBusy):
-            raise
-        except Exception as error:
-            log.exception("ingest %s failed", job_id)
-            fail(job, record, place.uploads_dir, f"the ingest failed ({type(error).__name__}: {error}); try again")
-        finally:
-            place.ingesting.release()
-    except (RuntimeClosed, QueueUnavailable) as error:
-        raise Reject(error, requeue=True) from error
+        with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
+            ingest(job, record, place.library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
+    except (RuntimeClosed, QueueUnavailable, CollectionBusy):
+        raise
+    except Exception as error:
+        log.exception("ingest %s failed", job_id)
+        fail(job, record, place.uploads_dir, f"the ingest failed ({type(error).__name__}: {error}); try again")
+    finally:
+        place.ingesting.release()
 
 
 def error_event(error: Exception) -> ErrorEvent:

@@ -179,18 +179,23 @@ class FakeEngine:
 
 
 def make_workplace(
-    redis_url: str, tokens: Tokens, engine: Any, library: Library | None = None, uploads_dir: Path = Path("uploads")
+    redis_url: str,
+    tokens: Tokens,
+    engine: Any,
+    library: Library | None = None,
+    uploads_dir: Path = Path("uploads"),
+    name: str = "fake",
 ) -> Workplace:
     """A workplace around any engine; close it."""
     from workers.runtime import Runtime
     from workers.tasks import Workplace
 
-    return Workplace(make_redis(redis_url), tokens, Runtime(engine, tokens), library, uploads_dir)
+    return Workplace(make_redis(redis_url), tokens, Runtime(engine, tokens), library, uploads_dir, name)
 
 
 @contextlib.contextmanager
 def running_worker(
-    redis_url: str, place: Workplace, *, name: str = "fake", info: dict[str, Any] | None = None, threads: int = 4
+    redis_url: str, place: Workplace, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
     """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. One at a time.
 
@@ -214,7 +219,7 @@ def running_worker(
 
     worker = WorkController(
         app=app,
-        hostname=f"rag@{name}",
+        hostname=f"rag@{place.name}",
         pool="threads",
         concurrency=threads,
         queues=[GENERATE_QUEUE, INGEST_QUEUE],
@@ -223,8 +228,15 @@ def running_worker(
         without_mingle=True,
         without_heartbeat=True,
     )
-    thread = threading.Thread(target=worker.start, name=f"worker-{name}", daemon=True)
-    heartbeat = Heartbeat(place.client, name, info or {"model": "fake"}, lambda: place.runtime.alive, 0.5)
+    thread = threading.Thread(target=worker.start, name=f"worker-{place.name}", daemon=True)
+    heartbeat = Heartbeat(
+        place.client,
+        place.name,
+        info or {"model": "fake"},
+        lambda: place.runtime.alive,
+        lambda: place.leases.take_up(app),
+        interval_s=0.5,
+    )
     thread.start()
     try:
         if not ready.wait(30):

@@ -269,9 +269,9 @@ def test_a_worker_that_stops_hands_its_answer_to_the_next(
             reached.set()
             go_on.wait(20)
 
-    first = make_workplace(redis_url, tokens, FakeEngine(tokens, speak(tokens, text), before_step=stall))
+    first = make_workplace(redis_url, tokens, FakeEngine(tokens, speak(tokens, text), before_step=stall), name="first")
     queue.enqueue_generate(make_job(tokens, "a1"))
-    with running_worker(redis_url, first, name="first"):
+    with running_worker(redis_url, first):
         assert reached.wait(20)
         stream = AnswerStream(client, "default", "a1")
         while len(token_events([event for _, event in stream.read()])) < 3:
@@ -280,8 +280,10 @@ def test_a_worker_that_stops_hands_its_answer_to_the_next(
         go_on.set()
     streamed = token_events([event for _, event in AnswerStream(client, "default", "a1").read()])
     assert 0 < sum(len(event.ids) for event in streamed) < len(tokens.encode_content(text).ids)
-    second = make_workplace(redis_url, tokens, FakeEngine(tokens, speak(tokens, text), tokens_per_step=5))
-    with running_worker(redis_url, second, name="second"):
+    second = make_workplace(
+        redis_url, tokens, FakeEngine(tokens, speak(tokens, text), tokens_per_step=5), name="second"
+    )
+    with running_worker(redis_url, second):
         events = follow(client, "a1")
     assert check_whole(events).text == text
     assert token_events(events)[: len(streamed)] == streamed
