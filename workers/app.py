@@ -62,6 +62,7 @@ def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_enable_remote_control=False,
         broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,  # for ever: a worker outlives a restart of Redis
         broker_connection_timeout=TIMEOUT_S,
         broker_transport_options={
             "visibility_timeout": visibility_timeout_s,

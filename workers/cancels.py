@@ -25,6 +25,7 @@ class CancelWatch:
     def __init__(self, client: RedisClient, interval_s: float = INTERVAL_S) -> None:
         self._redis = client
         self._interval_s = interval_s
+        self._away = False
         self._watched: dict[threading.Event, str] = {}
         self._changed = threading.Condition()
         self._closed = threading.Event()
@@ -65,8 +66,11 @@ class CancelWatch:
     def _try(self, watched: dict[threading.Event, str]) -> None:
         try:
             self._look(watched)
+            self._away = False
         except QueueUnavailable as error:
-            log.warning("cancel flags cannot be read: %s", error)
+            if not self._away:  # said once per outage
+                log.warning("cancel flags cannot be read: %s", error)
+            self._away = True
 
     def _look(self, watched: dict[threading.Event, str]) -> None:
         waiting = {event: key for event, key in watched.items() if not event.is_set()}
