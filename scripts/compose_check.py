@@ -18,7 +18,7 @@ from rag_client import Rag
 
 COLLECTION = "handbook"
 SESSION = "compose-test"
-DOCUMENTS = sorted((Path(__file__).parent / "documents").iterdir())
+DOCUMENTS = sorted((Path(__file__).parents[1] / "examples" / "documents").iterdir())
 
 
 def main(url: str, phase: str) -> None:
