@@ -18,9 +18,10 @@ def model_folder(model: str, models_folder: Path) -> Path:
         InvalidSettings: it is not there; the message says how to get it.
     """
     path = Path(model).expanduser()
-    for folder in (models_folder / model, path):
-        if (folder / "config.json").is_file():
-            return folder
+    if (models_folder / model / "manifest.json").is_file():  # written last by a pull
+        return models_folder / model
+    if (path / "config.json").is_file():
+        return path
     if not path.is_absolute() and model.count("/") == 1:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

@@ -15,6 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rag_service.cli.console import FAILED
+
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 STEADY = 60.0
@@ -56,6 +58,8 @@ class Child:
         self._wait = FIRST_WAIT
         self._again_at: float | None = None
         self.deaths = 0
+        self.refused = False
+        """Whether it ended by saying why it cannot run: starting it again would not help."""
 
     @property
     def pid(self) -> int | None:
@@ -88,6 +92,7 @@ class Child:
         if time.monotonic() - self._started > STEADY:
             self._wait = FIRST_WAIT
         self.deaths += 1
+        self.refused = status == FAILED
         wait, self._wait = self._wait, min(self._wait * 2, LONGEST_WAIT)
         self._again_at = time.monotonic() + wait
         how = f"signal {-status}" if status < 0 else f"exit status {status}"

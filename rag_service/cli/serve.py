@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def serve(
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     config = uvicorn.Config(create_app(settings), log_level="info", timeout_graceful_shutdown=3)
+    logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
     server = uvicorn.Server(config)
     server.run(sockets=[bound])
     if not server.started:
@@ -85,6 +87,11 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
     bound.set_inheritable(True)
     return bound
+
+
+def _not_a_probe(record: logging.LogRecord) -> bool:
+    """Whether an access log line is worth keeping: probes come every few moments."""
+    return not any(f"GET {path} " in record.getMessage() for path in ("/readyz", "/healthz", "/metrics"))
 
 
 def _with_redis(settings: Settings) -> Settings:

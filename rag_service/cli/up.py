@@ -100,16 +100,17 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
         while not _ready(url):
             stop.check()
             for child in (worker, api):
-                _tell(child)
-                if child.deaths >= GIVE_UP:
+                message = child.look()
+                if child.refused or child.deaths >= GIVE_UP:
                     raise CliError(f"The {child.name} does not start. The end of {child.log}:\n{child.last_words()}")
+                _tell(message)
             time.sleep(LOOK_S)
     running.write(data_dir, running.Running(os.getpid(), url, redis_url))
     stack.callback(running.run_file(data_dir).unlink, missing_ok=True)
     _welcome(settings, url)
     while not stop.asked:
         for child in (worker, api):
-            _tell(child)
+            _tell(child.look())
         time.sleep(LOOK_S)
     screen.print("Stopping …")
 
@@ -128,8 +129,8 @@ def _welcome(settings: Settings, url: str) -> None:
     screen.print("Ctrl-C stops it.")
 
 
-def _tell(child: Child) -> None:
-    if message := child.look():
+def _tell(message: str | None) -> None:
+    if message:
         err().print(message, style="yellow", markup=False)
 
 
