@@ -26,7 +26,7 @@ def main(url: str, phase: str) -> None:
     if phase == "first":
         job = rag.upload(COLLECTION, DOCUMENTS)
         check(job["status"] == "succeeded" and not job["failures"], f"the ingest ended as {job}")
-        check(not turns(rag), "the session exists before it was begun")
+        check(not turns(rag), "the session has not begun yet")
         ask(rag, "How much is the hotel limit?")
         ask(rag, "And the allowance for meals?")
         check(len(turns(rag)) == 2, "the session has two turns")
