@@ -18,7 +18,13 @@ def run_simulate(options: argparse.Namespace, say: Callable[[str], None]) -> Non
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
     drafters = split_specs(options.drafters)
     rows = simulate(recordings, drafters, say)
-    facts = environment(options.line, model=rows[0].model, dtype=rows[0].dtype)
+    facts = environment(
+        options.line,
+        model=rows[0].model,
+        dtype=rows[0].dtype,
+        max_tokens=max(recording.max_tokens for recording in recordings),
+        recorded_with=sorted({f"{recording.drafter}, batch {recording.batch}" for recording in recordings}),
+    )
     write_json(options.json, {"environment": facts, "rows": row_dicts(rows)})
     if options.markdown:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
