@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_service import sse
 from rag_service.problems import MEDIA_TYPE
-from rag_service.schemas import DRAFTERS
+from rag_service.schemas import DRAFTERS, QueryRequest
+from workers.embedded_redis import EmbeddedRedis
 
 
 def check_problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
@@ -302,3 +304,26 @@ def test_the_api_knows_the_drafters() -> None:
     from decoder.drafters import DRAFTERS as known
 
     assert set(DRAFTERS) == set(known)
+
+
+async def test_redis_that_goes_away_interrupts_a_stream_and_loses_nothing(
+    make_client: Any, data_dir: Path, tmp_path: Path, parse: Any
+) -> None:
+    server = EmbeddedRedis(tmp_path / "redis")
+    async with make_client(server.start(), data_dir) as client:
+        pipeline = client.pipeline
+        pipeline.queue.workers = lambda: [{"name": "busy elsewhere"}]
+        answer_id = await pipeline.answer(QueryRequest(question="What jumps?", collection="animals"))
+        events = sse.events(pipeline, (await pipeline.record(answer_id))["job"], "0-0")
+        (first,) = parse(await anext(events))
+        assert first[1] == "passages"
+        server.stop()
+        (interrupted,) = parse(await anext(events))
+        assert (interrupted[0], interrupted[1], interrupted[2]["code"]) == (None, "error", "redis_unavailable")
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+    with EmbeddedRedis(tmp_path / "redis") as again:
+        async with make_client(again.url, data_dir) as client:
+            kept = (await client.get(f"/v1/answers/{answer_id}")).json()
+            assert (kept["status"], kept["passages"]) == ("queued", first[2]["passages"])
+            assert client.pipeline.queue.depth()["generate"] == 1
