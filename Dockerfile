@@ -2,7 +2,7 @@
 #
 # PyPI's torch carries CUDA (about 3 GB) and serves both `worker` and `worker-gpu`. For a CPU-only image:
 #   docker compose build --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
-# Wheels laid into build/wheels/ are preferred to those of the index.
+# Wheels laid into .wheels/ are preferred to those of the index.
 FROM python:3.11-slim
 
 ARG PIP_INDEX_URL=
@@ -20,7 +20,7 @@ RUN python -m venv /opt/rag \
 
 # Dependencies first: they change less often than the source.
 WORKDIR /src
-COPY constraints.txt build/wheel[s] /wheels/
+COPY constraints.txt .wheel[s] /wheels/
 COPY pyproject.toml LICENSE ./
 RUN touch README.md \
     && pip install --find-links /wheels -c /wheels/constraints.txt .
