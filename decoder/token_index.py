@@ -21,6 +21,8 @@ ORDERS = (1, 2, 3, 4, 6, 10)
 """n-gram sizes that are indexed. A match of any length is found from the largest order that fits in it."""
 MAX_CANDIDATES = 64
 """Most candidates a lookup examines; the latest of the longest order come first."""
+_ONE_BY_ONE = 16
+"""More candidates than this are compared all at once."""
 _POSITION_BITS = 24
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
 _ORDER_SHIFT = 61
@@ -161,19 +163,32 @@ class TokenIndex:
         ranges = self._frozen.ranges(recent, orders) if self._frozen is not None else {}
         found: dict[int, int] = {}  # end position -> match length
         examined = 0
-        longest = max_length
+        longest = len(recent)
         for n in reversed(orders):
             # What matches more than `longest` tokens was found before, so here n may already be the whole length.
             exact = n == longest
-            for end in self._latest(n, recent[-n:], ranges.get(n), MAX_CANDIDATES - examined):
-                if end in found:
-                    continue
-                examined += 1
-                length = self._agreement(recent, end)
-                if length >= max(n, min_length):
-                    found[end] = length
-                    if exact and len(found) >= k:
+            ends = self._latest(n, recent[-n:], ranges.get(n), MAX_CANDIDATES - examined)
+            if exact:
+                for end in ends:
+                    if examined == MAX_CANDIDATES:
                         break
+                    if end not in found:
+                        examined += 1
+                        if n >= min_length and self._agreement(recent, end) >= n:
+                            found[end] = n
+                            if len(found) >= k:
+                                break
+            else:
+                new = [end for end in ends if end not in found][: MAX_CANDIDATES - examined]
+                examined += len(new)
+                lengths = (
+                    self._agreements(recent, new)
+                    if len(new) > _ONE_BY_ONE
+                    else [self._agreement(recent, e) for e in new]
+                )
+                for end, length in zip(new, lengths, strict=True):
+                    if length >= n and length >= min_length:
+                        found[end] = length
             # Every match of at least n tokens is among these, so k of them settle it.
             if len(found) >= k or examined >= MAX_CANDIDATES or n <= min_length:
                 break
@@ -201,6 +216,14 @@ class TokenIndex:
                 break
             length += 1
         return length
+
+    def _agreements(self, recent: tuple[int, ...], ends: list[int]) -> list[int]:
+        """The same for many ends at once; each end has at least an indexed n-gram before it."""
+        at = np.array(ends)[:, None] - np.arange(1, len(recent) + 1)  # [candidates, size]
+        differ = self._tokens[at] != np.array(recent[::-1], np.int32)  # a place before the first token wraps around
+        differ |= at < 0
+        lengths: list[int] = np.where(differ.any(1), differ.argmax(1), len(recent)).tolist()
+        return lengths
 
     # -- bytes ------------------------------------------------------------------------------------------------
 

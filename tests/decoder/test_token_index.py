@@ -109,14 +109,20 @@ def test_bulk_extension_equals_token_by_token() -> None:
 def test_examined_candidates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In text that repeats without end, a lookup looks at no more candidates than its bound."""
     examined = 0
-    agreement = TokenIndex._agreement
+    one, several = TokenIndex._agreement, TokenIndex._agreements
 
     def counted(self: TokenIndex, recent: tuple[int, ...], end: int) -> int:
         nonlocal examined
         examined += 1
-        return agreement(self, recent, end)
+        return one(self, recent, end)
+
+    def counted_together(self: TokenIndex, recent: tuple[int, ...], ends: list[int]) -> list[int]:
+        nonlocal examined
+        examined += len(ends)
+        return several(self, recent, ends)
 
     monkeypatch.setattr(TokenIndex, "_agreement", counted)
+    monkeypatch.setattr(TokenIndex, "_agreements", counted_together)
     index = TokenIndex.build([[1] * 50_000])
     assert index.matches([1] * 10, 2) == [Match(10, 49_999, 0), Match(10, 49_998, 0)]
     assert examined <= MAX_CANDIDATES
