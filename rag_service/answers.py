@@ -133,5 +133,6 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run
 def _note(record: AnswerRecord) -> str:
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
         return NOT_HELD
-    asked_for_none = not any(segment.kind == "instruction" for segment in record["job"].segments)
-    return RETRIEVAL_OFF if asked_for_none and not record["passages"] else NO_PASSAGES
+    job = record["job"]
+    looked = any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
+    return NO_PASSAGES if looked else RETRIEVAL_OFF

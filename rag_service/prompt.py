@@ -24,6 +24,10 @@ SYSTEM = (
     "answer the question."
 )
 SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
+INSTRUCTION = (
+    "Answer the question with sentences copied word for word from these passages. If they do not hold the answer, say "
+    "that the documents do not answer the question.\n\n"
+)
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it.\n\n"
 
 Passage = Mapping[str, Any]
@@ -134,8 +138,8 @@ def _assemble(
 ) -> tuple[list[Segment], int, int]:
     """(segments, index of the first new one, length in tokens)."""
     user = [passage_segment(passage) for passage in new]
-    if grounded and not anything:
-        user.append(_segment("instruction", NOTHING_FOUND))
+    if grounded:
+        user.append(_segment("instruction", INSTRUCTION if anything else NOTHING_FOUND))
     user.append(_segment("question", f"Question: {question}" if grounded else question))
     system = earlier[0].system if earlier else (_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
     roles = ["system"]

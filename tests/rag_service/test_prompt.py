@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rag_service.errors import ContextOverflow
-from rag_service.prompt import Prompt, build, length
+from rag_service.prompt import NOTHING_FOUND, Prompt, build, length
 from workers.messages import Segment, TurnRecord
 from workers.tokens import Tokens
 
@@ -56,7 +56,7 @@ def turn(prompt: Prompt, number: int, tokens: Tokens, answer: str = "Because.") 
 def test_the_first_turn(tokens: Tokens) -> None:
     prompt = make(tokens, passages=[passage(1), passage(2)])
     kinds = [segment.kind for segment in prompt.segments if segment.kind != "template"]
-    assert kinds == ["system", "passage", "passage", "question"]
+    assert kinds == ["system", "passage", "passage", "instruction", "question"]
     assert prompt.new_from == 0
     assert prompt.tokens == len(ids(prompt, tokens)) == sum(length(s, tokens) for s in prompt.segments)
     assert all(s.text.endswith("\n") for s in prompt.segments if s.kind == "passage")
@@ -127,7 +127,7 @@ def test_overflow_says_what_to_do(tokens: Tokens) -> None:
 
 def test_nothing_found_is_told_to_the_model(tokens: Tokens) -> None:
     def told(prompt: Prompt) -> bool:
-        return any(s.kind == "instruction" for s in prompt.segments)
+        return any(s.text == NOTHING_FOUND for s in prompt.segments)
 
     assert told(make(tokens))
     assert not told(make(tokens, passages=[passage(1)]))
