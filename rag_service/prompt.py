@@ -24,11 +24,8 @@ SYSTEM = (
     "answer the question."
 )
 SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
-INSTRUCTION = (
-    "Answer the question with sentences copied word for word from these passages. If they do not hold the answer, say "
-    "that the documents do not answer the question.\n\n"
-)
-NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it.\n\n"
+INSTRUCTION = "Answer with a quote from the passages above."
+NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 
 Passage = Mapping[str, Any]
 """A passage as it travels in jobs: the fields of `passages[]`."""
@@ -139,8 +136,10 @@ def _assemble(
     """(segments, index of the first new one, length in tokens)."""
     user = [passage_segment(passage) for passage in new]
     if grounded:
+        user.append(_segment("question", f"{question}\n\n"))
         user.append(_segment("instruction", INSTRUCTION if anything else NOTHING_FOUND))
-    user.append(_segment("question", f"Question: {question}" if grounded else question))
+    else:
+        user.append(_segment("question", question))
     system = earlier[0].system if earlier else (_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
     roles = ["system"]
     contents: list[Sequence[Segment]] = [system]
