@@ -97,6 +97,10 @@ class Counting(TokenIndex):
         self.examined += 1
         return super()._agreement(recent, end)
 
+    def _agreements(self, recent: tuple[int, ...], ends: list[int]) -> list[int]:
+        self.examined += len(ends)
+        return super()._agreements(recent, ends)
+
 
 def peer_lookup() -> Callable[[torch.Tensor], object]:
     """transformers' prompt lookup with its defaults and 10 drafted tokens; takes ids [1, n]."""
