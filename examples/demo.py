@@ -100,7 +100,8 @@ def details(answer: dict[str, Any]) -> None:
     print("  Passages")
     for passage in answer["passages"]:
         where = passage["heading"] or (f"page {passage['page']}" if passage["page"] else "")
-        print(f"    {passage['rank']}. {passage['title']} – {where}  {DIM}score {passage['score']:.3f}{RESET}")
+        shown = f"{passage['title']} – {where}" if where else passage["title"]
+        print(f"    {passage['rank']}. {shown}  {DIM}score {passage['score']:.3f}{RESET}")
     print("  Citations")
     titles = {passage["document_id"]: passage["title"] for passage in answer["passages"]}
     for citation in answer["citations"]:
