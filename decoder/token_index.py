@@ -11,7 +11,7 @@ lists. Candidates are held against the tokens themselves, so a hash collision co
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,7 +167,7 @@ class TokenIndex:
         for n in reversed(orders):
             # What matches more than `longest` tokens was found before, so here n may already be the whole length.
             exact = n == longest
-            ends = self._latest(n, recent[-n:], ranges.get(n), MAX_CANDIDATES - examined)
+            ends = self._latest(n, recent[-n:], ranges.get(n, (0, 0)), MAX_CANDIDATES - examined)
             if exact:
                 for end in ends:
                     if examined == MAX_CANDIDATES:
@@ -196,16 +196,13 @@ class TokenIndex:
         best = sorted(found.items(), key=lambda item: (-item[1], -item[0]))[:k]
         return [Match(length, end, self.segment_of(end)[0]) for end, length in best]
 
-    def _latest(self, n: int, ngram: tuple[int, ...], frozen: tuple[int, int] | None, most: int) -> Iterator[int]:
+    def _latest(self, n: int, ngram: tuple[int, ...], frozen: tuple[int, int], most: int) -> list[int]:
         """End positions of an n-gram, latest first, the index's own end left out: nothing follows it."""
-        for end in reversed(self._fresh[n].get(ngram, ())):
-            if end != self._length and most > 0:
-                most -= 1
-                yield end
-        if frozen is not None and self._frozen is not None:
-            for end in self._frozen.latest(frozen, most):
-                if end != self._length:
-                    yield end
+        fresh = self._fresh[n].get(ngram)
+        ends = fresh[: -most - 2 : -1] if fresh else []
+        if frozen[0] != frozen[1] and self._frozen is not None and len(ends) <= most:
+            ends += self._frozen.latest(frozen, most - len(ends) + 1)
+        return ends[1:] if ends and ends[0] == self._length else ends
 
     def _agreement(self, recent: tuple[int, ...], end: int) -> int:
         """How many tokens before `end` equal the end of `recent`."""
