@@ -160,7 +160,7 @@ class Engine:
     def _check(self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment]) -> None:
         if not prompt:
             raise EmptyPrompt
-        for token in (min(prompt), max(prompt)):
+        for token in (min(prompt), max(prompt), *params.logit_bias):
             if not 0 <= token < self.target.vocab_size:
                 raise InvalidToken(token, self.target.vocab_size)
         if len(prompt) + params.max_tokens > self.target.max_positions:

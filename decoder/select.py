@@ -55,8 +55,7 @@ def penalised(logits: Floats, params: SamplingParams, history: History) -> Float
         counts = np.fromiter(history.counts.values(), np.float64, len(history.counts))
         scores[tokens] -= params.presence_penalty + params.frequency_penalty * counts
     for token, bias in params.logit_bias.items():
-        if token < len(scores):
-            scores[token] += bias
+        scores[token] += bias
     return scores
 
 

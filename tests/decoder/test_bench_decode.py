@@ -275,7 +275,6 @@ def test_run_decode_writes_the_result_and_clears_up(
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     from decoder.bench.plots import draw
 
     answers = {"plain": measured([1, 2, 3], 2.0, 2), "casd": measured([1, 2, 3], 1.0, 1, drafted=4, accepted=1)}

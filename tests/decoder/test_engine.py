@@ -136,6 +136,7 @@ def test_max_nodes_bounds_every_step(engine: Engine) -> None:
         ([], {}, {}, EmptyPrompt, "at least one token"),
         ([61], {}, {}, InvalidToken, "vocabulary of 61"),
         ([-1], {}, {}, InvalidToken, "tokenizer"),
+        ([5], {"logit_bias": {61: 1.0}}, {}, InvalidToken, "vocabulary of 61"),
         ([5] * 500, {"max_tokens": 13}, {}, PromptTooLong, "shorten the prompt"),
         ([5], {}, {"drafter": "medusa"}, UnknownDrafter, "casd"),
         ([5], {}, {"max_nodes": -1}, ValueError, "max_nodes"),
