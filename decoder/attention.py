@@ -37,8 +37,11 @@ class PassCache:
 
     is_compileable = False
 
-    def __init__(self, spans: list[Span]) -> None:
+    def __init__(self, spans: list[Span], keep_queries: frozenset[int] = frozenset()) -> None:
         self.spans = spans
+        self.keep_queries = keep_queries
+        self.queries: dict[int, torch.Tensor] = {}
+        """Layer -> [T, heads, head_dim], of the layers in `keep_queries`."""
         self.layer: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def update(
@@ -75,6 +78,9 @@ def tree_attention(
     """
     if pass_cache is None:
         raise ValueError("this model is set up for rag-service's passes; run it through decoder.target.TargetModel")
+    layer: Any = module.layer_idx
+    if layer in pass_cache.keep_queries:
+        pass_cache.queries[layer] = query[0].transpose(0, 1)
     outputs = [
         _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
         for span, (keys, values) in zip(pass_cache.spans, pass_cache.layer, strict=True)

@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
 
+from decoder.artifacts import Artifacts
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
+from decoder.drafters.equipment import Equipment
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
 from decoder.params import SamplingParams
 from decoder.sequence import PromptSegment, Sequence, Step
 from decoder.stopping import Detokenize, StopStrings
-from decoder.target import Artifacts, TargetModel, TreePass
+from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree
 from decoder.verify import Accepted, verify
 
@@ -31,6 +33,7 @@ class Engine:
         drafter: name of the drafter used where a request names none.
         eos_token_ids: tokens that end an answer.
         detokenize: ids -> text, for stop strings; a request may bring its own.
+        equipment: what drafters share besides the target, such as a draft model.
     """
 
     def __init__(
@@ -39,9 +42,12 @@ class Engine:
         drafter: str = "auto",
         eos_token_ids: Ids[int] = (),
         detokenize: Detokenize | None = None,
+        equipment: Equipment | None = None,
     ) -> None:
-        make_drafter(drafter)  # an unknown name fails here, not at the first request
         self.target = target
+        self.equipment = equipment or Equipment()
+        self.equipment.target = target
+        make_drafter(drafter).equip(self.equipment)  # a name that cannot work fails here, not at the first request
         self.drafter = drafter
         self.eos_token_ids = frozenset(eos_token_ids)
         self.detokenize = detokenize
@@ -85,8 +91,8 @@ class Engine:
             max_nodes: most draft nodes a step.
 
         Raises:
-            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, or ValueError for segments that do not tile the
-            prompt and stop strings without a detokenizer.
+            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for segments
+            that do not tile the prompt and stop strings without a detokenizer.
         """
         params = params or SamplingParams()
         prompt = [int(token) for token in prompt_ids]
@@ -97,11 +103,13 @@ class Engine:
         if max_nodes is not None and max_nodes < 0:
             raise ValueError(f"max_nodes must be 0 or more, got {max_nodes}")
         nodes = MAX_NODES if max_nodes is None else max_nodes
+        chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
+        chosen.equip(self.equipment)
         return Sequence(
             prompt,
             params,
             segments,
-            make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter,
+            chosen,
             self.target.new_cache(len(prompt) + params.max_tokens + nodes + 1),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
@@ -113,7 +121,7 @@ class Engine:
         started = time.perf_counter()
         if sequence.finish_if_cancelled():
             return Step((), (), sequence.finish_reason)
-        artifacts = self.target.prefill(sequence.prompt, sequence.cache)
+        artifacts = self.target.prefill(sequence.prompt, sequence.cache, sequence.drafter.needs)
         accepted = verify(DraftTree(), artifacts.logits, sequence)
         sequence.stats.ms["prefill"] += 1e3 * (time.perf_counter() - started)
         return self._commit(sequence, DraftTree(), accepted, artifacts)
@@ -128,7 +136,8 @@ class Engine:
             return [Step((), (), sequence.finish_reason) for sequence in sequences]
         trees = [self._draft(sequence) for sequence in running]  # draft
         started = time.perf_counter()
-        passes = [TreePass(s.cache, s.last_token, tree) for s, tree in zip(running, trees, strict=True)]
+        pairs = zip(running, trees, strict=True)
+        passes = [TreePass(s.cache, s.last_token, tree, s.drafter.needs) for s, tree in pairs]
         results = self.target.forward_tree(passes)  # one target pass
         steps: dict[int, Step] = {}
         for sequence, tree, artifacts in zip(running, trees, results, strict=True):
@@ -154,6 +163,7 @@ class Engine:
         if not prefill:
             sequence.cache.keep(path)
             sequence.stats.record(tree, [source for source in sources if source is not None])
+            artifacts = artifacts.kept(accepted.path)
         sequence.drafter.observe(sequence, tree, accepted, artifacts)
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
 

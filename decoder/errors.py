@@ -6,6 +6,7 @@ DecoderError
 │   ├── InvalidToken
 │   └── PromptTooLong
 ├── UnknownDrafter (also a ValueError)
+├── DrafterUnavailable (also a ValueError)
 └── UnsupportedModel
 """
 
@@ -47,6 +48,13 @@ class PromptTooLong(PromptError):
 class UnknownDrafter(DecoderError, ValueError):
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__(f"there is no drafter {name!r}; choose one of {', '.join(known)}")
+
+
+class DrafterUnavailable(DecoderError, ValueError):
+    """The drafter is known, but this engine lacks what it needs; the message says what and how to get it."""
+
+    def __init__(self, drafter: str, reason: str) -> None:
+        super().__init__(f"drafter {drafter!r} cannot be used here: {reason}")
 
 
 class UnsupportedModel(DecoderError):

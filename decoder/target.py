@@ -5,13 +5,15 @@ Knows the stock transformers model, caches and trees; knows no drafter, no sampl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from decoder import attention
+from decoder.artifacts import NOTHING, Artifacts, Needs
 from decoder.errors import UnsupportedModel
 from decoder.kv_cache import KVCache
 from decoder.tree import DraftTree
@@ -21,22 +23,13 @@ PREFILL_CHUNK = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Artifacts:
-    """What a pass leaves behind for one sequence.
-
-    `logits` is [n + 1, V]: row 0 follows the root, row i + 1 follows node i.
-    """
-
-    logits: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class TreePass:
-    """One sequence's part of a pass: its cache, its last committed token (the root) and its draft tree."""
+    """One sequence's part of a pass: its cache, its last committed token (the root), its draft tree, its needs."""
 
     cache: KVCache
     root: int
     tree: DraftTree
+    needs: Needs = NOTHING
 
 
 class TargetModel:
@@ -70,25 +63,32 @@ class TargetModel:
         return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
 
     @torch.inference_mode()
-    def prefill(self, ids: Sequence[int], cache: KVCache) -> Artifacts:
+    def prefill(self, ids: Sequence[int], cache: KVCache, needs: Needs = NOTHING) -> Artifacts:
         """Process prompt tokens behind what the cache holds and keep them.
 
         Args:
             ids: at least one token id; position of the first is `cache.length`.
 
         Returns:
-            Artifacts with logits [1, V], following the last token.
+            Artifacts of all rows; logits and queries of the last row only.
         """
         if not ids:
             raise ValueError("prefill needs at least one token")
+        hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in needs.hidden}
         for start in range(0, len(ids), PREFILL_CHUNK):
             chunk = ids[start : start + PREFILL_CHUNK]
             cache.reserve(len(chunk))
             positions = list(range(cache.length, cache.length + len(chunk)))
             span = attention.Span(cache, 0, len(chunk), self._chunk_mask(cache, len(chunk)))
-            logits = self._forward(chunk, positions, [span], last_only=True)
+            made = self._forward(chunk, positions, [span], needs, last_only=True)
+            for layer, parts in hidden.items():
+                parts.append(made.hidden[layer])
             cache.keep_all()
-        return Artifacts(logits)
+        return Artifacts(
+            made.logits,
+            {layer: torch.cat(parts) for layer, parts in hidden.items()},
+            {layer: queries[-1:] for layer, queries in made.queries.items()},
+        )
 
     @torch.inference_mode()
     def forward_tree(self, batch: Sequence[TreePass]) -> list[Artifacts]:
@@ -102,6 +102,7 @@ class TargetModel:
         """
         ids: list[int] = []  # [T], all sequences in one line
         positions: list[int] = []  # [T]
+        needs = NOTHING
         spans: list[attention.Span] = []
         for part in batch:
             rows = len(part.tree) + 1
@@ -110,23 +111,48 @@ class TargetModel:
             ids += [part.root, *part.tree.tokens]
             base = part.cache.length
             positions += [base, *(base + depth for depth in part.tree.depths)]
-        logits = self._forward(ids, positions, spans)  # [T, V]
-        return [Artifacts(logits[span.start : span.stop]) for span in spans]
+            needs |= part.needs
+        whole = self._forward(ids, positions, spans, needs)  # [T, ...]
+        return [whole.part(span.start, span.stop) for span in spans]
 
     def _forward(
-        self, ids: Sequence[int], positions: list[int], spans: list[attention.Span], last_only: bool = False
-    ) -> torch.Tensor:
-        cache = attention.PassCache(spans)
-        output = self.model(
-            input_ids=torch.tensor([ids], device=self.device),
-            position_ids=torch.tensor([positions], device=self.device),
-            past_key_values=cache,
-            pass_cache=cache,
-            use_cache=True,
-            logits_to_keep=int(last_only),  # 0 keeps all rows
-        )
-        logits: torch.Tensor = output.logits[0]
-        return logits
+        self,
+        ids: Sequence[int],
+        positions: list[int],
+        spans: list[attention.Span],
+        needs: Needs,
+        last_only: bool = False,
+    ) -> Artifacts:
+        cache = attention.PassCache(spans, needs.queries)
+        with self._kept_hidden(needs.hidden) as hidden:
+            output = self.model(
+                input_ids=torch.tensor([ids], device=self.device),
+                position_ids=torch.tensor([positions], device=self.device),
+                past_key_values=cache,
+                pass_cache=cache,
+                use_cache=True,
+                logits_to_keep=int(last_only),  # 0 keeps all rows
+            )
+        return Artifacts(output.logits[0], hidden, cache.queries)
+
+    @contextmanager
+    def _kept_hidden(self, layers: frozenset[int]) -> Iterator[dict[int, torch.Tensor]]:
+        """Collect the output of decoder layers, [T, D] each, while a pass runs; no hooks where none is asked for."""
+        hidden: dict[int, torch.Tensor] = {}
+
+        def keep(layer: int) -> Any:
+            def hook(_module: Any, _inputs: Any, output: Any) -> None:
+                hidden[layer] = (output[0] if isinstance(output, tuple) else output)[0]
+
+            return hook
+
+        blocks = self.model.get_decoder().layers if layers else ()
+        hooks = [blocks[layer].register_forward_hook(keep(layer)) for layer in sorted(layers)]
+        try:
+            yield hidden
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def _chunk_mask(self, cache: KVCache, rows: int) -> torch.Tensor | None:
         if cache.length == 0 or rows == 1:

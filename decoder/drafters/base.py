@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence as Ids
 from typing import TYPE_CHECKING, ClassVar
 
+from decoder.artifacts import NOTHING, Artifacts, Needs
 from decoder.tree import DraftTree
 
 if TYPE_CHECKING:
+    from decoder.drafters.equipment import Equipment
     from decoder.sequence import Sequence
-    from decoder.target import Artifacts
     from decoder.verify import Accepted
 
 
@@ -18,6 +19,14 @@ class Drafter(ABC):
     """Drafts for one sequence; each sequence has a drafter of its own."""
 
     name: ClassVar[str]
+    needs: Needs = NOTHING
+    """What passes must keep for this drafter; settled once `equip` returns."""
+
+    def equip(self, equipment: Equipment) -> None:  # noqa: B027 - most drafters need nothing
+        """Take what the engine's drafters share; called once, before prefill.
+
+        Raises DrafterUnavailable where something this drafter cannot do without is missing.
+        """
 
     @abstractmethod
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
@@ -29,7 +38,14 @@ class Drafter(ABC):
     def observe(  # noqa: B027 - most drafters learn nothing
         self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts
     ) -> None:
-        """Learn from a verified step. Called once a step, and once after prefill with an empty tree."""
+        """Learn from a verified step. Called once a step, and once after prefill with an empty tree.
+
+        Args:
+            sequence: with the step's tokens committed. It may have finished inside `accepted.tokens`.
+            tree: what was drafted.
+            accepted: what the walk through it accepted.
+            artifacts: the rows that chose `accepted.tokens`, see `Artifacts.kept`; after prefill all prompt rows.
+        """
 
 
 class CopyDrafter(Drafter):

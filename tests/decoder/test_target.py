@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import MistralConfig
 
+from decoder.artifacts import Needs
 from decoder.errors import UnsupportedModel
 from decoder.target import TargetModel, TreePass, _check
 from decoder.testing import ARCHITECTURES, tiny_model, tiny_target
@@ -132,3 +133,32 @@ def test_equal_prefixes_merge() -> None:
 def test_models_that_cannot_take_a_tree_mask_are_refused() -> None:
     with pytest.raises(UnsupportedModel, match="sliding window"):
         _check(MistralConfig(sliding_window=16, max_position_embeddings=64))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_hidden_states_and_queries_are_kept_where_asked_for(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row what the stock model gives for the same tokens; a verify pass's kept rows are those of the path."""
+    monkeypatch.setattr("decoder.target.PREFILL_CHUNK", 3)
+    target = tiny_target(architecture)
+    needs = Needs(frozenset({0}), frozenset({1}))
+    cache = target.new_cache(64)
+    prefill = target.prefill(PROMPT, cache, needs)
+    tree = random_tree(3, 7)
+    path = [0, next(node for node, parent in enumerate(tree.parents) if parent == 0)]
+    verified = target.forward_tree([TreePass(cache, 11, tree, needs)])[0]
+    kept = verified.kept(path)
+    text = [*PROMPT, 11, *(tree.tokens[node] for node in path)]
+    with torch.no_grad():
+        stock = tiny_model(architecture)(torch.tensor([text]), output_hidden_states=True)
+    expected = stock.hidden_states[1][0]
+    assert set(prefill.hidden) == {0}
+    assert set(prefill.queries) == {1}
+    torch.testing.assert_close(prefill.hidden[0], expected[: len(PROMPT)], rtol=0, atol=1e-10)
+    torch.testing.assert_close(kept.hidden[0], expected[len(PROMPT) :], rtol=0, atol=1e-10)
+    torch.testing.assert_close(kept.logits[0], stock.logits[0, -1], rtol=0, atol=1e-10)
+    # The last row's query gives the attention it had: softmax against the cached keys is the stock attention row.
+    cache.keep(path)
+    again = target.prefill(text, target.new_cache(64), needs)
+    torch.testing.assert_close(kept.queries[1], again.queries[1], rtol=0, atol=1e-10)
+    assert kept.queries[1].shape == (1, 4, 8)
+    assert not target.forward_tree([TreePass(cache, 3, DraftTree())])[0].hidden

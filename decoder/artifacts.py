@@ -1,0 +1,74 @@
+"""What a target pass leaves behind for drafters: logits, hidden states, queries. A pass keeps only what was asked for.
+
+Knows tensors and which rows of a pass were kept; knows no model and no drafter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a drafter reads besides the last logits, which are always there.
+
+    Attributes:
+        hidden: decoder layers (0 is the first) whose output is kept.
+        queries: decoder layers whose queries, after the rotary embedding, are kept.
+    """
+
+    hidden: frozenset[int] = frozenset()
+    queries: frozenset[int] = frozenset()
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.hidden | other.hidden, self.queries | other.queries)
+
+    def __bool__(self) -> bool:
+        return bool(self.hidden or self.queries)
+
+
+NOTHING = Needs()
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """What a pass leaves behind for one sequence, one row for each token it computed.
+
+    A verify pass has rows root, node 0, node 1, ...; row 0 follows the root, row i + 1 follows node i. A prefill has
+    the prompt's rows, but only the last one's logits and queries.
+
+    Attributes:
+        logits: [rows, V], raw.
+        hidden: layer -> [rows, D].
+        queries: layer -> [rows, heads, head_dim].
+    """
+
+    logits: torch.Tensor
+    hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    queries: Mapping[int, torch.Tensor] = field(default_factory=dict)
+
+    def part(self, start: int, stop: int) -> Artifacts:
+        """Rows start..stop, views."""
+        return Artifacts(
+            self.logits[start:stop],
+            {layer: states[start:stop] for layer, states in self.hidden.items()},
+            {layer: queries[start:stop] for layer, queries in self.queries.items()},
+        )
+
+    def kept(self, path: Sequence[int]) -> Artifacts:
+        """What drafters get to see of a verify pass: the rows of the root and the accepted nodes.
+
+        Returns:
+            `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token, `hidden`
+            [1 + len(path), D]: row i is the one that chose the step's token i. The same shapes as after a prefill.
+        """
+        last = path[-1] + 1 if path else 0
+        rows = [0, *(node + 1 for node in path)]
+        return Artifacts(
+            self.logits[last : last + 1],
+            {layer: states[rows] for layer, states in self.hidden.items()},
+            {layer: queries[last : last + 1] for layer, queries in self.queries.items()},
+        )

@@ -1,0 +1,26 @@
+"""Equipment: what the drafters of one engine share. Filled when the engine is loaded, handed to each new drafter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decoder.target import TargetModel
+
+
+@dataclass(slots=True)
+class Equipment:
+    """What drafters may use besides their own sequence.
+
+    Attributes:
+        target: the target model, for its sizes; None where recorded answers are replayed.
+        draft_model: a smaller model with the target's tokenizer.
+        hidden_layer: decoder layer whose hidden states rank copies best; None takes a third of the way up.
+        induction_heads: (layer, head) pairs found for the target.
+    """
+
+    target: TargetModel | None = None
+    draft_model: TargetModel | None = None
+    hidden_layer: int | None = None
+    induction_heads: tuple[tuple[int, int], ...] = ()
