@@ -85,6 +85,17 @@ class KVCache:
         self.length += self.pending
         self.pending = 0
 
+    def truncate(self, length: int) -> None:
+        """Forget the kept rows behind the first `length`."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot keep {length} of {self.length} rows")
+        self.length = length
+        self.pending = 0
+
+    def keys(self, layer: int) -> torch.Tensor:
+        """Kept keys of one layer, after the rotary embedding: a view [kv_heads, length, head_dim]."""
+        return self._buffer[layer, 0, :, : self.length]
+
     def rows(self) -> torch.Tensor:
         """Kept rows, a view [layers, 2, kv_heads, length, head_dim]."""
         return self._buffer[:, :, :, : self.length]

@@ -53,6 +53,8 @@ class TargetModel:
         self.max_positions: int = config.max_position_embeddings
         """Positions the model was built for: prompt and answer must fit."""
         self.layers: int = config.num_hidden_layers
+        self.heads: int = config.num_attention_heads
+        """Query heads a layer."""
         self.kv_heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.dtype: torch.dtype = model.dtype
@@ -61,6 +63,11 @@ class TargetModel:
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""
         return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
+
+    def scaling(self, layer: int) -> float:
+        """What one layer's attention multiplies query-key products with before the softmax."""
+        own = getattr(self.model.get_decoder().layers[layer].self_attn, "scaling", None)
+        return float(own) if own is not None else float(self.head_dim**-0.5)
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int], cache: KVCache, needs: Needs = NOTHING) -> Artifacts:
