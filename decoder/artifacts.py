@@ -18,16 +18,18 @@ class Needs:
     Attributes:
         hidden: decoder layers (0 is the first) whose output is kept.
         queries: decoder layers whose queries, after the rotary embedding, are kept.
+        all_logits: hand over the logits of every row that chose a token of the step, not the last one's alone.
     """
 
     hidden: frozenset[int] = frozenset()
     queries: frozenset[int] = frozenset()
+    all_logits: bool = False
 
     def __or__(self, other: Needs) -> Needs:
-        return Needs(self.hidden | other.hidden, self.queries | other.queries)
+        return Needs(self.hidden | other.hidden, self.queries | other.queries, self.all_logits or other.all_logits)
 
     def __bool__(self) -> bool:
-        return bool(self.hidden or self.queries)
+        return bool(self.hidden or self.queries or self.all_logits)
 
 
 NOTHING = Needs()
@@ -58,8 +60,12 @@ class Artifacts:
             {layer: queries[start:stop] for layer, queries in self.queries.items()},
         )
 
-    def kept(self, path: Sequence[int]) -> Artifacts:
+    def kept(self, path: Sequence[int], all_logits: bool = False) -> Artifacts:
         """What drafters get to see of a verify pass: the rows of the root and the accepted nodes.
+
+        Args:
+            path: accepted nodes.
+            all_logits: `logits` like `hidden`, [1 + len(path), V].
 
         Returns:
             `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token, `hidden`
@@ -68,7 +74,7 @@ class Artifacts:
         last = path[-1] + 1 if path else 0
         rows = [0, *(node + 1 for node in path)]
         return Artifacts(
-            self.logits[last : last + 1],
+            self.logits[rows] if all_logits else self.logits[last : last + 1],
             {layer: states[rows] for layer, states in self.hidden.items()},
             {layer: queries[last : last + 1] for layer, queries in self.queries.items()},
         )

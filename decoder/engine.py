@@ -163,7 +163,7 @@ class Engine:
         if not prefill:
             sequence.cache.keep(path)
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            artifacts = artifacts.kept(accepted.path)
+            artifacts = artifacts.kept(accepted.path, sequence.drafter.needs.all_logits)
         sequence.drafter.observe(sequence, tree, accepted, artifacts)
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
 

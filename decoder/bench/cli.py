@@ -52,10 +52,14 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     _item_arguments(record)
     record.add_argument("--drafter", default="plain", help="drafter that speeds the recording up (default plain)")
     record.add_argument("--batch", type=int, default=1, help="answers decoded together (default 1)")
+    record.add_argument("--keep-logits", action="store_true", help="also keep the best 64 logits of every token")
+    record.add_argument(
+        "--keep-hidden", type=_layers, default=(), metavar="LAYER[,LAYER]", help="also keep these layers' hidden states"
+    )
     record.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="file to append to")
     record.set_defaults(work=_record)
 
-    simulate = commands.add_parser("simulate", help="score copy drafters on recorded answers, without a model")
+    simulate = commands.add_parser("simulate", help="score drafters on recorded answers, without a model")
     simulate.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE", help="recorded answers")
     simulate.add_argument(
         "--drafters", required=True, metavar="A,B", help="drafters, such as pld:max_ngram=2,casd,oracle"
@@ -82,6 +86,10 @@ def _item_arguments(parser: argparse.ArgumentParser) -> None:
         "--categories", default="", metavar="A,B", help="only these; category or benchmark/category (default all)"
     )
     parser.add_argument("--max-chars", type=int, help="leave out items with more characters before --limit counts")
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 def _items(options: argparse.Namespace) -> list[Item]:
@@ -117,6 +125,8 @@ def _record(options: argparse.Namespace) -> None:
         max_tokens=options.max_tokens,
         drafter=options.drafter,
         batch=options.batch,
+        keep_logits=options.keep_logits,
+        keep_hidden=options.keep_hidden,
         say=_say,
     )
     _say(f"{added} answers added to {options.out}")

@@ -1,6 +1,7 @@
-"""`bench record`: greedy outputs written down once, so that copy drafters can be scored on them without a model.
+"""`bench record`: greedy outputs written down once, so that drafters can be scored on them without a model.
 
-One JSON line per prompt and turn, flushed when it is there; a run that is started again skips what the file has.
+One JSON line per prompt and turn, flushed when it is there; a run that is started again skips what the file has. What
+drafters read besides tokens goes into a file per answer, see `kept.py`.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from decoder.bench.chat import Chat
+from decoder.bench.keeping import KeepingDrafter
+from decoder.bench.kept import contents, kept_path
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.specs import make_from_spec
+from decoder.drafters import Drafter
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.params import SamplingParams
@@ -34,6 +38,7 @@ class Recording:
         batch: most answers that were decoded together.
         steps: target passes after prefill that the recording took.
         seconds: wall time of the recording.
+        kept: the archive with its logits and hidden states, where there is one; not part of the JSON line.
     """
 
     id: str
@@ -50,6 +55,7 @@ class Recording:
     batch: int = 1
     steps: int = 0
     seconds: float = 0.0
+    kept: Path | None = None
 
 
 _REQUIRED = [name.name for name in fields(Recording)][:10]
@@ -77,7 +83,9 @@ def read_recordings(path: Path) -> list[Recording]:
         missing = [name for name in _REQUIRED if name not in values]
         if missing:
             raise BenchError(f"{where} lacks {', '.join(missing)}; record it again with this version")
-        recordings.append(Recording(**{f.name: values[f.name] for f in fields(Recording) if f.name in values}))
+        values = {f.name: values[f.name] for f in fields(Recording) if f.name in values}
+        kept = kept_path(path, values["id"], values["turn"])
+        recordings.append(Recording(**{**values, "kept": kept if kept.is_file() else None}))
     return recordings
 
 
@@ -92,6 +100,8 @@ def record(
     max_tokens: int,
     drafter: str = "plain",
     batch: int = 1,
+    keep_logits: bool = False,
+    keep_hidden: Collection[int] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Record the answers that `out` does not hold yet; returns how many were added.
@@ -102,13 +112,28 @@ def record(
     Args:
         batch: answers that are decoded together, one target pass for all; it counts more than any drafter where
             memory bounds the speed.
+        keep_logits: keep the best 64 logits of every row that chose a token.
+        keep_hidden: decoder layers (0 is the first) whose hidden states are kept.
 
     Raises:
-        BenchError: `out` holds answers of another model, dtype or max_tokens.
+        BenchError: `out` holds answers of another model, dtype or max_tokens, or some without what is to be kept.
     """
     if batch < 1:
         raise BenchError(f"--batch must be at least 1, got {batch}")
+    layers = frozenset(keep_hidden)
+    for layer in sorted(layers):
+        if not 0 <= layer < engine.target.layers:
+            raise BenchError(
+                f"--keep-hidden names layer {layer}; this model has layers 0 to {engine.target.layers - 1}"
+            )
     done = _existing(out, model, dtype, max_tokens)
+    if keep_logits or layers:
+        _check_kept(done.values(), out, keep_logits, layers)
+
+    def make() -> Drafter:
+        made = make_from_spec(drafter)
+        return KeepingDrafter(made, logits=keep_logits, layers=layers) if keep_logits or layers else made
+
     added = 0
     waiting = deque(_Dialogue(item) for item in items)
     running: list[_Running] = []
@@ -123,14 +148,16 @@ def record(
                     continue
                 prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
                 try:
-                    running.append(_start(engine, dialogue, prompt_ids, max_tokens, drafter))
+                    running.append(_start(engine, dialogue, prompt_ids, max_tokens, make()))
                 except PromptTooLong as error:
                     say(f"{dialogue.item.id} turn {dialogue.turn} left out: {error}")
             engine.step([one.sequence for one in running if not one.sequence.finished])
             for one in [one for one in running if one.sequence.finished]:
                 running.remove(one)
                 recording = one.recording(model=model, dtype=dtype, drafter=drafter, batch=batch)
-                file.write(json.dumps(asdict(recording), ensure_ascii=False) + "\n")
+                if isinstance(one.sequence.drafter, KeepingDrafter):  # before the line: a line has its archive
+                    one.sequence.drafter.kept().save(kept_path(out, recording.id, recording.turn))
+                file.write(_line(recording))
                 file.flush()
                 done[recording.id, recording.turn] = recording
                 added += 1
@@ -179,11 +206,27 @@ class _Running:
         )
 
 
-def _start(engine: Engine, dialogue: _Dialogue, prompt_ids: list[int], max_tokens: int, drafter: str) -> _Running:
+def _start(engine: Engine, dialogue: _Dialogue, prompt_ids: list[int], max_tokens: int, drafter: Drafter) -> _Running:
     started = time.perf_counter()
-    sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=make_from_spec(drafter))
+    sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=drafter)
     engine.prefill(sequence)
     return _Running(dialogue, sequence, started)
+
+
+def _line(recording: Recording) -> str:
+    values = asdict(recording)
+    del values["kept"]
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _check_kept(recordings: Iterable[Recording], out: Path, logits: bool, layers: frozenset[int]) -> None:
+    for recording in recordings:
+        has_logits, has_layers = contents(recording.kept) if recording.kept else (False, frozenset())
+        if (logits and not has_logits) or layers - has_layers:
+            raise BenchError(
+                f"{out} holds an answer ({recording.id}, turn {recording.turn}) without the logits or hidden states "
+                "that are to be kept; name another --out"
+            )
 
 
 def _existing(out: Path, model: str, dtype: str, max_tokens: int) -> dict[tuple[str, int], Recording]:

@@ -1,19 +1,24 @@
-"""Replay: a copy drafter scored on recorded tokens, step by step as the engine would go, without a model.
+"""Replay: a drafter scored on recorded tokens, step by step as the engine would go, without a model.
 
-Knows sequences, drafters and recordings. A drafter that reads logits or hidden states cannot be replayed.
+Knows sequences, drafters and recordings, and shows drafters what was kept of the passes that chose the tokens. A
+drafter that reads what no recording keeps cannot be replayed.
 """
 
 from __future__ import annotations
 
+from decoder.artifacts import Artifacts
+from decoder.bench.kept import Kept, RecordedArtifacts, check_needs, contents
 from decoder.bench.oracle import OracleDrafter
 from decoder.bench.record import Recording
 from decoder.bench.specs import make_from_spec
 from decoder.drafters import Drafter
+from decoder.drafters.equipment import Equipment
 from decoder.engine import MAX_NODES
 from decoder.params import SamplingParams
 from decoder.sequence import Sequence
 from decoder.stats import DecodeStats
 from decoder.tree import ROOT, DraftTree, TokenSource
+from decoder.verify import Accepted
 
 ORACLE = "oracle"
 
@@ -28,7 +33,11 @@ def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -
 
     Returns:
         (counts of the answer, tokens accepted from copies). `ms` stays zero.
+
+    Raises:
+        BenchError: the drafter reads what was not recorded. DrafterUnavailable: it needs a model.
     """
+    drafter.equip(_equipment(recording))
     sequence = Sequence(
         recording.prompt_ids,
         SamplingParams(max_tokens=max(recording.max_tokens, len(recording.output_ids))),
@@ -38,20 +47,23 @@ def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -
         frozenset(),
         max_nodes=max_nodes,
     )
+    passes = _Passes(recording, drafter)
     output = recording.output_ids
     copied = 0
-    sequence.extend(output[:1])  # prefill chooses the first token
+    tree, accepted = DraftTree(), Accepted(output[:1], [], [None])  # prefill chooses the first token
+    _commit(sequence, tree, accepted, passes.prefill())
     while len(sequence.tokens) < len(output):
+        first = len(sequence.tokens)
         tree = DraftTree() if sequence.remaining <= 1 else drafter.draft(sequence, max_nodes).pruned(max_nodes)
-        tokens, sources = walk(tree, output[len(sequence.tokens) :])
-        sequence.extend(tokens)
-        accepted = [source for source in sources if source is not None]
-        sequence.stats.record(tree, accepted)
-        copied += sum(source.offset is not None for source in accepted)
+        accepted = walk(tree, output[first:])
+        sources = [source for source in accepted.sources if source is not None]
+        sequence.stats.record(tree, sources)
+        copied += sum(source.offset is not None for source in sources)
+        _commit(sequence, tree, accepted, passes.step(first, len(accepted.tokens)))
     return sequence.stats, copied
 
 
-def walk(tree: DraftTree, ahead: list[int]) -> tuple[list[int], list[TokenSource | None]]:
+def walk(tree: DraftTree, ahead: list[int]) -> Accepted:
     """Follow the coming tokens down the tree.
 
     Args:
@@ -59,18 +71,50 @@ def walk(tree: DraftTree, ahead: list[int]) -> tuple[list[int], list[TokenSource
         ahead: the tokens to come, at least one.
 
     Returns:
-        (the accepted tokens and the bonus token, their sources: None for the bonus). There is no bonus token where
-        the answer ends inside the draft.
+        the accepted tokens and the bonus token. There is no bonus token where the answer ends inside the draft; the
+        node of its last token is then not in the path, since no row behind it is needed.
     """
     tokens: list[int] = []
+    path: list[int] = []
     sources: list[TokenSource | None] = []
     node = ROOT
     for token in ahead:
         tokens.append(token)
         child = tree.child(node, token)
+        sources.append(None if child is None else tree.sources[child])
         if child is None:
-            sources.append(None)
             break
-        sources.append(tree.sources[child])
+        path.append(child)
         node = child
-    return tokens, sources
+    return Accepted(tokens, path[: len(tokens) - 1], sources)
+
+
+class _Passes:
+    """What the passes of a recording left behind, as far as a drafter may read it."""
+
+    def __init__(self, recording: Recording, drafter: Drafter) -> None:
+        check_needs(drafter.needs, recording.kept, drafter.name)
+        self._prompt = len(recording.prompt_ids)
+        self._kept = Kept.load(recording.kept, drafter.needs.hidden) if recording.kept else None
+
+    def prefill(self) -> Artifacts:
+        return RecordedArtifacts({}) if self._kept is None else self._kept.artifacts(0, self._prompt, 0)
+
+    def step(self, first: int, count: int) -> Artifacts:
+        """Of the step that chose the answer's tokens first .. first + count - 1; the root is the one before."""
+        if self._kept is None:
+            return RecordedArtifacts({})
+        return self._kept.artifacts(self._prompt + first - 1, count, first + count - 1)
+
+
+def _equipment(recording: Recording) -> Equipment:
+    """Where one layer's hidden states were kept, they are the ones to read."""
+    layers = contents(recording.kept)[1] if recording.kept else frozenset()
+    return Equipment(hidden_layer=next(iter(layers)) if len(layers) == 1 else None)
+
+
+def _commit(sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    for token in accepted.tokens:
+        sequence.history.push(token)
+    sequence.extend(accepted.tokens)
+    sequence.drafter.observe(sequence, tree, accepted, artifacts)

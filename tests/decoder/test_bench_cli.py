@@ -49,7 +49,9 @@ def test_decode_record_and_simulate(
     model = ["--model", str(folder), "--dtype", "float64", "--max-tokens", "20", "--data", str(data)]
     decoded, recorded, simulated = tmp_path / "d.json", tmp_path / "r.jsonl", tmp_path / "s.json"
     assert main(["decode", *model, "--drafters", "casd,pld:max_ngram=2", "--json", str(decoded)]) == 0
-    assert main(["record", *model, "--out", str(recorded), "--batch", "2"]) == 0
+    keep = ["--keep-logits", "--keep-hidden", "0,1"]
+    assert main(["record", *model, "--out", str(recorded), "--batch", "2", *keep]) == 0
+    assert len(list((tmp_path / "r.jsonl.d").glob("*.npz"))) == 3
     drafters = ["--drafters", "casd,pld:max_ngram=2,oracle"]
     assert main(["simulate", "--recorded", str(recorded), *drafters, "--json", str(simulated)]) == 0, (
         capsys.readouterr()
