@@ -26,6 +26,13 @@ class History:
             self._seen = set(self._prompt) | set(self.counts)
         return self._seen
 
+    def copy(self) -> History:
+        """A history of its own with the same tokens, for looking ahead; O(answer), O(prompt) where `seen` was built."""
+        copied = History(self._prompt)
+        copied._seen = None if self._seen is None else set(self._seen)
+        copied.counts = self.counts.copy()
+        return copied
+
     def push(self, token: int) -> None:
         self.counts[token] += 1
         if self._seen is not None:

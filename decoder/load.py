@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from decoder.drafters.equipment import Equipment
 from decoder.engine import Engine
 from decoder.target import TargetModel
 
@@ -16,12 +18,15 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+SAME_TOKENS = 0.99
+"""Share of the larger vocabulary that two tokenizers must agree on to count as the same."""
 
 
 def load_engine(
     model: str,
     *,
     drafter: str = "auto",
+    draft_model: str | None = None,
     dtype: str = "float32",
     device: str = "cpu",
     models_dir: Path | None = None,
@@ -31,31 +36,61 @@ def load_engine(
     Args:
         model: a name from `rag models list`, a folder with config.json and *.safetensors, or a hub id.
         drafter: name of the default drafter.
+        draft_model: a smaller model with the same tokenizer, named like `model`; for `small_model` and its kind.
         dtype: float64, float32, bfloat16 or float16.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: where named models are kept; the default cache folder where None.
 
     Raises:
-        ValueError: unknown dtype or drafter, or the model cannot be found; the message says what to do.
-        UnsupportedModel: its attention cannot take draft trees.
+        ValueError: unknown dtype or drafter, a model cannot be found, or the draft model's tokenizer is another one;
+            the message says what to do.
+        DrafterUnavailable: the default drafter needs a draft model and none is named.
+        UnsupportedModel: a model's attention cannot take draft trees.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     from decoder.models import default_models_dir, resolve
 
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    folder = resolve(model, models_dir or default_models_dir())
-    weights = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
-    )
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    models_dir = models_dir or default_models_dir()
+    folder = resolve(model, models_dir)
+    tokenizer = _tokenizer(folder)
+    equipment = Equipment()
+    if draft_model is not None:
+        draft_folder = resolve(draft_model, models_dir)
+        if not same_tokens(tokenizer.get_vocab(), _tokenizer(draft_folder).get_vocab()):
+            raise ValueError(
+                f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
+                "choose a draft model of the target's family, or none"
+            )
+        equipment.draft_model = TargetModel(_weights(draft_folder, dtype, device))
+    weights = _weights(folder, dtype, device)
 
     def detokenize(ids: Sequence[int]) -> str:
         text: str = tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
-    return Engine(TargetModel(weights.to(device)), drafter, _end_tokens(weights, tokenizer), detokenize)
+    return Engine(TargetModel(weights), drafter, _end_tokens(weights, tokenizer), detokenize, equipment)
+
+
+def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:
+    """Whether two vocabularies (token -> id) are one tokenizer's: at most a few added tokens apart."""
+    shared = sum(target.get(token) == number for token, number in draft.items())
+    return shared >= SAME_TOKENS * max(len(target), len(draft))
+
+
+def _weights(folder: Path, dtype: str, device: str) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    weights = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
+    )
+    return weights.to(device)
+
+
+def _tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def _end_tokens(model: object, tokenizer: object) -> list[int]:

@@ -79,6 +79,11 @@ class SamplingParams:
             and self.frequency_penalty == 0.0
         )
 
+    @property
+    def reads_history(self) -> bool:
+        """Whether the choice of a token depends on which tokens came before it, besides the logits."""
+        return self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)
+
 
 def _require(holds: bool, name: str, allowed: str, value: object) -> None:
     if not holds:

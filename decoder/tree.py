@@ -73,6 +73,12 @@ class DraftTree:
             parent = self.add(token, parent, source)
         return parent
 
+    def merge(self, other: DraftTree) -> None:
+        """Add the nodes of another tree below the same root; nodes that are there already keep their source."""
+        numbers: list[int] = []
+        for token, parent, source in zip(other.tokens, other.parents, other.sources, strict=True):
+            numbers.append(self.add(token, ROOT if parent == ROOT else numbers[parent], source))
+
     def child(self, node: int, token: int) -> int | None:
         """The child of `node` (or ROOT) with this token, None if there is none."""
         return self._children.get((node, token))

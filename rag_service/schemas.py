@@ -5,7 +5,7 @@ Knows names, types and ranges; knows no defaults that settings decide (those are
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -14,11 +14,23 @@ from workers.messages import IngestFailure, JobProgress, JobStatus
 
 __all__ = ["IngestFailure", "JobProgress"]
 
-DRAFTERS = ("off", "auto", "plain", "pld", "copyspec", "casd")
-"""Drafters that a query may name; `off` and `plain` decode plainly."""
+DrafterName = Literal[
+    "off",
+    "auto",
+    "plain",
+    "pld",
+    "copyspec",
+    "casd",
+    "pld_plus",
+    "logitspec",
+    "small_model",
+    "copyspec+small_model",
+    "casd+small_model",
+]
+DRAFTERS: tuple[str, ...] = get_args(DrafterName)
+"""Drafters that a query may name; `off` and `plain` decode plainly, those of a small model need RAG_DRAFT_MODEL."""
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
-DrafterName = Literal["off", "auto", "plain", "pld", "copyspec", "casd"]
 SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 StopString = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]

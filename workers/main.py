@@ -38,7 +38,7 @@ class WorkerConfig:
         models_dir: where named models are kept; `models` in the data folder where None.
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name or a folder; None for a worker that ingests nothing.
-        dtype, device, drafter: as `decoder.load_engine`.
+        dtype, device, drafter, draft_model: as `decoder.load_engine`.
         concurrency: answers decoded together.
         name: of this worker; made from host and process where None.
         drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
@@ -53,6 +53,7 @@ class WorkerConfig:
     dtype: str = "float32"
     device: str = "cpu"
     drafter: str = "auto"
+    draft_model: str | None = None
     concurrency: int = 8
     name: str | None = None
     drain_s: float = 5.0
@@ -95,6 +96,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
     engine = load_engine(
         str(folder),
         drafter=config.drafter,
+        draft_model=config.draft_model,
         dtype=config.dtype,
         device=config.device,
         models_dir=config.models_folder,
@@ -120,6 +122,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         "tokenizer": tokens.hash,
         "window": engine.target.max_positions,
         "drafter": config.drafter,
+        "draft_model": config.draft_model,
         "device": config.device,
         "dtype": config.dtype,
         "concurrency": config.concurrency,

@@ -7,9 +7,23 @@ from collections.abc import Callable
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.copyspec import CopySpecDrafter
+from decoder.drafters.logitspec import LogitSpecDrafter
 from decoder.drafters.plain import PlainDrafter
 from decoder.drafters.pld import PldDrafter
+from decoder.drafters.pld_plus import PldPlusDrafter
+from decoder.drafters.small_model import SmallModelDrafter
 from decoder.errors import UnknownDrafter
+
+
+def copyspec_else_small_model(gamma: int = 3, length: int = 10, drafted: int = 4) -> Drafter:
+    """Copies where gamma tokens match, else `drafted` tokens of the draft model."""
+    return CopySpecDrafter(gamma, length, fallback=SmallModelDrafter(drafted))
+
+
+def casd_beside_small_model(max_match: int = 10, matches: int = 2, length: int = 10, drafted: int = 4) -> Drafter:
+    """Copies beside `drafted` tokens of the draft model, in one tree."""
+    return CasdDrafter(max_match, matches, length, beside=SmallModelDrafter(drafted))
+
 
 DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "off": PlainDrafter,
@@ -17,6 +31,11 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "pld": PldDrafter,
     "copyspec": CopySpecDrafter,
     "casd": CasdDrafter,
+    "pld_plus": PldPlusDrafter,
+    "logitspec": LogitSpecDrafter,
+    "small_model": SmallModelDrafter,
+    "copyspec+small_model": copyspec_else_small_model,
+    "casd+small_model": casd_beside_small_model,
     "auto": CasdDrafter,
 }
 """`auto` is the best there is; today that is CASD's copies."""

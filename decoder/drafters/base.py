@@ -42,23 +42,36 @@ class Drafter(ABC):
 
         Args:
             sequence: with the step's tokens committed. It may have finished inside `accepted.tokens`.
-            tree: what was drafted.
+            tree: what was drafted, not all of it by this drafter where several draft together.
             accepted: what the walk through it accepted.
             artifacts: the rows that chose `accepted.tokens`, see `Artifacts.kept`; after prefill all prompt rows.
         """
 
 
 class CopyDrafter(Drafter):
-    """A drafter that copies runs of earlier tokens.
+    """A drafter that copies runs of earlier tokens, alone or with another drafter as its partner.
 
     Args:
         length: tokens a copy proposes at most.
+        partner: shares equipment and sees every step, whoever drafted it; what it drafts is up to the subclass.
     """
 
-    def __init__(self, length: int = 10) -> None:
+    def __init__(self, length: int = 10, partner: Drafter | None = None) -> None:
         if length < 1:
             raise ValueError(f"length must be at least 1, got {length}")
+        if partner is not None and not isinstance(partner, Drafter):
+            raise TypeError(f"a copy drafter's partner must be a drafter, not {partner!r}")
         self.length = length
+        self.partner = partner
+
+    def equip(self, equipment: Equipment) -> None:
+        if self.partner is not None:
+            self.partner.equip(equipment)
+            self.needs = self.partner.needs
+
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+        if self.partner is not None:
+            self.partner.observe(sequence, tree, accepted, artifacts)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         tree = DraftTree()

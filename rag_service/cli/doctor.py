@@ -56,7 +56,10 @@ def look(settings: Settings) -> Iterator[Finding]:
     yield _python()
     yield _packages()
     yield _data_dir(settings.data_dir)
-    for what, model in (("target model", settings.model), ("embedding model", settings.embedding_model)):
+    models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
+    if settings.draft_model is not None:
+        models.append(("draft model", settings.draft_model))
+    for what, model in models:
         yield _model(what, model, settings.models_folder)
     yield _redis(running.redis_url(settings))
     yield _service(running.api_url(settings))

@@ -59,6 +59,7 @@ def worker(
         dtype=settings.dtype,
         device=settings.device,
         drafter=settings.drafter,
+        draft_model=settings.draft_model,
         concurrency=settings.concurrency,
         name=name,
         answer_ttl_s=settings.answers.ttl,

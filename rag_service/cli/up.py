@@ -149,7 +149,7 @@ def _url(host: str, port: int) -> str:
 def _pull(settings: Settings, stop: _Stop) -> None:
     """Pull the models that are not there, in a process of its own: this one then stays small."""
     missing = []
-    for model in (settings.model, settings.embedding_model):
+    for model in filter(None, (settings.model, settings.embedding_model, settings.draft_model)):
         try:
             model_folder(model, settings.models_folder)
         except InvalidSettings:

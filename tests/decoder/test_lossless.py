@@ -9,6 +9,7 @@ import pytest
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters.base import Drafter
+from decoder.drafters.equipment import Equipment
 from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, tiny_target
 
 VOCAB = 61
@@ -45,7 +46,8 @@ MODES: dict[str, SamplingParams] = {
     "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
     "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
 }
-DRAFTERS = ("pld", "copyspec", "casd", "random", "adversarial")
+NAMED = ("pld", "copyspec", "casd", "logitspec", "small_model", "copyspec+small_model", "casd+small_model")
+DRAFTERS = (*NAMED, "random", "adversarial")
 
 
 def letters(ids: object) -> str:
@@ -55,7 +57,9 @@ def letters(ids: object) -> str:
 
 @functools.cache
 def engine(architecture: str, memory: float) -> Engine:
-    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], letters)
+    """Its draft model agrees often with the target of little memory, and seldom with the other."""
+    equipment = Equipment(draft_model=tiny_target(architecture, VOCAB, memory=0.0))
+    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], letters, equipment)
 
 
 @functools.cache
@@ -117,7 +121,7 @@ def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:
                 build(drafter, expected.tokens, number),
             )
             accepted[drafter] += got.stats.accepted
-    assert all(accepted[name] > 20 for name in ("pld", "copyspec", "casd", "adversarial")), accepted
+    assert all(accepted[name] > 20 for name in (*NAMED, "adversarial")), accepted
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -147,7 +151,8 @@ def test_batches_of_everything_at_once(architecture: str) -> None:
 
 
 def test_at_the_end_of_the_window() -> None:
-    narrow = Engine(tiny_target("llama", VOCAB, window=48, memory=0.01), "plain")
+    equipment = Equipment(draft_model=tiny_target("llama", VOCAB, window=40, memory=0.0))
+    narrow = Engine(tiny_target("llama", VOCAB, window=48, memory=0.01), "plain", equipment=equipment)
     for size in (1, 20, 47):
         prompt = tuple(3 + i % 5 for i in range(size))
         params = SamplingParams(max_tokens=48 - size)
