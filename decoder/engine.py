@@ -14,6 +14,7 @@ from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
+from decoder.near_ties import THRESHOLDS, settle
 from decoder.params import SamplingParams
 from decoder.sequence import PromptSegment, Sequence, Step
 from decoder.stopping import Detokenize, StopStrings
@@ -34,6 +35,8 @@ class Engine:
         eos_token_ids: tokens that end an answer.
         detokenize: ids -> text, for stop strings; a request may bring its own.
         equipment: what drafters share besides the target, such as a draft model.
+        near_tie: margin in logits below which answers with `exact="strict"` decide a token again; that of
+            `near_ties.THRESHOLDS` for the target's dtype where None.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Engine:
         eos_token_ids: Ids[int] = (),
         detokenize: Detokenize | None = None,
         equipment: Equipment | None = None,
+        near_tie: float | None = None,
     ) -> None:
         self.target = target
         self.equipment = equipment or Equipment()
@@ -51,6 +55,9 @@ class Engine:
         self.drafter = drafter
         self.eos_token_ids = frozenset(eos_token_ids)
         self.detokenize = detokenize
+        if near_tie is not None and not near_tie >= 0:
+            raise ValueError(f"near_tie must be 0 or more, got {near_tie}")
+        self.near_tie = THRESHOLDS[target.dtype] if near_tie is None else near_tie
 
     def generate(
         self,
@@ -114,6 +121,7 @@ class Engine:
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
             nodes,
+            near_tie=self.near_tie if params.exact == "strict" else None,
         )
 
     def prefill(self, sequence: Sequence) -> Step:
@@ -129,7 +137,8 @@ class Engine:
     def step(self, sequences: Ids[Sequence]) -> list[Step]:
         """Advance every sequence by one draft-verify cycle, all in one target pass.
 
-        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order.
+        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a strict
+        sequence whose first choice was a near-tie holds no tokens.
         """
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
         if not running:
@@ -151,7 +160,7 @@ class Engine:
     def _draft(self, sequence: Sequence) -> DraftTree:
         started = time.perf_counter()
         budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
-        tree = DraftTree() if sequence.remaining <= 1 else sequence.drafter.draft(sequence, budget).pruned(budget)
+        tree = sequence.drafter.draft(sequence, budget).pruned(budget) if sequence.may_draft else DraftTree()
         sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         return tree
 
@@ -161,10 +170,16 @@ class Engine:
         path = accepted.path[: len(tokens) - 1]
         sources = accepted.sources[: len(tokens)]
         if not prefill:
-            sequence.cache.keep(path)
+            if tokens:
+                sequence.cache.keep(path)
+            else:
+                sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            artifacts = artifacts.kept(accepted.path, sequence.drafter.needs.all_logits)
-        sequence.drafter.observe(sequence, tree, accepted, artifacts)
+            artifacts = artifacts.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
+        if sequence.near_tie is not None:
+            settle(sequence, accepted)
+        if tokens:
+            sequence.drafter.observe(sequence, tree, accepted, artifacts)
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
 
     def _check(self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment]) -> None:

@@ -80,6 +80,10 @@ class KVCache:
         self.length += 1 + len(path)
         self.pending = 0
 
+    def drop(self) -> None:
+        """Forget every pending row, the root too: the pass decided nothing."""
+        self.pending = 0
+
     def keep_all(self) -> None:
         """Keep every pending row (prefill)."""
         self.length += self.pending

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Exact = Literal["default", "strict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class SamplingParams:
         stop: strings that end the answer once its text contains one.
         stop_token_ids: token ids that end the answer, besides the model's own.
         ignore_eos: do not end at the model's own end tokens.
+        exact: "strict" lets a one-token pass decide where a pass over several rows found a near-tie (`near_ties.py`).
 
     Raises:
         ValueError: a value is outside its range; the message names field and range.
@@ -45,6 +49,7 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    exact: Exact = "default"
 
     def __post_init__(self) -> None:
         _require(self.max_tokens >= 1, "max_tokens", "at least 1", self.max_tokens)
@@ -67,6 +72,7 @@ class SamplingParams:
         _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
         _require(all(self.stop), "stop", "non-empty strings", self.stop)
+        _require(self.exact in get_args(Exact), "exact", "'default' or 'strict'", self.exact)
 
     @property
     def plain_greedy(self) -> bool:

@@ -35,12 +35,24 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
     """
     if params.plain_greedy:
         return int(logits.argmax())  # torch returns the first of equal maxima
+    tokens, scores = contest(logits, params, position, history)
+    return int(tokens[np.argmax(scores)])
+
+
+def contest(
+    logits: torch.Tensor, params: SamplingParams, position: int, history: History
+) -> tuple[NDArray[np.int64], Floats]:
+    """What `select` takes the argmax of, noise included where it samples. Arguments as `select`.
+
+    Returns:
+        (tokens int64 [n] ascending, scores float64 [n]): the tokens that may be chosen, and their scores.
+    """
     scores = penalised(logits.to("cpu", torch.float64).numpy(), params, history)
     if params.temperature == 0.0:
-        return int(scores.argmax())
+        return np.arange(len(scores)), scores
     tokens, log_weights = warp(scores, params)
     uniforms = noise.uniform(params.seed, params.choice, position, len(scores))[tokens]
-    return int(tokens[np.argmax(log_weights + noise.gumbel(uniforms))])
+    return tokens, log_weights + noise.gumbel(uniforms)
 
 
 def penalised(logits: Floats, params: SamplingParams, history: History) -> Floats:

@@ -58,6 +58,7 @@ class Sequence:
         end_tokens: frozenset[int],
         stop_strings: StopStrings | None = None,
         max_nodes: int | None = None,
+        near_tie: float | None = None,
     ) -> None:
         self.prompt = list(prompt)
         self.tokens: list[int] = []
@@ -71,6 +72,10 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self._end_tokens = end_tokens
         self._stop_strings = stop_strings
+        self.near_tie = near_tie
+        """Margin in logits below which a strict answer's choice is made again; None where it is not strict."""
+        self.doubtful: int | None = None
+        """What the last pass would have chosen, where that was a near-tie; the next pass decides alone."""
         self._cancelled = False
         self._index: TokenIndex | None = None
 
@@ -97,6 +102,11 @@ class Sequence:
     def remaining(self) -> int:
         """Tokens that may still be generated."""
         return self.params.max_tokens - len(self.tokens)
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether the next pass may hold drafts: not where one token is left, nor where one row has to decide."""
+        return self.remaining > 1 and self.doubtful is None
 
     @property
     def index(self) -> TokenIndex:

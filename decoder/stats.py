@@ -25,6 +25,9 @@ class DecodeStats:
         steps: target passes after prefill.
         drafted, accepted: draft tokens proposed and accepted; bonus tokens are in neither.
         by_source: the same per drafter.
+        near_ties: choices of passes over several rows that strict answers left open.
+        extra_passes: one-token passes that decided them; also counted in `steps`.
+        near_ties_changed: those of them that then fell the other way.
         ms: milliseconds spent in prefill, draft and verify (the target pass and the walk).
     """
 
@@ -34,6 +37,9 @@ class DecodeStats:
     steps: int = 0
     drafted: int = 0
     accepted: int = 0
+    near_ties: int = 0
+    extra_passes: int = 0
+    near_ties_changed: int = 0
     by_source: dict[str, SourceCount] = field(default_factory=dict)
     ms: dict[str, float] = field(default_factory=lambda: {"prefill": 0.0, "draft": 0.0, "verify": 0.0})
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from decoder.near_ties import decide, is_near_tie
 from decoder.select import select
 from decoder.sequence import Sequence
 from decoder.tree import ROOT, DraftTree, TokenSource
@@ -16,11 +17,16 @@ from decoder.tree import ROOT, DraftTree, TokenSource
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer."""
+    """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer.
+
+    Where a strict answer's walk ended at a near-tie there is no bonus token, so `path` is as long as `tokens`, and
+    `doubtful` is what this pass would have chosen.
+    """
 
     tokens: list[int]
     path: list[int]
     sources: list[TokenSource | None]
+    doubtful: int | None = None
 
 
 def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence) -> Accepted:
@@ -32,14 +38,22 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence) -> Accepte
         sequence: its history is advanced past every token chosen here.
 
     Returns:
-        at least one token: the target's own choice where the walk leaves the tree.
+        at least one token, the last being the target's own choice where the walk leaves the tree; in strict answers
+        none where the first choice is a near-tie.
     """
     tokens: list[int] = []
     path: list[int] = []
     sources: list[TokenSource | None] = []
     node: int | None = ROOT
+    near_tie = sequence.near_tie if len(tree) else None  # the choice of a one-row pass is final
     while node is not None:
-        token = select(logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history)
+        place = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
+        if near_tie is None:
+            token = select(*place)
+        else:
+            token, margin = decide(*place)
+            if is_near_tie(margin, sequence.params, near_tie):
+                return Accepted(tokens, path, sources, doubtful=token)
         sequence.history.push(token)
         tokens.append(token)
         node = tree.child(node, token)
