@@ -59,7 +59,8 @@ class PldPlusDrafter(CopyDrafter):
         self.layer = layer
         self._target: TargetModel | None = None
         self._heads: dict[int, list[int]] = {}  # layer -> induction heads
-        self._states: UnitRows | None = None
+        self.states: UnitRows | None = None
+        """Of `h`: one row for every committed token but the last; None before prefill."""
         self._queries: dict[int, torch.Tensor] = {}  # layer -> [induction heads, head_dim], of the last row
 
     def equip(self, equipment: Equipment) -> None:
@@ -75,21 +76,29 @@ class PldPlusDrafter(CopyDrafter):
         if self.layer is None and equipment.target is not None:
             self.layer = equipment.target.layers // 3
         if self.layer is None:
-            raise DrafterUnavailable(self.name, "it compares hidden states; name their layer with layer=")
+            raise DrafterUnavailable(
+                self.name, "it compares one layer's hidden states; name the layer, as in pld_plus:layer=9"
+            )
         if equipment.target is not None and self.layer >= equipment.target.layers:
             last = equipment.target.layers - 1
             raise DrafterUnavailable(self.name, f"the model has no layer {self.layer}; choose one from 0 to {last}")
         self.needs = Needs(hidden=frozenset({self.layer}))
 
     def _choose_heads(self, equipment: Equipment) -> None:
-        if equipment.target is None or not equipment.induction_heads:
+        target = equipment.target
+        if target is None:
+            raise DrafterUnavailable(
+                self.name, "ranking 'a' reads the model's attention, which no recording keeps; run it on the model"
+            )
+        if not equipment.induction_heads:
             raise DrafterUnavailable(
                 self.name,
                 "ranking 'a' needs the model's induction heads; find them once with `rag models heads MODEL` "
                 "and load the model again, or use ranking 'h'",
             )
+        self._heads = {}
         for layer, head in equipment.induction_heads:
-            if not (0 <= layer < equipment.target.layers and 0 <= head < equipment.target.heads):
+            if not (0 <= layer < target.layers and 0 <= head < target.heads):
                 raise DrafterUnavailable(
                     self.name,
                     f"the model has no head {head} in layer {layer}; find its heads with `rag models heads MODEL`",
@@ -102,10 +111,10 @@ class PldPlusDrafter(CopyDrafter):
             states = artifacts.hidden[self.layer]
             # The last committed token has no state; where a stop cut the step, neither have those behind it.
             end = sequence.position - 1
-            if self._states is None:
+            if self.states is None:
                 room = len(states) + min(sequence.params.max_tokens, ROOM)
-                self._states = UnitRows(room, first=end - len(states))
-            self._states.append(states[: end - self._states.end])
+                self.states = UnitRows(room, first=end - len(states))
+            self.states.append(states[: end - self.states.end])
         self._queries = {
             layer: artifacts.queries[layer][-1][heads]
             for layer, heads in self._heads.items()
@@ -128,7 +137,7 @@ class PldPlusDrafter(CopyDrafter):
         last = sequence.position - 1
         positions = sequence.index.positions(sequence.last_token)
         positions = positions[positions < last]
-        ready = self._states is not None if self.ranking == "h" else bool(self._queries)
+        ready = self.states is not None if self.ranking == "h" else bool(self._queries)
         if not ready:
             raise DrafterUnavailable(self.name, "no pass left hidden states or queries; run it on a model")
         if not len(positions):
@@ -137,9 +146,9 @@ class PldPlusDrafter(CopyDrafter):
         return positions, scores
 
     def _similarities(self, positions: NDArray[np.int64], last: int) -> NDArray[np.floating]:
-        assert self._states is not None
-        known = positions > self._states.first  # H_{j-1} is there
-        cosines: NDArray[np.floating] = self._states.cosines(positions[known] - 1, last - 1).cpu().numpy()
+        assert self.states is not None
+        known = positions > self.states.first  # H_{j-1} is there
+        cosines: NDArray[np.floating] = self.states.cosines(positions[known] - 1, last - 1).cpu().numpy()
         if known.all():
             return cosines
         scores = np.full(len(positions), -2.0)

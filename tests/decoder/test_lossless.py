@@ -10,6 +10,7 @@ import pytest
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
+from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, tiny_target
 
 VOCAB = 61
@@ -46,8 +47,11 @@ MODES: dict[str, SamplingParams] = {
     "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
     "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
 }
-NAMED = ("pld", "copyspec", "casd", "logitspec", "small_model", "copyspec+small_model", "casd+small_model")
-DRAFTERS = (*NAMED, "random", "adversarial")
+COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
+NAMED = (*COPIES, "small_model", "copyspec+small_model", "casd+small_model")
+DRAFTERS = (*NAMED, "random", "adversarial", "auto")
+HEADS = ((0, 1), (1, 3))
+"""Any heads will do: a wrong ranking costs time and nothing else."""
 
 
 def letters(ids: object) -> str:
@@ -58,7 +62,7 @@ def letters(ids: object) -> str:
 @functools.cache
 def engine(architecture: str, memory: float) -> Engine:
     """Its draft model agrees often with the target of little memory, and seldom with the other."""
-    equipment = Equipment(draft_model=tiny_target(architecture, VOCAB, memory=0.0))
+    equipment = Equipment(draft_model=tiny_target(architecture, VOCAB, memory=0.0), induction_heads=HEADS)
     return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], letters, equipment)
 
 
@@ -92,6 +96,8 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
         return RandomDrafter(seed, VOCAB)
     if name == "adversarial":
         return AdversarialDrafter(answer, VOCAB, seed)
+    if name == "pld_plus_a":
+        return PldPlusDrafter("a")
     return name
 
 
@@ -101,6 +107,8 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
 def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
     for memory in (1.0, 0.01):
         for number, prompt in enumerate(prompts()):
+            if drafter.endswith("small_model") and (number + int(memory) + list(MODES).index(mode)) % 4:
+                continue  # many passes a step: each mode takes a quarter of the cases, together they take all
             expected = plain(architecture, memory, prompt, mode)
             got = run(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
             assert got.tokens == expected.tokens
@@ -151,7 +159,7 @@ def test_batches_of_everything_at_once(architecture: str) -> None:
 
 
 def test_at_the_end_of_the_window() -> None:
-    equipment = Equipment(draft_model=tiny_target("llama", VOCAB, window=40, memory=0.0))
+    equipment = Equipment(draft_model=tiny_target("llama", VOCAB, window=40, memory=0.0), induction_heads=HEADS)
     narrow = Engine(tiny_target("llama", VOCAB, window=48, memory=0.01), "plain", equipment=equipment)
     for size in (1, 20, 47):
         prompt = tuple(3 + i % 5 for i in range(size))
