@@ -11,13 +11,14 @@ from decoder.engine import Engine
 from decoder.errors import DecoderError, PromptError, PromptTooLong, UnknownDrafter, UnsupportedModel
 from decoder.load import load_engine
 from decoder.params import SamplingParams
-from decoder.sequence import PromptSegment, Sequence, Step
+from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 from decoder.stats import DecodeStats, SourceCount
 from decoder.token_index import Match, TokenIndex
 from decoder.tree import ROOT, DraftTree, TokenSource
 
 __all__ = [
     "ROOT",
+    "Corpus",
     "DecodeStats",
     "DecoderError",
     "DraftTree",

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Ids
 
 from decoder.artifacts import Artifacts
+from decoder.budget import choose
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
 from decoder.near_ties import THRESHOLDS, settle
 from decoder.params import SamplingParams
-from decoder.sequence import PromptSegment, Sequence, Step
+from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 from decoder.stopping import Detokenize, StopStrings
 from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree
@@ -68,10 +69,19 @@ class Engine:
         drafter: str | Drafter | None = None,
         detokenize: Detokenize | None = None,
         max_nodes: int | None = None,
+        corpora: Ids[Corpus] = (),
+        domain: str = "",
     ) -> Iterator[Step]:
         """Generate one answer, step by step. Arguments and errors as `start`."""
         sequence = self.start(
-            prompt_ids, params, segments=segments, drafter=drafter, detokenize=detokenize, max_nodes=max_nodes
+            prompt_ids,
+            params,
+            segments=segments,
+            drafter=drafter,
+            detokenize=detokenize,
+            max_nodes=max_nodes,
+            corpora=corpora,
+            domain=domain,
         )
         yield self.prefill(sequence)
         while not sequence.finished:
@@ -86,6 +96,8 @@ class Engine:
         drafter: str | Drafter | None = None,
         detokenize: Detokenize | None = None,
         max_nodes: int | None = None,
+        corpora: Ids[Corpus] = (),
+        domain: str = "",
     ) -> Sequence:
         """Check a request and set up its sequence; runs no model.
 
@@ -96,6 +108,8 @@ class Engine:
             drafter: a drafter's name, or a fresh drafter of one's own; "off" and "plain" draft nothing.
             detokenize: ids -> text; needed for `params.stop` where the engine has none.
             max_nodes: most draft nodes a step.
+            corpora: tokens to copy from that are not in the prompt; only `auto` reads them.
+            domain: whose acceptance `auto` goes by and learns, such as a collection's name.
 
         Raises:
             EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for segments
@@ -121,6 +135,8 @@ class Engine:
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
             nodes,
+            corpora,
+            domain,
             near_tie=self.near_tie if params.exact == "strict" else None,
         )
 
@@ -143,26 +159,44 @@ class Engine:
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
         if not running:
             return [Step((), (), sequence.finish_reason) for sequence in sequences]
-        trees = [self._draft(sequence) for sequence in running]  # draft
+        trees = self._draft(running)  # draft
         started = time.perf_counter()
-        pairs = zip(running, trees, strict=True)
-        passes = [TreePass(s.cache, s.last_token, tree, s.drafter.needs) for s, tree in pairs]
-        results = self.target.forward_tree(passes)  # one target pass
-        steps: dict[int, Step] = {}
-        for sequence, tree, artifacts in zip(running, trees, results, strict=True):
-            accepted = verify(tree, artifacts.logits, sequence)  # the accept rule
-            steps[id(sequence)] = self._commit(sequence, tree, accepted, artifacts)  # keep, extend, observe
-        share = 1e3 * (time.perf_counter() - started) / len(running)
+        pairs = list(zip(running, trees, strict=True))
+        results = self.target.forward_tree(  # one target pass
+            [TreePass(s.cache, s.last_token, tree, s.drafter.needs) for s, tree in pairs]
+        )
+        walks = [verify(tree, made.logits, s) for (s, tree), made in zip(pairs, results, strict=True)]  # accept rule
+        verified = time.perf_counter()
+        self._price(running, trees, verified - started)
+        steps = {
+            id(s): self._commit(s, tree, accepted, made)  # keep, extend, observe
+            for (s, tree), accepted, made in zip(pairs, walks, results, strict=True)
+        }
         for sequence in running:
-            sequence.stats.ms["verify"] += share
+            sequence.stats.ms["verify"] += 1e3 * (verified - started) / len(running)
+            sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - verified) / len(running)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
-    def _draft(self, sequence: Sequence) -> DraftTree:
-        started = time.perf_counter()
-        budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
-        tree = sequence.drafter.draft(sequence, budget).pruned(budget) if sequence.may_draft else DraftTree()
-        sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
-        return tree
+    def _draft(self, running: Ids[Sequence]) -> list[DraftTree]:
+        """Every sequence's tree; of valued ones only what is worth its time in this pass."""
+        trees = []
+        for sequence in running:
+            started = time.perf_counter()
+            budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
+            drafts = budget > 0 and sequence.may_draft
+            trees.append(sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree())
+            sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
+        if any(tree.values for tree in trees):
+            cached = sum(sequence.cache.length for sequence in running)
+            costs = self.equipment.cost.costs(cached, len(running), sum(map(len, trees)))
+            trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
+        return trees
+
+    def _price(self, running: Ids[Sequence], trees: Ids[DraftTree], seconds: float) -> None:
+        """Keep the cost curve true, where a drafter goes by it."""
+        if any(sequence.drafter.valued for sequence in running):
+            cached = sum(sequence.cache.length for sequence in running)
+            self.equipment.cost.observe(len(running) + sum(map(len, trees)), cached, len(running), seconds)
 
     def _commit(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> Step:
         prefill = sequence.cache.pending == 0

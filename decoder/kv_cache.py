@@ -100,6 +100,11 @@ class KVCache:
         """Kept keys of one layer, after the rotary embedding: a view [kv_heads, length, head_dim]."""
         return self._buffer[layer, 0, :, : self.length]
 
+    def assume(self, length: int) -> None:
+        """Take `length` rows of zeros for kept: for measuring passes, where only sizes matter."""
+        self._buffer[:, :, :, :length] = 0
+        self.length = length
+
     def rows(self) -> torch.Tensor:
         """Kept rows, a view [layers, 2, kv_heads, length, head_dim]."""
         return self._buffer[:, :, :, : self.length]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from decoder.drafters.base import Drafter
     from decoder.kv_cache import KVCache
 
+BESIDE = 1 << 24
+"""Positions from here on are those of the corpora; a prompt with its answer is shorter (TokenIndex)."""
+
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -30,6 +33,22 @@ class PromptSegment:
 
     kind: str
     length: int
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Tokens to copy from that are not in the prompt.
+
+    Attributes:
+        kind: "unread" for retrieved passages that are not in the prompt, "prediction" for what a client expects,
+            "store" for answers of other conversations.
+        ids: the tokens.
+        key: names it for provenance.
+    """
+
+    kind: str
+    ids: tuple[int, ...]
     key: str = ""
 
 
@@ -58,12 +77,16 @@ class Sequence:
         end_tokens: frozenset[int],
         stop_strings: StopStrings | None = None,
         max_nodes: int | None = None,
+        corpora: Ids[Corpus] = (),
+        domain: str = "",
         near_tie: float | None = None,
     ) -> None:
         self.prompt = list(prompt)
         self.tokens: list[int] = []
         self.params = params
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
+        self.corpora = tuple(corpora)
+        self.domain = domain
         self.drafter = drafter
         self._cache = cache
         self.max_nodes = max_nodes
@@ -78,6 +101,7 @@ class Sequence:
         """What the last pass would have chosen, where that was a near-tie; the next pass decides alone."""
         self._cancelled = False
         self._index: TokenIndex | None = None
+        self._beside: TokenIndex | None = None
 
     @property
     def cache(self) -> KVCache:
@@ -120,13 +144,23 @@ class Sequence:
             self._index.add_segment(self.tokens)
         return self._index
 
+    @property
+    def beside(self) -> TokenIndex:
+        """Index over the corpora, each a segment, in order; built when first asked for."""
+        if self._beside is None:
+            self._beside = TokenIndex.build([corpus.ids for corpus in self.corpora])
+        return self._beside
+
     def suffix(self, size: int) -> list[int]:
         """The last `size` tokens of prompt and answer, fewer where there are not as many."""
         missing = size - len(self.tokens)
         return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[-size:]
 
     def copy_of(self, drafter: str, position: int) -> TokenSource:
-        """The source of a token copied from an absolute position of the index."""
+        """The source of a token copied from an absolute position of the index, or BESIDE + one of the corpora's."""
+        if position >= BESIDE:
+            corpus, offset = self.beside.segment_of(position - BESIDE)
+            return TokenSource(drafter, len(self.segments) + corpus, offset)
         segment, offset = self.index.segment_of(position)
         return TokenSource(drafter, segment if segment < len(self.segments) else None, offset)
 

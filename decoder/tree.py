@@ -19,8 +19,8 @@ ROOT = -1
 class TokenSource:
     """Where a draft token comes from.
 
-    `segment` is an index into the prompt's segments, None for the answer itself or a drafter that copies nothing;
-    `offset` is the token offset in that segment (or in the answer).
+    `segment` is an index into the prompt's segments and, behind them, the corpora; None for the answer itself or a
+    drafter that copies nothing. `offset` is the token offset in that segment (or in the answer).
     """
 
     drafter: str
@@ -31,7 +31,7 @@ class TokenSource:
 class DraftTree:
     """A trie of draft tokens hanging below the last committed token."""
 
-    __slots__ = ("_children", "depths", "is_chain", "parents", "sources", "tokens")
+    __slots__ = ("_children", "depths", "is_chain", "parents", "sources", "tokens", "values")
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -39,6 +39,8 @@ class DraftTree:
         self.depths: list[int] = []
         """depths[i] >= 1: the root has depth 0, so node i sits at position root position + depths[i]."""
         self.sources: list[TokenSource] = []
+        self.values: list[float] = []
+        """Each node's estimated chance to be accepted, never rising; empty where the drafter estimates none."""
         self.is_chain = True
         self._children: dict[tuple[int, int], int] = {}
 
@@ -92,6 +94,7 @@ class DraftTree:
             self.tokens[:budget], self.parents[:budget], self.sources[:budget], strict=True
         ):
             tree.add(token, parent, source)
+        tree.values = self.values[:budget]
         return tree
 
     def mask(self) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from decoder.bench.prompts import BenchError, Item, load_items
+from decoder.engine import MAX_NODES
 from decoder.errors import DecoderError
 from decoder.load import DTYPES
 
@@ -63,6 +64,10 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     simulate.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE", help="recorded answers")
     simulate.add_argument(
         "--drafters", required=True, metavar="A,B", help="drafters, such as pld:max_ngram=2,casd,oracle"
+    )
+    simulate.add_argument("--max-nodes", type=int, default=MAX_NODES, help=f"draft nodes a step (default {MAX_NODES})")
+    simulate.add_argument(
+        "--cost-64", type=float, default=1.5, metavar="C", help="a pass over 64 rows costs C of one row's (default 1.5)"
     )
     simulate.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     simulate.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write a table")

@@ -11,6 +11,7 @@ from decoder.bench.kept import Kept, RecordedArtifacts, check_needs, contents
 from decoder.bench.oracle import OracleDrafter
 from decoder.bench.record import Recording
 from decoder.bench.specs import make_from_spec
+from decoder.budget import choose
 from decoder.drafters import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.engine import MAX_NODES
@@ -28,8 +29,14 @@ def make_drafter(spec: str, recording: Recording) -> Drafter:
     return OracleDrafter(recording.output_ids) if spec == ORACLE else make_from_spec(spec)
 
 
-def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -> tuple[DecodeStats, int]:
+def replay(
+    recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES, equipment: Equipment | None = None
+) -> tuple[DecodeStats, int]:
     """Decode the recorded answer again, its tokens standing in for what the target selects.
+
+    Args:
+        equipment: its cost curve cuts valued trees, its acceptance tables (the domain is the recording's benchmark)
+            learn; those of a new engine where None.
 
     Returns:
         (counts of the answer, tokens accepted from copies). `ms` stays zero.
@@ -37,7 +44,9 @@ def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -
     Raises:
         BenchError: the drafter reads what was not recorded. DrafterUnavailable: it needs a model.
     """
-    drafter.equip(_equipment(recording))
+    equipment = equipment or Equipment()
+    equipment.hidden_layer = _hidden_layer(recording)
+    drafter.equip(equipment)
     sequence = Sequence(
         recording.prompt_ids,
         SamplingParams(max_tokens=max(recording.max_tokens, len(recording.output_ids))),
@@ -46,6 +55,7 @@ def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -
         None,
         frozenset(),
         max_nodes=max_nodes,
+        domain=recording.benchmark,
     )
     passes = _Passes(recording, drafter)
     output = recording.output_ids
@@ -55,6 +65,9 @@ def replay(recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES) -
     while len(sequence.tokens) < len(output):
         first = len(sequence.tokens)
         tree = DraftTree() if sequence.remaining <= 1 else drafter.draft(sequence, max_nodes).pruned(max_nodes)
+        if tree.values:
+            costs = equipment.cost.costs(sequence.position - 1, 1, len(tree))
+            tree = tree.pruned(choose([tree], costs)[0])
         accepted = walk(tree, output[first:])
         sources = [source for source in accepted.sources if source is not None]
         sequence.stats.record(tree, sources)
@@ -107,10 +120,10 @@ class _Passes:
         return self._kept.artifacts(self._prompt + first - 1, count, first + count - 1)
 
 
-def _equipment(recording: Recording) -> Equipment:
+def _hidden_layer(recording: Recording) -> int | None:
     """Where one layer's hidden states were kept, they are the ones to read."""
     layers = contents(recording.kept)[1] if recording.kept else frozenset()
-    return Equipment(hidden_layer=next(iter(layers)) if len(layers) == 1 else None)
+    return next(iter(layers)) if len(layers) == 1 else None
 
 
 def _commit(sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:

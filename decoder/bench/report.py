@@ -17,12 +17,14 @@ def run_simulate(options: argparse.Namespace, say: Callable[[str], None]) -> Non
     """`bench simulate` from its parsed arguments."""
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
     drafters = split_specs(options.drafters)
-    rows = simulate(recordings, drafters, say)
+    rows = simulate(recordings, drafters, say, max_nodes=options.max_nodes, cost_of_64=options.cost_64)
     facts = environment(
         options.line,
         model=rows[0].model,
         dtype=rows[0].dtype,
         max_tokens=max(recording.max_tokens for recording in recordings),
+        max_nodes=options.max_nodes,
+        cost_of_64_rows=options.cost_64,
         recorded_with=sorted({f"{recording.drafter}, batch {recording.batch}" for recording in recordings}),
     )
     write_json(options.json, {"environment": facts, "rows": row_dicts(rows)})

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from decoder.bench.prompts import BenchError
 from decoder.bench.record import Recording
 from decoder.bench.replay import make_drafter, replay
+from decoder.drafters.equipment import Equipment
+from decoder.engine import MAX_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,20 @@ class Score:
 
 
 def simulate(
-    recordings: Sequence[Recording], drafters: Sequence[str], say: Callable[[str], None] = lambda line: None
+    recordings: Sequence[Recording],
+    drafters: Sequence[str],
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    max_nodes: int = MAX_NODES,
+    cost_of_64: float = 1.5,
 ) -> list[SimulatedRow]:
     """Score every drafter on every answer.
+
+    Args:
+        max_nodes: most draft nodes a step.
+        cost_of_64: what a pass over 64 rows is taken to cost, in passes over one row; for drafters that weigh it.
+
+    What a drafter learns it keeps from answer to answer of a benchmark, and begins each benchmark anew.
 
     Returns:
         rows by (benchmark, category, turn, drafter), and for benchmarks of several categories a row `all` per turn.
@@ -71,9 +84,13 @@ def simulate(
     """
     _check(recordings, drafters)
     scores = []
+    flat = {rows: 1.0 + (cost_of_64 - 1.0) * (rows - 1) / 63 for rows in (1, 64)}
+    shared = {drafter: Equipment() for drafter in drafters}
+    for equipment in shared.values():
+        equipment.cost.set((0, 0), flat)
     for recording in recordings:
         for drafter in drafters:
-            stats, copied = replay(recording, make_drafter(drafter, recording))
+            stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, shared[drafter])
             scores.append(Score(recording, drafter, stats.steps, stats.drafted, stats.accepted, copied))
         say(f"{recording.id} turn {recording.turn}: {', '.join(f'{s.mat:.2f}' for s in scores[-len(drafters) :])}")
     return _rows(scores, drafters)

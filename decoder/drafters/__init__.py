@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.copyspec import CopySpecDrafter
@@ -36,9 +37,8 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "small_model": SmallModelDrafter,
     "copyspec+small_model": copyspec_else_small_model,
     "casd+small_model": casd_beside_small_model,
-    "auto": CasdDrafter,
+    "auto": AutoDrafter,
 }
-"""`auto` is the best there is; today that is CASD's copies."""
 
 
 def make_drafter(name: str) -> Drafter:

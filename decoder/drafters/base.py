@@ -19,6 +19,8 @@ class Drafter(ABC):
     """Drafts for one sequence; each sequence has a drafter of its own."""
 
     name: ClassVar[str]
+    valued: ClassVar[bool] = False
+    """Whether its trees have values, so that the engine cuts them to what is worth its time."""
     needs: Needs = NOTHING
     """What passes must keep for this drafter; settled once `equip` returns."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from decoder.acceptance import AcceptanceTables
+from decoder.cost_curve import CostCurve
 
 if TYPE_CHECKING:
     from decoder.target import TargetModel
@@ -18,9 +21,13 @@ class Equipment:
         draft_model: a smaller model with the target's tokenizer.
         hidden_layer: decoder layer whose hidden states rank copies best; None takes a third of the way up.
         induction_heads: (layer, head) pairs found for the target.
+        acceptance: what was learned of copies, by domain.
+        cost: what passes of the target take on this machine.
     """
 
     target: TargetModel | None = None
     draft_model: TargetModel | None = None
     hidden_layer: int | None = None
     induction_heads: tuple[tuple[int, int], ...] = ()
+    acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
+    cost: CostCurve = field(default_factory=CostCurve)

@@ -16,6 +16,8 @@ from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, ti
 VOCAB = 61
 PROMPTS = 9
 MAX_TOKENS = 32
+NEAR_TIE = 0.3
+"""Margin of strict modes: wide, so that many choices are made again."""
 
 MODES: dict[str, SamplingParams] = {
     "greedy": SamplingParams(max_tokens=MAX_TOKENS),
@@ -46,6 +48,8 @@ MODES: dict[str, SamplingParams] = {
     ),
     "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
     "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
+    "strict": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, exact="strict"),
+    "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NAMED = (*COPIES, "small_model", "copyspec+small_model", "casd+small_model")

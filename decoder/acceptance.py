@@ -1,0 +1,202 @@
+"""Acceptance: how likely a copied token is right, learned from every verified node.
+
+Knows what a node rests on (`Evidence` as one number); knows no tokens, no trees and no model.
+
+A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the lane; with the
+agreement; with how this answer went lately; with what kind of text the copy comes from. Each finer average counts for
+as much as it has seen, the coarser one stands in for the rest, so a cell that was never seen still has an estimate.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+LANES = ("match", "near", "resume", "substitute", "delete")
+"""How a copy was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
+goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more."""
+KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
+"""What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
+text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
+AGREEMENTS = ("alone", "few agree", "all agree", "split, single", "split, minority", "split, majority")
+RANKS = 4
+HEATS = 3
+LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32)
+"""Matched lengths from which on a bucket counts."""
+LONGEST = LENGTHS[-1]
+
+_PRIOR = 8.0
+"""Observations that the coarser estimate counts for."""
+_START = 0.3
+_MOST = 4096.0
+"""Observations a cell remembers; older ones fade, so that an estimate follows what it serves."""
+
+_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
+_AGREEMENT_STRIDE = len(KINDS)
+_LANE_STRIDE = _AGREEMENT_STRIDE * len(AGREEMENTS)
+_RANK_STRIDE = _LANE_STRIDE * len(LANES)
+_HEAT_STRIDE = _RANK_STRIDE * RANKS
+_LENGTH_STRIDE = _HEAT_STRIDE * HEATS
+CELLS = _LENGTH_STRIDE * len(LENGTHS)
+
+
+def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat: int) -> int:
+    """The cell of a node.
+
+    Args:
+        length: tokens that matched before it, those above it in the tree included.
+        lane, kind, agreement: indices into LANES, KINDS, AGREEMENTS.
+        rank: place among its siblings, from 0.
+        heat: 0 to 2, how much of the answer's last tokens came from drafts.
+    """
+    return (
+        _BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
+        + heat * _HEAT_STRIDE
+        + (rank if rank < RANKS else RANKS - 1) * _RANK_STRIDE
+        + lane * _LANE_STRIDE
+        + agreement * _AGREEMENT_STRIDE
+        + kind
+    )
+
+
+def _levels(cell: int) -> tuple[int, int, int, int, int]:
+    """Keys of a cell's averages from coarse to fine; keys of different levels differ."""
+    kind = cell % len(KINDS)
+    agreement = cell // _AGREEMENT_STRIDE % len(AGREEMENTS)
+    lane = cell // _LANE_STRIDE % len(LANES)
+    heat = cell // _HEAT_STRIDE % HEATS
+    rough = cell - kind - agreement * _AGREEMENT_STRIDE - lane * _LANE_STRIDE - heat * _HEAT_STRIDE
+    with_lane = rough + lane * _LANE_STRIDE
+    with_agreement = with_lane + agreement * _AGREEMENT_STRIDE
+    with_heat = with_agreement + heat * _HEAT_STRIDE
+    return rough, CELLS + with_lane, 2 * CELLS + with_agreement, 3 * CELLS + with_heat, 4 * CELLS + cell
+
+
+class AcceptanceTable:
+    """Estimates of acceptance by evidence. Not safe for several threads; an engine uses its own from one."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
+        self._known: dict[int, float] = {}  # cell -> estimate, until something new is learned of it
+
+    def probability(self, cell: int) -> float:
+        """Estimated chance that a node with this evidence is accepted, given that its parent is; in (0, 1)."""
+        known = self._known.get(cell)
+        if known is not None:
+            return known
+        estimate = _START
+        for key in _levels(cell):
+            counts = self._seen.get(key)
+            if counts is not None:
+                estimate = (counts[0] + _PRIOR * estimate) / (counts[1] + _PRIOR)
+        self._known[cell] = estimate
+        return estimate
+
+    def learn(self, cell: int, accepted: bool) -> None:
+        """Count a node whose parent was accepted."""
+        for key in _levels(cell):
+            counts = self._seen.setdefault(key, [0.0, 0.0])
+            if counts[1] >= _MOST:
+                counts[0] *= 0.5
+                counts[1] *= 0.5
+            counts[0] += accepted
+            counts[1] += 1.0
+        self._known.pop(cell, None)
+
+    def copy(self) -> AcceptanceTable:
+        table = AcceptanceTable()
+        table._seen = {key: list(counts) for key, counts in self._seen.items()}
+        return table
+
+    def faded(self, most: float) -> AcceptanceTable:
+        """The same estimates resting on at most `most` observations each, so that new ones weigh more."""
+        table = self.copy()
+        for counts in table._seen.values():
+            if counts[1] > most:
+                counts[0] *= most / counts[1]
+                counts[1] = most
+        return table
+
+    def save(self, path: Path) -> None:
+        """Write the table, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(path.name + ".new")
+        rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
+        draft.write_text(json.dumps({"format": _FORMAT, "rows": rows}, separators=(",", ":")) + "\n", encoding="utf-8")
+        draft.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> AcceptanceTable:
+        """A table that `save` wrote. Raises ValueError where the file holds none, or one of another version."""
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            if value["format"] != _FORMAT:
+                raise ValueError(f"{path} is of another version")
+            return cls._of(value["rows"])
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None
+
+    @classmethod
+    def _of(cls, rows: Iterable[tuple[int, float, float]]) -> AcceptanceTable:
+        table = cls()
+        for key, hits, seen in rows:
+            if not 0 <= hits <= seen:
+                raise KeyError(f"row {key}")
+            table._seen[int(key)] = [float(hits), float(seen)]
+        return table
+
+
+class AcceptanceTables:
+    """One table per domain (a collection, say), each beginning as the shipped one.
+
+    Args:
+        folder: where tables are kept between runs; None keeps them in memory only.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._tables: dict[str, AcceptanceTable] = {}
+
+    def of(self, domain: str) -> AcceptanceTable:
+        """The table of a domain; a file that cannot be read is learned anew."""
+        table = self._tables.get(domain)
+        if table is None:
+            table = self._tables[domain] = self._read(domain) or shipped().faded(_SHIPPED_WEIGHT)
+        return table
+
+    def set(self, domain: str, table: AcceptanceTable) -> None:
+        """Let a domain begin with another table."""
+        self._tables[domain] = table
+
+    def save(self) -> None:
+        """Keep what was learned, where there is a folder."""
+        if self._folder is not None:
+            for domain, table in self._tables.items():
+                table.save(self._file(domain))
+
+    def _read(self, domain: str) -> AcceptanceTable | None:
+        if self._folder is None or not self._file(domain).is_file():
+            return None
+        try:
+            return AcceptanceTable.load(self._file(domain))
+        except (OSError, ValueError):
+            return None
+
+    def _file(self, domain: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"acceptance-{hashlib.sha256(domain.encode()).hexdigest()[:16]}.json"
+
+
+@functools.cache
+def shipped() -> AcceptanceTable:
+    """The table that every domain begins with; not to be changed."""
+    return AcceptanceTable.load(SHIPPED) if SHIPPED.is_file() else AcceptanceTable()
+
+
+_SHIPPED_WEIGHT = 500.0
+_FORMAT = f"acceptance 1, {CELLS} cells"
+SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
+"""Learned by replaying openly licensed training answers; no benchmark prompt is among them."""
