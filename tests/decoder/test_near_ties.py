@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from decoder import Engine, SamplingParams, Sequence
-from decoder.artifacts import Artifacts
+from decoder.artifacts import Artifacts, Needs
 from decoder.drafters.base import Drafter
 from decoder.history import History
 from decoder.near_ties import THRESHOLDS, decide, is_near_tie
@@ -148,6 +148,24 @@ def test_steps_of_a_near_tie_at_the_root_hold_no_tokens_and_nobody_observes_them
     assert empty
     assert all(step.finish_reason is None and step.sources == () for step in empty)
     assert sum(len(step.tokens) for step in steps) == drafter.seen == GREEDY.max_tokens
+
+
+def test_drafters_see_the_rows_that_chose_the_tokens_of_a_strict_step(target: TargetModel) -> None:
+    class Reading(AdversarialDrafter):
+        needs = Needs(hidden=frozenset({1}), all_logits=True)
+        cut = 0
+
+        def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+            if tree:
+                assert artifacts.logits.argmax(1).tolist() == accepted.tokens
+                assert len(artifacts.hidden[1]) == len(accepted.tokens)
+                self.cut += accepted.doubtful is not None
+
+    engine = Engine(target, "plain", near_tie=0.5)
+    answer = run(engine, PROMPTS[1], GREEDY, "plain").tokens
+    drafter = Reading(answer, VOCAB, 4)
+    assert run(engine, PROMPTS[1], strict(GREEDY), drafter).tokens == answer
+    assert drafter.cut > 0
 
 
 def test_limits_stops_and_ends_inside_a_strict_run(target: TargetModel) -> None:
