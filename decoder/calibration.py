@@ -51,23 +51,16 @@ def measure(
     return curve
 
 
-def measured(target: TargetModel, model: str, folder: Path | None) -> CostCurve:
-    """The curve that lies in `folder` for this model, machine and software, measured and written where there is none.
-
-    Args:
-        model: the model's name.
-        folder: None measures without keeping.
-    """
-    if folder is None:
-        return measure(target)
-    path = folder / f"cost-{fingerprint(target, model)}.json"
-    if path.is_file():
+def measured(target: TargetModel, path: Path | None) -> CostCurve:
+    """The curve that lies at `path`, measured and written where there is none; None measures without keeping."""
+    if path is not None and path.is_file():
         try:
             return CostCurve.load(path)
         except ValueError:
             path.unlink()
     curve = measure(target)
-    curve.save(path)
+    if path is not None:
+        curve.save(path)
     return curve
 
 

@@ -177,6 +177,10 @@ class Engine:
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - verified) / len(running)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
+    def save(self) -> None:
+        """Keep what drafters learned, where the engine was given a folder for it."""
+        self.equipment.save()
+
     def _draft(self, running: Ids[Sequence]) -> list[DraftTree]:
         """Every sequence's tree; of valued ones only what is worth its time in this pass."""
         trees = []

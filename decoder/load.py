@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from decoder import induction_heads as heads
+from decoder.acceptance import AcceptanceTables
+from decoder.calibration import fingerprint, measured
 from decoder.drafters.equipment import Equipment
 from decoder.engine import Engine
 from decoder.target import TargetModel
@@ -30,6 +33,8 @@ def load_engine(
     dtype: str = "float32",
     device: str = "cpu",
     models_dir: Path | None = None,
+    induction_heads: bool | Path = True,
+    state_dir: Path | None = None,
 ) -> Engine:
     """Load a target model and set up an engine with its tokenizer's end tokens and detokenizer.
 
@@ -40,11 +45,15 @@ def load_engine(
         dtype: float64, float32, bfloat16 or float16.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: where named models are kept; the default cache folder where None.
+        induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the one in
+            the model's folder, if there is one.
+        state_dir: where what is measured and learned is kept between runs; None measures anew and keeps nothing.
 
     Raises:
         ValueError: unknown dtype or drafter, a model cannot be found, or the draft model's tokenizer is another one;
             the message says what to do.
         DrafterUnavailable: the default drafter needs a draft model and none is named.
+        InductionHeadsError: the file of induction heads is damaged or another model's.
         UnsupportedModel: a model's attention cannot take draft trees.
     """
     from decoder.models import default_models_dir, resolve
@@ -63,19 +72,32 @@ def load_engine(
                 "choose a draft model of the target's family, or none"
             )
         equipment.draft_model = TargetModel(_weights(draft_folder, dtype, device))
-    weights = _weights(folder, dtype, device)
+    target = TargetModel(_weights(folder, dtype, device))
+    equipment.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 
     def detokenize(ids: Sequence[int]) -> str:
         text: str = tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
-    return Engine(TargetModel(weights), drafter, _end_tokens(weights, tokenizer), detokenize, equipment)
+    if drafter not in {"off", "plain"}:
+        if state_dir is not None:
+            equipment.cost_file = state_dir / f"cost-{fingerprint(target, folder.name)}.json"
+            equipment.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
+        equipment.cost = measured(target, equipment.cost_file)
+    return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, equipment)
 
 
 def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:
     """Whether two vocabularies (token -> id) are one tokenizer's: at most a few added tokens apart."""
     shared = sum(target.get(token) == number for token, number in draft.items())
     return shared >= SAME_TOKENS * max(len(target), len(draft))
+
+
+def _heads(wanted: bool | Path, folder: Path, model: str, target: TargetModel) -> tuple[tuple[int, int], ...]:
+    if isinstance(wanted, Path):
+        return heads.load(wanted, target, model).pairs
+    own = folder / heads.FILE
+    return heads.load(own, target).pairs if wanted and own.is_file() else ()
 
 
 def _weights(folder: Path, dtype: str, device: str) -> Any:

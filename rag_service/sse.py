@@ -75,4 +75,7 @@ def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
         source["kind"] = segment.kind
         if segment.document_id is not None:
             source |= {"document_id": segment.document_id, "chunk_id": segment.chunk_id}
+    elif first.segment is not None and first.segment - len(job.segments) < len(job.unread):
+        passage = job.unread[first.segment - len(job.segments)]
+        source |= {"kind": "passage", "document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
     return source

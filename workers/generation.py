@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from decoder import DecodeStats, PromptSegment, SamplingParams
+from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
 from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead
 from workers.messages import (
     DoneEvent,
@@ -170,6 +170,8 @@ def generate(
             # What was streamed before stays part of the answer, so a cancel waits until it is generated again.
             lambda: cancelled() and len(relay.ids) >= streamed,
             max_nodes=job.speculation.max_nodes,
+            corpora=corpora(job, tokens),
+            domain=f"{job.tenant}/{job.collection or ''}",
         )
         with closing(steps):
             for step in steps:
@@ -203,6 +205,14 @@ def generate(
     return done
 
 
+def corpora(job: GenerateJob, tokens: Tokens) -> list[Corpus]:
+    """What an answer may be copied from besides its prompt, in the order of `job.unread`."""
+    return [
+        Corpus("unread", tuple(tokens.encode_content(passage["text"]).ids), str(passage["chunk_id"]))
+        for passage in job.unread
+    ]
+
+
 def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
     """What the engine counted, as `DoneEvent.speculation`."""
     return {
@@ -216,6 +226,9 @@ def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
             name: {"drafted": count.drafted, "accepted": count.accepted} for name, count in stats.by_source.items()
         },
         "plain_equivalent_steps": stats.plain_equivalent_steps,
+        "near_ties": stats.near_ties,
+        "near_ties_changed": stats.near_ties_changed,
+        "extra_passes": stats.extra_passes,
         "ms": dict(stats.ms),
     }
 

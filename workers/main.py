@@ -100,6 +100,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         dtype=config.dtype,
         device=config.device,
         models_dir=config.models_folder,
+        state_dir=config.data_dir / "learned",
     )
     library: Library | None = None
     if config.embedding_model is not None:

@@ -48,6 +48,7 @@ class Sampling(_Message):
     logit_bias: dict[int, float] = Field(default_factory=dict)
     seed: int = Field(ge=0, lt=2**63)
     stop: list[str] = Field(default_factory=list, max_length=16)
+    exact: Literal["default", "strict"] = "default"
 
 
 class Speculation(_Message):
@@ -89,6 +90,11 @@ class GenerateJob(_Message):
     speculation: Speculation = Speculation()
     created: float
     """Unix time, seconds."""
+
+    @property
+    def unread(self) -> list[dict[str, Any]]:
+        """Passages that were retrieved and are not in the prompt; the drafter copies from them all the same."""
+        return [passage for passage in self.passages if not passage.get("in_prompt", True)]
 
 
 class IngestFile(_Message):
@@ -160,7 +166,7 @@ class DoneEvent(_Message):
     """prompt_tokens, completion_tokens, total_tokens."""
     speculation: dict[str, Any]
     """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
-    ms{draft, verify, prefill}."""
+    ms{draft, verify, prefill}; of strict answers near_ties, near_ties_changed and extra_passes count, else they are 0."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total."""
 

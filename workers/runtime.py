@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from workers.errors import RuntimeClosed
 
 if TYPE_CHECKING:
-    from decoder import DecodeStats, PromptSegment, SamplingParams, Step
+    from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams, Step
     from decoder import Sequence as EngineSequence
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,11 @@ class AnswerEngine(Protocol):
         drafter: str | None = None,
         detokenize: Detokenize | None = None,
         max_nodes: int | None = None,
+        corpora: Sequence[Corpus] = (),
+        domain: str = "",
     ) -> EngineSequence: ...
+
+    def save(self) -> None: ...
 
     def prefill(self, sequence: EngineSequence) -> Step: ...
 
@@ -156,6 +160,8 @@ class Runtime:
         cancelled: Callable[[], bool] = lambda: False,
         *,
         max_nodes: int | None = None,
+        corpora: Sequence[Corpus] = (),
+        domain: str = "",
     ) -> Steps:
         """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
 
@@ -174,6 +180,8 @@ class Runtime:
                 drafter=drafter,
                 detokenize=self._tokens.decode_complete,
                 max_nodes=max_nodes,
+                corpora=corpora,
+                domain=domain,
             )
 
         steps = Steps(begin, cancelled)
@@ -207,6 +215,10 @@ class Runtime:
                     left.append(steps)
         for steps in left:
             steps.fail(error)
+        try:
+            self._engine.save()
+        except OSError as failure:
+            log.warning("what the engine learned could not be kept: %s", failure)
 
     def _admit(self) -> None:
         """Begin one waiting answer, so that a crowd does not hold up those that run. Waits when nothing runs."""

@@ -19,7 +19,7 @@ from workers.app import make_app, make_redis
 from workers.tokens import Tokens
 
 if TYPE_CHECKING:
-    from decoder import PromptSegment, SamplingParams, Step
+    from decoder import Corpus, PromptSegment, SamplingParams, Step
     from decoder import Sequence as EngineSequence
     from retriever import Library
     from workers.tasks import Workplace
@@ -142,6 +142,8 @@ class FakeEngine:
         drafter: str | None = None,
         detokenize: Callable[[Sequence[int]], str] | None = None,
         max_nodes: int | None = None,
+        corpora: Sequence[Corpus] = (),
+        domain: str = "",
     ) -> EngineSequence:
         """As `decoder.Engine.start`, errors included."""
         from decoder import PromptTooLong, SamplingParams
@@ -154,7 +156,11 @@ class FakeEngine:
             raise PromptTooLong(len(prompt_ids), params.max_tokens, self.target.max_positions)
         stop = StopStrings(params.stop, detokenize) if params.stop and detokenize else None
         plain = make_drafter(drafter or "off")
-        return EngineSequence(prompt_ids, params, segments, plain, None, frozenset(self._end), stop, max_nodes)
+        ends = frozenset(self._end)
+        return EngineSequence(prompt_ids, params, segments, plain, None, ends, stop, max_nodes, corpora, domain)
+
+    def save(self) -> None:
+        """Learns nothing."""
 
     def prefill(self, sequence: EngineSequence) -> Step:
         return self._commit(sequence, 1)

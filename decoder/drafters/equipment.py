@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decoder.acceptance import AcceptanceTables
@@ -23,6 +24,7 @@ class Equipment:
         induction_heads: (layer, head) pairs found for the target.
         acceptance: what was learned of copies, by domain.
         cost: what passes of the target take on this machine.
+        cost_file: where the cost curve is kept between runs.
     """
 
     target: TargetModel | None = None
@@ -31,3 +33,10 @@ class Equipment:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     cost: CostCurve = field(default_factory=CostCurve)
+    cost_file: Path | None = None
+
+    def save(self) -> None:
+        """Keep what was learned while serving, where there are places for it."""
+        self.acceptance.save()
+        if self.cost_file is not None:
+            self.cost.save(self.cost_file)
