@@ -94,6 +94,8 @@ class SmallModelDrafter(Drafter):
     def _catch_up(self, sequence: Sequence, model: TargetModel) -> torch.Tensor | None:
         """Bring the cache in step; returns the logits behind the last committed token, float [draft vocabulary]."""
         cache = self._cache_of(sequence, model)
+        if self._committed == sequence.position:  # asked again: the last token runs again, for its logits
+            self._committed, self._drafted = sequence.position - 1, []
         news = sequence.suffix(sequence.position - self._committed)
         agreed = 0
         while agreed < min(len(news) - 1, len(self._drafted)) and news[agreed] == self._drafted[agreed]:
