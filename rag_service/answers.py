@@ -40,13 +40,14 @@ class TextTokens(Protocol):
     def token_bytes(self, token: int) -> bytes: ...
 
 
-def present(record: AnswerRecord, tokens: TextTokens, min_run: int) -> Answer:
-    """The answer in its present state, with citations once it has ended."""
+def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False) -> Answer:
+    """The answer in its present state, with citations and (where asked for) token ids once it has ended."""
     done, error = record["result"], record["error"]
     passages = [PassageOut(**passage) for passage in record["passages"]]
     fields: dict[str, Any] = {}
     if done is not None:
         fields |= _finished(done, record, tokens, min_run)
+        fields["token_ids"] = done.ids if token_ids else None
     elif error is not None:
         fields |= {"finish_reason": "error", "error": failure(error)}
     return Answer(

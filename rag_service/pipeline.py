@@ -139,14 +139,14 @@ class Pipeline:
         await self.record(answer_id)
         return await anyio.to_thread.run_sync(self.queue.cancel, TENANT, answer_id)
 
-    async def result(self, answer_id: str) -> Answer:
-        """The answer in its present state.
+    async def result(self, answer_id: str, token_ids: bool = False) -> Answer:
+        """The answer in its present state; with its token ids where asked for.
 
         Raises:
             NotFound: it is not kept (any more).
         """
         record = await self.record(answer_id)
-        present = partial(answers.present, record, self.tokens, self.settings.answers.min_run)
+        present = partial(answers.present, record, self.tokens, self.settings.answers.min_run, token_ids)
         return await anyio.to_thread.run_sync(present)
 
     async def finished(self, answer_id: str) -> Answer:
@@ -294,6 +294,7 @@ def _sampling(request: QueryRequest, max_tokens: int) -> Sampling:
         logit_bias={int(token): amount for token, amount in request.logit_bias.items()},
         seed=secrets.randbits(32) if request.seed is None else request.seed,
         stop=request.stops,
+        exact=request.exact,
     )
 
 

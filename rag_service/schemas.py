@@ -72,6 +72,11 @@ class QueryRequest(RequestBody):
     stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(
         default_factory=list, description="Strings that end the answer; it never contains one."
     )
+    exact: Literal["default", "strict"] = Field(
+        default="default",
+        description="`strict` chooses near-ties again in passes of one token, as plain decoding does: in half "
+        "precision fewer tokens differ from it, for a few more passes.",
+    )
     retrieval: RetrievalOptions = RetrievalOptions()
     speculation: DrafterName | SpeculationOptions | None = Field(
         default=None,
@@ -162,6 +167,9 @@ class Answer(_Response):
     passages_dropped: int = Field(default=0, description="Passages retrieved that the model's window had no room for.")
     finish_reason: Literal["stop", "length", "cancelled", "error"] | None = None
     seed: int
+    token_ids: list[int] | None = Field(
+        default=None, description="The answer's token ids, where asked for with `?token_ids=true`."
+    )
     usage: dict[str, int] | None = None
     timings: dict[str, float] | None = None
     speculation: dict[str, Any] | None = None

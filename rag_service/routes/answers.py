@@ -15,9 +15,12 @@ router = APIRouter(prefix="/v1/answers", tags=["answers"])
 
 
 @router.get("/{answer_id}")
-async def read(answer_id: str, pipeline: PipelineDep) -> Answer:
-    """The answer in its present state: while it runs, `answer` and `citations` are null."""
-    return await pipeline.result(answer_id)
+async def read(answer_id: str, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
+    """The answer in its present state: while it runs, `answer` and `citations` are null.
+
+    `?token_ids=true` adds the ids that the model chose.
+    """
+    return await pipeline.result(answer_id, token_ids)
 
 
 @router.get("/{answer_id}/events", responses={200: {"content": {"text/event-stream": {}}}})

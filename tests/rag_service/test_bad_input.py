@@ -77,6 +77,8 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"speculation": {"max_nodes": 0}}, "speculation"),
     ({"max_token": 5}, "did you mean 'max_tokens'"),
     ({"prediction": "x"}, "prediction"),
+    ({"exact": "mostly"}, "exact"),
+    ({"exact": "mostly"}, "exact"),
 ]
 
 

@@ -178,6 +178,25 @@ async def test_citations_do_not_depend_on_speculation(client: httpx.AsyncClient)
     assert answers[3]["speculation"]["drafter"] == "casd"
 
 
+async def test_token_ids_come_where_asked_for(client: httpx.AsyncClient, world: Any) -> None:
+    answer = await ask(client)
+    assert answer["token_ids"] is None
+    place = f"/v1/answers/{answer['answer_id']}"
+    asked = (await client.get(place, params={"token_ids": "true"})).json()
+    ids = world.tokens.encode_content(world.stage.text).ids
+    assert asked == {**answer, "token_ids": asked["token_ids"]}
+    assert asked["token_ids"] == [*ids, min(world.tokens.eos_ids)]
+    assert (await client.get(place, params={"token_ids": "some"})).status_code == 422
+
+
+@pytest.mark.parametrize("exact", ["default", "strict"])
+async def test_exact_reaches_the_worker_and_its_counts_come_back(client: httpx.AsyncClient, exact: str) -> None:
+    answer = await ask(client, exact=exact)
+    record = await client.pipeline.record(answer["answer_id"])  # type: ignore[attr-defined]
+    assert record["job"].sampling.exact == exact
+    assert {"near_ties", "near_ties_changed", "extra_passes"} <= set(answer["speculation"])
+
+
 async def test_a_stop_string_cuts_answer_and_citation(client: httpx.AsyncClient) -> None:
     answer = await ask(client, stop=" before")
     assert answer["answer"] == "The quick brown fox jumps over the lazy dog every morning"

@@ -169,6 +169,32 @@ def test_a_follow_up_prompt_continues_the_ids_of_the_first(
     assert second.segments[:-1] == new
 
 
+def test_strict_answers_say_how_many_near_ties_they_decided(
+    work: Any, queue: Queue, client: Any, tokens: Tokens
+) -> None:
+    from decoder import Engine
+    from decoder.testing import tiny_target
+
+    target = tiny_target(vocab_size=tokens.vocab_size, memory=0.01)
+    work(Engine(target, "plain", near_tie=float("inf")))
+    made = {}
+    for name, exact, drafter in (
+        ("plain", "default", "off"),
+        ("usual", "default", "casd"),
+        ("strict", "strict", "casd"),
+    ):
+        sampling = {"max_tokens": 40, "exact": exact}
+        job = make_job(tokens, f"e-{name}", sampling=sampling, speculation=Speculation(drafter=drafter))
+        queue.enqueue_generate(job)
+        made[name] = check_whole(follow(client, job.answer_id))
+    assert made["plain"].ids == made["usual"].ids == made["strict"].ids
+    for name in ("plain", "usual"):
+        assert made[name].speculation["near_ties"] == made[name].speculation["extra_passes"] == 0
+    counts = made["strict"].speculation
+    assert counts["near_ties"] == counts["extra_passes"] > 0
+    assert counts["near_ties_changed"] == 0
+
+
 def test_stop_strings_cut_the_text_but_not_the_ids(work: Any, queue: Queue, client: Any, tokens: Tokens) -> None:
     work(FakeEngine(tokens, speak(tokens, "The quick brown fox jumps over"), tokens_per_step=4))
     queue.enqueue_generate(make_job(tokens, "a1", sampling={"stop": ["fox j", "never"]}))
