@@ -166,7 +166,7 @@ class DoneEvent(_Message):
     """prompt_tokens, completion_tokens, total_tokens."""
     speculation: dict[str, Any]
     """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
-    ms{draft, verify, prefill}; near_ties, near_ties_changed and extra_passes, which are 0 unless the answer is strict."""
+    ms{draft, verify, prefill}; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total."""
 
