@@ -7,7 +7,12 @@ Knows decoder's public parts and transformers' tokenizers; nothing of decoder im
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decoder.induction_heads import InductionHeads
 
 
 def main(argv: Sequence[str] | None = None, program: str = "rag bench") -> int:
@@ -22,4 +27,23 @@ def main(argv: Sequence[str] | None = None, program: str = "rag bench") -> int:
     return run(argv, program)
 
 
-__all__ = ["main"]
+def find_heads(
+    model: str,
+    *,
+    data: Path | None = None,
+    out: Path | None = None,
+    models_dir: Path | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    limit: int | None = None,
+    progress: Callable[[int, int, int], None] = lambda answered, prompts, tokens: None,
+) -> tuple[Path, InductionHeads]:
+    """Find a model's induction heads and save them; see `decoder.bench.heads.find_and_save`."""
+    from decoder.bench.heads import find_and_save
+
+    return find_and_save(
+        model, data=data, out=out, models_dir=models_dir, dtype=dtype, device=device, limit=limit, progress=progress
+    )
+
+
+__all__ = ["find_heads", "main"]

@@ -1,0 +1,109 @@
+"""`rag models heads`: finds a model's induction heads with prompts whose answers copy, and saves them beside it.
+
+Knows chat templates, texts and the model's folder; the procedure itself is `decoder.induction_heads`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from decoder.bench.chat import Chat
+from decoder.bench.copy_texts import REPEAT, TEXTS
+from decoder.bench.prompts import BenchError, Item, load_items, spread
+from decoder.errors import UnsupportedModel
+from decoder.induction_heads import FILE, InductionHeads, find_heads, save
+from decoder.load import load_engine
+from decoder.models import default_models_dir, resolve
+
+MAX_TOKENS = 128
+"""Of an answer; the paper does not say."""
+
+Progress = Callable[[int, int, int], None]
+"""(prompts answered, prompts in all, copied tokens examined)."""
+
+
+def find_and_save(
+    model: str,
+    *,
+    data: Path | None = None,
+    out: Path | None = None,
+    models_dir: Path | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    limit: int | None = None,
+    progress: Progress = lambda answered, prompts, tokens: None,
+) -> tuple[Path, InductionHeads]:
+    """Find a model's induction heads and write them to a file.
+
+    Args:
+        model: a name, folder or hub id.
+        data: JSONL of `{"text": ...}`, texts to repeat, or of benchmark items, whose first messages are answered;
+            built-in texts where None.
+        out: the file; `induction_heads.json` in the model's folder where None, which is where engines look for it.
+        limit: prompts at most, spread evenly over the data.
+
+    Returns:
+        the file and what it holds.
+
+    Raises:
+        ValueError: the model, data or dtype cannot be used, or no head was found; the message says what to do.
+        PullFailed: a hub id could not be downloaded.
+        OSError: the file cannot be written.
+    """
+    if limit is not None and limit < 1:
+        raise BenchError(f"the limit must be at least 1 prompt, got {limit}")
+    items = read_items(data) if data else [_repeat(text, number) for number, text in enumerate(TEXTS)]
+    folder = resolve(model, models_dir or default_models_dir())
+    chat = Chat.load(folder)
+    try:
+        engine = load_engine(
+            model, drafter="plain", dtype=dtype, device=device, models_dir=models_dir, induction_heads=False
+        )
+    except UnsupportedModel as error:
+        raise BenchError(str(error)) from error
+    prompts = [chat.prompt_ids(item, []) for item in spread(items)]
+    prompts = [ids for ids in prompts if len(ids) + MAX_TOKENS <= engine.target.max_positions][:limit]
+    if not prompts:
+        raise BenchError(f"no prompt fits the model's window of {engine.target.max_positions}; give shorter texts")
+
+    def say(answered: int, tokens: int) -> None:
+        progress(answered, len(prompts), tokens)
+
+    found = find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, say=say)
+    path = out or folder / FILE
+    save(found, path)
+    return path, found
+
+
+def read_items(path: Path) -> Sequence[Item]:
+    """Texts or benchmark items of a JSONL file; its first line says which it holds.
+
+    Raises BenchError for a file that is missing or holds neither.
+    """
+    if not path.is_file():
+        raise BenchError(f"there is no file {path}; give JSONL of texts or of benchmark items")
+    lines = [(n, line) for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if line.strip()]
+    if not lines or _text(lines[0][1]) is None:
+        return load_items([path])
+    items = []
+    for number, line in lines:
+        text = _text(line)
+        if text is None:
+            raise BenchError(f'{path.name}, line {number} has no text; each line must be {{"text": "…"}}')
+        items.append(_repeat(text, number))
+    return items
+
+
+def _text(line: str) -> str | None:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    text = fields.get("text") if isinstance(fields, dict) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _repeat(text: str, number: int) -> Item:
+    return Item(str(number), "repeat", "repeat", (REPEAT.format(text=text),))
