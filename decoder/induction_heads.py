@@ -190,9 +190,7 @@ def load(path: Path, target: TargetModel, model: str | None = None) -> Induction
     except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
         raise InductionHeadsError(f"{path} holds no induction heads ({error}); remove it and {again}") from error
     if beyond:
-        raise InductionHeadsError(
-            f"{path} names heads that its model does not have ({beyond[0]}); remove it and {again}"
-        )
+        raise InductionHeadsError(f"{path} names a head that its model does not have; remove it and {again}")
     if sizes != (target.layers, target.heads):
         raise InductionHeadsError(
             f"{path} is for a model of {sizes[0]} layers with {sizes[1]} heads and this one has {target.layers} with "

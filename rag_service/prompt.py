@@ -24,7 +24,7 @@ SYSTEM = (
     "answer the question."
 )
 SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
-INSTRUCTION = "Answer with a quote from the passages above."
+INSTRUCTION = "First quote, word for word, the sentences of the passages that answer the question, then explain."
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 
 Passage = Mapping[str, Any]

@@ -1,7 +1,8 @@
 """`pld`: prompt lookup decoding (Saxena 2023; the baseline PLD+, arXiv 2412.01447, builds on).
 
 The last n-gram, n = 3, then 2, then 1, is looked up in everything before it; the earliest occurrence that has
-something behind it is copied as one chain of 10 tokens. transformers' own prompt lookup is the same with n = 2, 1.
+something behind it is copied as one chain of 10 tokens. transformers' own prompt lookup is the same with n = 2, 1;
+Saxena's first function also passed over occurrences with fewer than 10 tokens behind them.
 """
 
 from __future__ import annotations

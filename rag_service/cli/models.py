@@ -1,8 +1,9 @@
-"""`rag models list|pull`: the models that can be had by name."""
+"""`rag models list|pull|heads`: the models that can be had by name, and what drafters want to know of one."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import Json
 from rag_service.settings import load_settings
 
-app = typer.Typer(help="Models: list those known by name, pull one.", no_args_is_help=True)
+app = typer.Typer(help="Models: list those known by name, pull one, find its induction heads.", no_args_is_help=True)
 
 _STAGES = {
     "wait": "waiting for another pull",
@@ -70,6 +71,58 @@ def pull(names: Annotated[list[str], typer.Argument(help="Names, or hub ids such
                 progress.stop()
                 raise CliError(str(error)) from None
         out().print(f"{name} is in {folder}", markup=False)
+
+
+@app.command("heads")
+def heads(
+    model: Annotated[str, typer.Argument(help="A name, a folder, or a hub id such as owner/name.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help='JSONL of {"text": "…"} to repeat, or of benchmark items. Default: built-in texts.'),
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="File to write. Default: in the model's folder.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Prompts at most, spread evenly over the data.")] = None,
+    dtype: Annotated[str, typer.Option(help="Precision the model runs in.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Find the attention heads that look at what the model copies, for drafter `pld_plus` with ranking `a`."""
+    from decoder.bench import find_heads
+    from decoder.models import PullFailed
+
+    settings = load_settings()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with Progress(*columns, TimeElapsedColumn(), console=err()) as progress:
+        bar = progress.add_task(f"{model}: loading", total=None)
+
+        def show(answered: int, prompts: int, tokens: int) -> None:
+            said = f"{model}: {tokens} copied tokens in {answered} answers"
+            progress.update(bar, description=said, completed=answered, total=prompts)
+
+        try:
+            path, found = find_heads(
+                model,
+                data=data,
+                out=file,
+                models_dir=settings.models_folder,
+                dtype=dtype,
+                device=device,
+                limit=limit,
+                progress=show,
+            )
+        except (PullFailed, ValueError, OSError) as error:
+            progress.stop()
+            raise CliError(str(error)) from None
+    if as_json:
+        print_json({"model": model, "file": str(path), "tokens": found.tokens, "heads": found.pairs})
+        return
+    best = found.found[0]
+    out().print(f"{len(found.found)} of {found.layers * found.heads} heads are in {path}", markup=False)
+    out().print(
+        f"best: layer {best.layer}, head {best.head}; it looked at the source of {best.score:.0%} of {found.tokens} "
+        "copied tokens",
+        markup=False,
+    )
 
 
 def _show(progress: Progress, bar: TaskID, name: str, stage: str, done: int, total: int) -> None:

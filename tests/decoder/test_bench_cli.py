@@ -11,7 +11,11 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from decoder.bench import main
+from decoder import load_engine
+from decoder.bench import find_heads, main
+from decoder.bench.copy_texts import TEXTS
+from decoder.bench.prompts import BenchError
+from decoder.induction_heads import FILE, InductionHeadsError
 from decoder.testing import tiny_model
 
 TEMPLATE = (
@@ -89,3 +93,62 @@ def test_errors_take_one_line_and_say_what_to_do(
 def test_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "decoder.bench", "--help"], capture_output=True, text=True, check=True)
     assert all(command in done.stdout for command in ("decode", "record", "simulate"))
+
+
+def many(folder: Path, *, texts: bool) -> Path:
+    """Eight texts to repeat, or eight items, which differ enough for some head to look at what is copied."""
+    path = folder / "many.jsonl"
+    words = [f"{chr(65 + n)}{chr(66 + n)}{chr(70 + n)} " * (3 + n) for n in range(8)]
+    lines = [
+        {"text": word} if texts else {"id": word, "benchmark": "b", "category": "c", "turns": [word, "AGAIN"]}
+        for word in words
+    ]
+    path.write_text("".join(json.dumps(line) + "\n\n" for line in lines))
+    return path
+
+
+def test_heads_are_found_beside_the_model_and_loaded_with_it(folder: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int, int]] = []
+    path, found = find_heads(str(folder), dtype="float64", limit=4, progress=lambda *progress: told.append(progress))
+    try:
+        assert path == folder / FILE
+        assert [(answered, prompts) for answered, prompts, _ in told] == [(i, 4) for i in range(1, 5)]
+        assert told[-1][2] == found.tokens > 0
+        assert found.prompts == 4
+        engine = load_engine(str(folder), drafter="plain", dtype="float64")
+        assert engine.equipment.induction_heads == found.pairs
+        assert load_engine(str(folder), drafter="plain", induction_heads=False).equipment.induction_heads == ()
+        elsewhere = tmp_path / "heads.json"
+        of_items = find_heads(str(folder), data=many(tmp_path, texts=False), out=elsewhere, dtype="float64")
+        assert of_items[0] == elsewhere
+        assert of_items[1].prompts == 8
+        named = load_engine(str(folder), drafter="plain", induction_heads=elsewhere)
+        assert named.equipment.induction_heads == of_items[1].pairs
+        path.write_text(path.read_text().replace('"layers": 2', '"layers": 9'))
+        with pytest.raises(InductionHeadsError, match="9 layers"):
+            load_engine(str(folder), drafter="plain")
+    finally:
+        path.unlink()
+    assert load_engine(str(folder), drafter="plain").equipment.induction_heads == ()
+
+
+def test_texts_to_repeat_come_from_a_file(folder: Path, tmp_path: Path) -> None:
+    assert len(TEXTS) == len(set(TEXTS)) >= 10
+    texts = many(tmp_path, texts=True)
+    _, found = find_heads(str(folder), data=texts, out=tmp_path / "h.json", dtype="float64")
+    assert found.prompts == 8
+    for content, message in [
+        ('{"text": "A"}\n{"words": "B"}\n', "line 2 has no text"),
+        ("", "no item is left"),
+        ('{"id": 3}\n', "has no id"),
+    ]:
+        texts.write_text(content)
+        with pytest.raises(BenchError, match=message):
+            find_heads(str(folder), data=texts, out=tmp_path / "h.json")
+    texts.write_text(json.dumps({"text": "A" * 600}))
+    with pytest.raises(BenchError, match="no prompt fits"):
+        find_heads(str(folder), data=texts, out=tmp_path / "h.json", dtype="float64")
+    with pytest.raises(BenchError, match="there is no file"):
+        find_heads(str(folder), data=tmp_path / "nothing", out=tmp_path / "h.json")
+    with pytest.raises(BenchError, match="at least 1"):
+        find_heads(str(folder), limit=0)
