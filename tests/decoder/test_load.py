@@ -1,0 +1,73 @@
+"""`load_engine` from folders: target, draft model, and tokenizers that must be one."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from decoder import SamplingParams, load_engine
+from decoder.errors import DrafterUnavailable
+from decoder.load import same_tokens
+from decoder.testing import tiny_model
+
+WORDS = {f"w{number}": number for number in range(61)}
+
+
+def folder_of(path: Path, seed: int, vocabulary: dict[str, int], size: int = 61) -> str:
+    """A folder with a tiny model of `size` token ids and a tokenizer of these words."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=next(iter(vocabulary))))
+    tokenizer.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(path)
+    tiny_model(vocab_size=size, seed=seed).save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    at = tmp_path_factory.mktemp("models")
+    swapped = {word: len(WORDS) - 1 - number for word, number in WORDS.items()}
+    return {
+        "target": folder_of(at / "target", 0, WORDS),
+        "draft": folder_of(at / "draft", 0, WORDS),
+        "padded": folder_of(at / "padded", 1, WORDS, 64),
+        "other": folder_of(at / "other", 0, swapped),
+    }
+
+
+def test_a_draft_model_is_loaded_beside_the_target(folders: dict[str, str]) -> None:
+    load = functools.partial(load_engine, folders["target"], drafter="plain", dtype="float64")
+    engine = load(draft_model=folders["draft"])
+    params = SamplingParams(max_tokens=20, ignore_eos=True)
+    sequences = [engine.start([5, 6, 7], params, drafter=name) for name in ("plain", "small_model")]
+    for sequence in sequences:
+        engine.prefill(sequence)
+        while not sequence.finished:
+            engine.step([sequence])
+    plain, drafted = sequences
+    assert drafted.tokens == plain.tokens
+    assert drafted.stats.accepted == drafted.stats.drafted > 10, "the same weights agree"
+    assert load(draft_model=folders["padded"]).equipment.draft_model is not None
+    with pytest.raises(DrafterUnavailable, match="draft_model"):
+        load().start([5], drafter="small_model")
+
+
+def test_a_draft_model_of_another_tokenizer_is_refused(folders: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="different tokenizers; choose a draft model of the target's family"):
+        load_engine(folders["target"], drafter="plain", draft_model=folders["other"])
+    with pytest.raises(ValueError, match="nowhere"):
+        load_engine(folders["target"], drafter="plain", draft_model="nowhere")
+
+
+def test_added_tokens_may_differ() -> None:
+    words = {f"w{number}": number for number in range(1000)}
+    assert same_tokens(words, {**words, "<fim>": 1000, "<repo>": 1001})
+    assert same_tokens({**words, "<fim>": 1000}, words)
+    assert not same_tokens(words, {word: number + 1 for word, number in words.items()})
+    assert not same_tokens(words, {word: number for word, number in words.items() if number < 900})
