@@ -270,3 +270,31 @@ def test_run_json_of_a_stack_that_is_gone_is_ignored(tmp_path: Path) -> None:
     running.run_file(tmp_path).write_text("{")
     assert running.read(tmp_path) is None
     assert running.api_url(Settings(data_dir=tmp_path, host="0.0.0.0")) == "http://127.0.0.1:8080"
+
+
+def test_heads_of_a_model_are_found_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from decoder import bench
+    from decoder.induction_heads import Head, InductionHeads
+
+    asked: list[dict[str, Any]] = []
+
+    def find(model: str, **options: Any) -> tuple[Path, InductionHeads]:
+        options["progress"](1, 2, 20)
+        asked.append({"model": model, **options})
+        return tmp_path / "h.json", InductionHeads("tiny", 2, 4, 2, 40, (Head(1, 3, 0.5), Head(0, 0, 0.25)))
+
+    monkeypatch.setattr(bench, "find_heads", find)
+    told = rag("models", "heads", "tiny", "--out", "h.json", "--data", "texts.jsonl", "--limit", "2")
+    assert told.exit_code == 0
+    assert "2 of 8 heads" in told.stdout
+    assert "layer 1, head 3; it looked at the source of 50% of 40 copied tokens" in " ".join(told.stdout.split())
+    assert asked[0]["model"] == "tiny"
+    assert (asked[0]["out"], asked[0]["data"], asked[0]["limit"]) == (Path("h.json"), Path("texts.jsonl"), 2)
+    shown = json.loads(rag("models", "heads", "tiny", "--json").stdout)
+    assert shown["heads"] == [[1, 3], [0, 0]]
+
+
+def test_heads_of_a_model_that_is_not_there_say_what_to_do() -> None:
+    refused = rag("models", "heads", "smollm2-135m")
+    assert refused.exit_code == 1
+    assert "rag models pull smollm2-135m" in refused.stderr
