@@ -110,8 +110,8 @@ class Settings(BaseSettings):
     drafter: str = Field(default="auto", description="Drafter of queries that name none (`auto`), or a drafter's name.")
     draft_model: str | None = Field(
         default=None,
-        description="A smaller model with the target's tokenizer, named like `RAG_MODEL`, for drafter `small_model` and "
-        "those that end in `+small_model`. Unset: those drafters are not available.",
+        description="A smaller model with the target's tokenizer, named like `RAG_MODEL`, for the drafter "
+        "`small_model` and those that end in `+small_model`. Unset: those drafters are not available.",
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
