@@ -23,8 +23,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from decoder import Engine, SamplingParams
+from decoder.bench.divergence import plain_margins
 from decoder.bench.environment import environment
-from decoder.bench.measure import first_difference, measure, plain_margin
+from decoder.bench.measure import first_difference, measure
 from decoder.bench.opened import open_model
 from decoder.bench.prompts import Item, load_items
 from decoder.bench.report import environment_lines, table, write_json
@@ -86,7 +87,8 @@ def compare(engine: Engine, peer: Peer, item: Item, prompt_ids: list[int], max_t
     for name, answer in answers.items():
         index = first_difference(answer, plain.tokens)
         row[f"{name}_differs_at"] = index
-        row[f"{name}_margin"] = None if index is None else plain_margin(engine, prompt_ids, plain.tokens, index, params)
+        margins = {} if index is None else plain_margins(engine, prompt_ids, plain.tokens, [index], params)
+        row[f"{name}_margin"] = None if index is None else margins[index]
     return row
 
 

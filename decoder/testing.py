@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 
+from decoder.artifacts import Artifacts
 from decoder.drafters.base import Drafter
 from decoder.sequence import Sequence
-from decoder.target import TargetModel
+from decoder.target import TargetModel, TreePass
 from decoder.tree import ROOT, DraftTree, TokenSource
 
 ARCHITECTURES = ("llama", "qwen2")
@@ -56,6 +58,32 @@ def tiny_target(
 ) -> TargetModel:
     """`tiny_model` as a TargetModel."""
     return TargetModel(tiny_model(architecture, vocab_size, seed, window, memory))
+
+
+class UnsteadyTarget(TargetModel):
+    """A target whose passes over several rows of a sequence give other logits than its one-row passes, as real kernels
+    do in the last bits; a pass over one row is exact.
+
+    Args:
+        model: as TargetModel's.
+        noise: most that a logit is off by.
+        seed: of the noise, which differs from pass to pass.
+    """
+
+    def __init__(self, model: Any, noise: float, seed: int = 0) -> None:
+        super().__init__(model)
+        self._noise = noise
+        self._random = torch.Generator().manual_seed(seed)
+
+    def forward_tree(self, batch: Ids[TreePass]) -> list[Artifacts]:
+        made = super().forward_tree(batch)
+        return [
+            replace(one, logits=one.logits + self._off(one.logits)) if len(part.tree) else one
+            for part, one in zip(batch, made, strict=True)
+        ]
+
+    def _off(self, logits: torch.Tensor) -> torch.Tensor:
+        return self._noise * (2 * torch.rand(logits.shape, generator=self._random, dtype=logits.dtype) - 1)
 
 
 class RandomDrafter(Drafter):

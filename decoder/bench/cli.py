@@ -41,9 +41,13 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     decode = commands.add_parser("decode", help="time drafters against plain decoding on a model, and compare answers")
     _model_arguments(decode)
     _item_arguments(decode)
-    decode.add_argument("--drafters", required=True, metavar="A,B", help="drafters, such as pld:max_ngram=2,casd")
+    decode.add_argument("--drafters", required=True, metavar="A,B", help="drafters, such as casd,casd:exact=strict")
     decode.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
     decode.add_argument("--seed", type=int, default=0, help="seed of sampled answers (default 0)")
+    decode.add_argument(
+        "--control", action=argparse.BooleanOptionalAction, default=True, help="also count what numerics alone change"
+    )
+    decode.add_argument("--near-tie", type=float, help="margin that strict answers decide again (default by dtype)")
     decode.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     decode.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")
     decode.set_defaults(work=_decode)

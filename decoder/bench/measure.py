@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-import torch
-
-from decoder import noise
-from decoder.bench.specs import make_from_spec
+from decoder.bench.specs import make_from_spec, split_exact
 from decoder.engine import Engine
-from decoder.history import History
 from decoder.params import SamplingParams
-from decoder.select import penalised, warp
-from decoder.target import TreePass
-from decoder.tree import DraftTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +19,7 @@ class Measured:
         decode_s: seconds after it.
         steps: target passes after prefill.
         copied: tokens accepted from copies.
+        near_ties, near_ties_changed: choices that a strict answer made again, and those that then fell otherwise.
     """
 
     tokens: list[int]
@@ -37,11 +30,18 @@ class Measured:
     drafted: int
     accepted: int
     copied: int
+    near_ties: int = 0
+    near_ties_changed: int = 0
 
 
 def measure(engine: Engine, prompt_ids: list[int], params: SamplingParams, drafter: str) -> Measured:
-    """Generate one answer and time it. Every step ends with its tokens on the host, so wall time is complete."""
+    """Generate one answer and time it. Every step ends with its tokens on the host, so wall time is complete.
+
+    A drafter's option `exact=strict` asks for a strict answer.
+    """
     copied = 0
+    drafter, exact = split_exact(drafter)
+    params = replace(params, exact=exact)
     started = time.perf_counter()
     sequence = engine.start(prompt_ids, params, drafter=make_from_spec(drafter))
     engine.prefill(sequence)
@@ -60,6 +60,8 @@ def measure(engine: Engine, prompt_ids: list[int], params: SamplingParams, draft
         drafted=stats.drafted,
         accepted=stats.accepted,
         copied=copied,
+        near_ties=stats.near_ties,
+        near_ties_changed=stats.near_ties_changed,
     )
 
 
@@ -71,37 +73,3 @@ def first_difference(answer: list[int], plain: list[int]) -> int | None:
         if ours != theirs:
             return index
     return min(len(answer), len(plain))
-
-
-def plain_margin(engine: Engine, prompt_ids: list[int], plain: list[int], index: int, params: SamplingParams) -> float:
-    """By how much plain decoding preferred its token number `index` of the answer to the second best.
-
-    The passes of plain decoding are run again up to that place: prefill, then one token each.
-    """
-    target = engine.target
-    cache = target.new_cache(len(prompt_ids) + index + 1)
-    logits = target.prefill(prompt_ids, cache).logits[0]
-    history = History(prompt_ids)
-    for token in plain[:index]:
-        history.push(token)
-        logits = target.forward_tree([TreePass(cache, token, DraftTree())])[0].logits[0]
-        cache.keep([])
-    return select_margin(logits, params, len(prompt_ids) + index, history)
-
-
-def select_margin(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> float:
-    """Best minus second best of what `select` takes the argmax of; infinite where one token is left.
-
-    Args:
-        logits: [V] raw.
-        position: absolute position of the token.
-    """
-    scores = penalised(logits.to("cpu", torch.float64).numpy(), params, history)
-    if params.temperature > 0.0:
-        tokens, log_weights = warp(scores, params)
-        uniforms = noise.uniform(params.seed, params.choice, position, len(scores))[tokens]
-        scores = log_weights + noise.gumbel(uniforms)
-    if len(scores) < 2:
-        return float("inf")
-    second, best = np.sort(scores)[-2:]
-    return float(best - second)

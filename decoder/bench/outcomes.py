@@ -29,7 +29,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One turn of one item, answered by every mode; `differences` only has the modes that differ from plain."""
+    """One turn of one item, answered by every mode; `differences` only has the modes that differ from plain.
+
+    `control` has every token that the control would have chosen otherwise; None where it did not run.
+    """
 
     id: str
     benchmark: str
@@ -38,6 +41,7 @@ class Outcome:
     prompt_tokens: int
     answers: dict[str, Measured]
     differences: dict[str, Difference]
+    control: list[Difference] | None = None
 
 
 class PartialFile:
@@ -88,4 +92,6 @@ class PartialFile:
 def _outcome(line: dict[str, Any]) -> Outcome:
     answers = {mode: Measured(**answer) for mode, answer in line.pop("answers").items()}
     found = {mode: Difference(**difference) for mode, difference in line.pop("differences").items()}
-    return Outcome(**line, answers=answers, differences=found)
+    flips = line.pop("control", None)
+    control = None if flips is None else [Difference(**flip) for flip in flips]
+    return Outcome(**line, answers=answers, differences=found, control=control)

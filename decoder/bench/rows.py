@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
+from decoder.bench.divergence import CONTROL, control_rate, flip_rate
 from decoder.bench.measure import Measured
 from decoder.bench.outcomes import Outcome
 
@@ -19,7 +20,8 @@ def decode_rows(outcomes: Iterable[Outcome], modes: Sequence[str], *, model: str
     Counts (`mat`, `acceptance_rate`, `copied_fraction`, `drafted_per_step`, `tokens_per_s`) are ratios of sums over
     the prompts. Speed-ups are plain's time over the drafter's on the same prompt, per token where the two answers
     differ in length: `speedup_vs_plain` and `total_speedup` are medians, `speedup_min` and `speedup_max` the ends.
-    They are null where no answer has a second token.
+    They are null where no answer has a second token. `flips_per_1000` and `control_flips_per_1000` as in
+    `divergence.py`; the latter is null where the control did not run.
     """
     groups: dict[tuple[str, str, int], list[Outcome]] = {}
     for outcome in outcomes:
@@ -32,7 +34,7 @@ def decode_rows(outcomes: Iterable[Outcome], modes: Sequence[str], *, model: str
 
 
 def differences(outcomes: Iterable[Outcome]) -> list[Row]:
-    """Every answer that left plain decoding's: where, and how near a tie plain was there."""
+    """Every answer that left plain decoding's: where, and how near a tie plain was there; the control's flips too."""
     return [
         {
             "id": outcome.id,
@@ -45,7 +47,10 @@ def differences(outcomes: Iterable[Outcome]) -> list[Row]:
             "margin": difference.margin,
         }
         for outcome in outcomes
-        for mode, difference in outcome.differences.items()
+        for mode, difference in [
+            *outcome.differences.items(),
+            *((CONTROL, flip) for flip in outcome.control or ()),
+        ]
     ]
 
 
@@ -76,6 +81,9 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
         "total_speedup": round(median(total), 3),
         "identical": len(group) - divergent,
         "divergent": divergent,
+        "flips_per_1000": flip_rate(group, mode),
+        "control_flips_per_1000": control_rate(group, PLAIN),
+        "near_ties": sum(answer.near_ties for answer in answers),
     }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import cast
+from typing import cast, get_args
 
 from decoder.bench.prompts import BenchError
 from decoder.drafters import DRAFTERS, Drafter
 from decoder.errors import UnknownDrafter
+from decoder.params import Exact
 
 Option = int | float | bool | str
 
@@ -47,6 +48,16 @@ def make_from_spec(spec: str) -> Drafter:
         return factory(**options)
     except (TypeError, ValueError) as error:
         raise BenchError(f"drafter {spec!r} cannot be made: {error}") from None
+
+
+def split_exact(spec: str) -> tuple[str, Exact]:
+    """A drafter's spec without the option `exact`, which is the request's and not the drafter's, and its value."""
+    parts = spec.split(":")
+    values = [part.removeprefix("exact=") for part in parts if part.startswith("exact=")]
+    exact = values[-1] if values else "default"
+    if exact not in get_args(Exact):
+        raise BenchError(f"{spec!r} asks for exact={exact}; it is {' or '.join(get_args(Exact))}")
+    return ":".join(part for part in parts if not part.startswith("exact=")), cast("Exact", exact)
 
 
 def split_specs(text: str) -> list[str]:

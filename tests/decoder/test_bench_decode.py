@@ -13,7 +13,8 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder.bench.chat import Chat
 from decoder.bench.decode import compare, modes_of, run_decode
-from decoder.bench.measure import Measured, first_difference, measure, plain_margin, select_margin
+from decoder.bench.divergence import plain_margins
+from decoder.bench.measure import Measured, first_difference, measure
 from decoder.bench.opened import Opened
 from decoder.bench.outcomes import Difference, Outcome, PartialFile
 from decoder.bench.prompts import BenchError, Item
@@ -22,13 +23,14 @@ from decoder.bench.rows import decode_rows, differences
 from decoder.drafters import DRAFTERS
 from decoder.errors import UnknownDrafter
 from decoder.history import History
+from decoder.near_ties import select_margin
 from decoder.testing import RandomDrafter, tiny_target
 
 VOCAB = 61
 FIELDS = [
     *("model", "dtype", "benchmark", "category", "turn", "drafter", "prompts", "tokens", "mat", "acceptance_rate"),
     *("copied_fraction", "drafted_per_step", "tokens_per_s", "speedup_vs_plain", "speedup_min", "speedup_max"),
-    *("total_speedup", "identical", "divergent"),
+    *("total_speedup", "identical", "divergent", "flips_per_1000", "control_flips_per_1000", "near_ties"),
 ]
 
 
@@ -211,15 +213,11 @@ def test_margin_is_that_of_plains_own_logits(engine: Engine, params: SamplingPar
     for token in plain[:index]:
         history.push(token)
     expected = select_margin(logits, params, len(prompt) + index, history)
-    assert plain_margin(engine, prompt, plain, index, params) == pytest.approx(expected, abs=1e-9)
+    margins = plain_margins(engine, prompt, plain, [index, 2], params)
+    assert list(margins) == [2, index]
+    assert margins[index] == pytest.approx(expected, abs=1e-9)
     assert expected > 0
-
-
-def test_select_margin() -> None:
-    logits = torch.tensor([1.0, 4.0, 3.5])
-    assert select_margin(logits, SamplingParams(), 0, History([])) == 0.5
-    assert select_margin(logits, SamplingParams(logit_bias={2: 1.5}), 0, History([])) == 1.0
-    assert select_margin(logits, SamplingParams(temperature=1.0, top_k=1), 0, History([])) == float("inf")
+    assert plain_margins(engine, prompt, plain, [], params) == {}
 
 
 def test_first_difference() -> None:
@@ -251,7 +249,7 @@ def test_run_decode_writes_the_result_and_clears_up(
     monkeypatch.setattr("decoder.bench.decode.open_model", lambda *_, **__: Opened(engine, chat, "tiny"))
     options = argparse.Namespace(
         drafters="casd", max_tokens=12, temperature=0.0, seed=0, plots=None, model="tiny", models_dir=None,
-        dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
+        dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode", control=True, near_tie=None,
     )  # fmt: skip
     said: list[str] = []
     run_decode(options, ITEMS, said.append)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence as Ids
 
 import pytest
 import torch
@@ -15,8 +14,8 @@ from decoder.drafters.base import Drafter
 from decoder.history import History
 from decoder.near_ties import THRESHOLDS, decide, is_near_tie
 from decoder.select import select
-from decoder.target import TargetModel, TreePass
-from decoder.testing import AdversarialDrafter, RandomDrafter, tiny_model, tiny_target
+from decoder.target import TargetModel
+from decoder.testing import AdversarialDrafter, RandomDrafter, UnsteadyTarget, tiny_model, tiny_target
 from decoder.tree import DraftTree
 from decoder.verify import Accepted
 
@@ -28,25 +27,7 @@ SHARP = dataclasses.replace(GREEDY, temperature=0.05, seed=5)
 PENALISED = dataclasses.replace(GREEDY, repetition_penalty=1.2, frequency_penalty=0.1)
 PARAMS = [GREEDY, SAMPLED, PENALISED]
 NOISE = 0.3
-"""Most that the fake target moves a logit by."""
-
-
-class UnsteadyTarget(TargetModel):
-    """A target whose passes over several rows of a sequence give other logits than its one-row passes."""
-
-    def __init__(self, model: object, seed: int = 0) -> None:
-        super().__init__(model)
-        self._random = torch.Generator().manual_seed(seed)
-
-    def forward_tree(self, batch: Ids[TreePass]) -> list[Artifacts]:
-        made = super().forward_tree(batch)
-        return [
-            one if not len(part.tree) else dataclasses.replace(one, logits=one.logits + self._noise(one.logits))
-            for part, one in zip(batch, made, strict=True)
-        ]
-
-    def _noise(self, logits: torch.Tensor) -> torch.Tensor:
-        return NOISE * (2 * torch.rand(logits.shape, generator=self._random, dtype=logits.dtype) - 1)
+"""Most that wide passes move a logit by."""
 
 
 def run(engine: Engine, prompt: list[int], params: SamplingParams, drafter: str | Drafter) -> Sequence:
@@ -101,7 +82,7 @@ def test_threshold_zero_changes_nothing(target: TargetModel, params: SamplingPar
 @pytest.mark.parametrize("params", [*PARAMS, SHARP])
 def test_strict_undoes_what_noise_of_wide_passes_does(params: SamplingParams) -> None:
     """With a threshold of twice the noise, no token that plain would not choose can be committed by a wide pass."""
-    engine = Engine(UnsteadyTarget(tiny_model(memory=0.05)), "plain", near_tie=2 * NOISE)
+    engine = Engine(UnsteadyTarget(tiny_model(memory=0.05), NOISE), "plain", near_tie=2 * NOISE)
     flipped = changed = accepted = 0
     for number, prompt in enumerate(PROMPTS):
         plain = run(engine, prompt, params, "plain")
@@ -236,6 +217,7 @@ def test_a_margin_is_compared_in_logits() -> None:
     alone = decide(logits, SamplingParams(temperature=1.0, top_k=1), 0, History([]))
     assert alone == (1, float("inf"))
     assert decide(logits[:1], SamplingParams(), 0, History([])) == (0, float("inf"))
+    assert decide(logits, SamplingParams(logit_bias={0: 1.0}), 0, History([])) == (0, pytest.approx(0.8))
 
 
 def test_every_dtype_has_a_threshold_and_an_engine_its_own(target: TargetModel) -> None:
