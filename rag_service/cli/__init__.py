@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli import ask, bench, config, doctor, ingest, models, search, serve, up
+from rag_service.cli import ask, bench, config, doctor, ingest, models, search, serve, up, verify
 from rag_service.cli.console import FAILED, INTERRUPTED, CliError, say_error
 from rag_service.errors import RagServiceError
 
@@ -49,6 +49,7 @@ app.command("worker")(serve.worker)
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
 app.command("search")(search.search)
+app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("bench", context_settings=bench.CONTEXT)(bench.bench)
 app.add_typer(models.app, name="models")

@@ -46,15 +46,18 @@ def ask(
     }
     body |= {name: value for name, value in chosen.items() if value is not None}
     with Api(api_url(load_settings(), url)) as api:
-        answer = _follow(api, body, None if as_json else out())
+        answer = follow(api, body, None if as_json else out())
     if as_json:
         print_json(answer)
     else:
         show(answer, out())
 
 
-def _follow(api: Api, body: dict[str, Any], screen: Console | None) -> dict[str, Any]:
-    """Print the answer's text as it comes; returns the whole answer."""
+def follow(api: Api, body: dict[str, Any], screen: Console | None) -> dict[str, Any]:
+    """Ask, and print the answer's text as it comes where there is a screen; returns the whole answer.
+
+    Ctrl-C cancels it. Raises CliError where it fails.
+    """
     answer_id = None
     try:
         for event in api.stream("/v1/query", body):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -12,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from rag_service.main import create_app
 from rag_service.pipeline import Pipeline
@@ -147,6 +150,34 @@ def make_client(tokens: Tokens) -> Callable[..., Any]:
 async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClient]:
     async with make_client(world.redis_url, world.data_dir) as client:
         yield client
+
+
+@pytest.fixture
+def api_url(world: Any) -> Iterator[str]:
+    """The API over a real connection, with the scripted worker behind it."""
+    settings = make_settings(world.data_dir)
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    started = threading.Event()
+    server: list[uvicorn.Server] = []
+
+    async def serve() -> None:
+        pipeline = Pipeline(settings, world.redis_url, embedder=HashEmbedder(), tokens=world.tokens, window=WINDOW)
+        config = uvicorn.Config(create_app(pipeline=pipeline), log_level="critical", timeout_graceful_shutdown=1)
+        server.append(uvicorn.Server(config))
+        running_server = asyncio.create_task(server[0].serve(sockets=[bound]))
+        while not server[0].started:
+            await asyncio.sleep(0.01)
+        started.set()
+        await running_server
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert started.wait(30)
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server[0].should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def parse_sse(text: str) -> list[tuple[str | None, str, Any]]:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from typer.testing import CliRunner, Result
 
 from rag_service.cli import app, running
 from rag_service.cli.api import Api
 from rag_service.cli.ingest import Source, batches, find
-from rag_service.main import create_app
-from rag_service.pipeline import Pipeline
 from rag_service.settings import Settings
-from retriever.testing import HashEmbedder
 
 
 @pytest.fixture(autouse=True)
@@ -30,34 +23,6 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("RAG_")]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def api_url(world: Any) -> Iterator[str]:
-    """The API over a real connection, with the scripted worker behind it."""
-    settings = Settings(_env_file=None, data_dir=world.data_dir)  # type: ignore[call-arg]
-    bound = socket.socket()
-    bound.bind(("127.0.0.1", 0))
-    started = threading.Event()
-    server: list[uvicorn.Server] = []
-
-    async def serve() -> None:
-        pipeline = Pipeline(settings, world.redis_url, embedder=HashEmbedder(), tokens=world.tokens, window=1200)
-        config = uvicorn.Config(create_app(pipeline=pipeline), log_level="critical", timeout_graceful_shutdown=1)
-        server.append(uvicorn.Server(config))
-        running_server = asyncio.create_task(server[0].serve(sockets=[bound]))
-        while not server[0].started:
-            await asyncio.sleep(0.01)
-        started.set()
-        await running_server
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert started.wait(30)
-    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    server[0].should_exit = True
-    thread.join(30)
-    assert not thread.is_alive()
 
 
 def rag(*arguments: str) -> Result:
