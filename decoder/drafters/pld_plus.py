@@ -161,29 +161,27 @@ class PldPlusDrafter(CopyDrafter):
         assert target is not None
         groups = target.heads // target.kv_heads
         at = torch.from_numpy(positions).to(target.device)
-        best: torch.Tensor | None = None
+        best: list[torch.Tensor] = []
         for layer, heads in self._heads.items():
             keys = sequence.cache.keys(layer)  # [kv_heads, t, head_dim]
-            for head, query in zip(heads, self._queries[layer], strict=True):
-                row = log_attention(query, keys[head // groups], at, target.scaling(layer))
-                best = row if best is None else torch.maximum(best, row)
-        assert best is not None
-        scores: NDArray[np.floating] = best.cpu().numpy()
+            for shared in sorted({head // groups for head in heads}):
+                rows = [row for row, head in enumerate(heads) if head // groups == shared]
+                made = log_attention(self._queries[layer][rows], keys[shared], at, target.scaling(layer))
+                best.append(made.amax(0))
+        scores: NDArray[np.floating] = torch.stack(best).amax(0).cpu().numpy()
         return scores
 
 
-def log_attention(query: torch.Tensor, keys: torch.Tensor, at: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Logarithm of the attention one query pays to some of its keys.
+def log_attention(queries: torch.Tensor, keys: torch.Tensor, at: torch.Tensor, scaling: float) -> torch.Tensor:
+    """Logarithm of the attention that queries pay to some of their keys.
 
     Args:
-        query: [head_dim]; keys: [S, head_dim], all the query sees; at: int64 [n], the keys asked about.
+        queries: [heads, head_dim]; keys: [S, head_dim], all that the queries see.
+        at: int64 [n], the keys asked about.
         scaling: of the products, before the softmax.
 
     Returns:
-        [n], float32, or float64 where the model is. The products asked about are taken in that precision, the sum over
-        all keys from products in the model's own: copying every key would cost more than the ranking is worth.
+        [heads, n], float32, or float64 where the model is.
     """
-    wide = torch.promote_types(query.dtype, torch.float32)
-    products = (keys @ query).to(wide) * scaling
-    asked = keys.index_select(0, at).to(wide) @ query.to(wide) * scaling
-    return asked - products.logsumexp(0)
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    return (queries.to(wide) * scaling @ keys.to(wide).T).log_softmax(1)[:, at]
