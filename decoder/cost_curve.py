@@ -10,6 +10,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -35,6 +36,7 @@ class CostCurve:
         self._points: dict[Bucket, list[float]] = {bucket: list(values) for bucket, values in (points or {}).items()}
         self._smooth: dict[Bucket, list[float]] = {}
         self._costs: dict[tuple[Bucket, int, int], list[float]] = {}
+        self._least: dict[tuple[Bucket, int, int], float] = {}
         self._pace = 0.0
         """Log of how much slower than the curve the machine is just now."""
         self._outliers = 0
@@ -53,6 +55,19 @@ class CostCurve:
             curve = self._curve(key[0])
             costs = self._costs[key] = [_at(curve, sequences + nodes) for nodes in range(most + 1)]
         return costs
+
+    def least_value(self, tokens: int, sequences: int, most: int) -> float:
+        """A node of less value than this cannot be worth its row, however many others are drafted.
+
+        Plain decoding's rate is always to be had, so a row is paid for by its share of it at the curve's flattest.
+        """
+        key = (bucket_of(tokens, sequences), sequences, most)
+        least = self._least.get(key)
+        if least is None:
+            costs = self.costs(tokens, sequences, most)
+            steps = [(later - earlier) for earlier, later in pairwise(costs)]
+            least = self._least[key] = sequences * min(steps, default=0.0) / costs[0]
+        return least
 
     def observe(self, rows: int, tokens: int, sequences: int, seconds: float) -> None:
         """Learn from a pass that was timed."""
@@ -74,6 +89,7 @@ class CostCurve:
             values[low] *= math.exp((1.0 - share) * residual)
         self._smooth.pop(bucket, None)
         self._costs.clear()
+        self._least.clear()
 
     def set(self, bucket: Bucket, measured: Mapping[int, float]) -> None:
         """Take measured seconds by rows; the other points lie on lines between them."""
@@ -90,6 +106,7 @@ class CostCurve:
         self._points[bucket] = values
         self._smooth.clear()
         self._costs.clear()
+        self._least.clear()
 
     def _curve(self, bucket: Bucket) -> list[float]:
         """A bucket's points, never falling; those of the nearest bucket that has some where it has none."""

@@ -184,14 +184,15 @@ class Engine:
     def _draft(self, running: Ids[Sequence]) -> list[DraftTree]:
         """Every sequence's tree; of valued ones only what is worth its time in this pass."""
         trees = []
+        cached = sum(sequence.cache.length for sequence in running)
         for sequence in running:
+            sequence.pass_sequences, sequence.pass_tokens = len(running), cached
             started = time.perf_counter()
             budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
             drafts = budget > 0 and sequence.may_draft
             trees.append(sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree())
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
-            cached = sum(sequence.cache.length for sequence in running)
             costs = self.equipment.cost.costs(cached, len(running), sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
         return trees

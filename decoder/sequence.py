@@ -87,6 +87,10 @@ class Sequence:
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
+        self.pass_sequences = 1
+        """Sequences that share the coming pass, this one included."""
+        self.pass_tokens = len(self.prompt)
+        """Cached tokens of them all."""
         self.drafter = drafter
         self._cache = cache
         self.max_nodes = max_nodes

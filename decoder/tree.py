@@ -90,11 +90,10 @@ class DraftTree:
         if len(self) <= budget:
             return self
         tree = DraftTree()
-        for token, parent, source in zip(
-            self.tokens[:budget], self.parents[:budget], self.sources[:budget], strict=True
-        ):
-            tree.add(token, parent, source)
-        tree.values = self.values[:budget]
+        tree.tokens, tree.parents, tree.depths = self.tokens[:budget], self.parents[:budget], self.depths[:budget]
+        tree.sources, tree.values = self.sources[:budget], self.values[:budget]
+        tree.is_chain = tree.parents == list(range(ROOT, budget - 1))
+        tree._children = {place: node for node, place in enumerate(zip(tree.parents, tree.tokens, strict=True))}
         return tree
 
     def mask(self) -> NDArray[np.bool_]:

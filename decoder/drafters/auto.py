@@ -16,6 +16,7 @@ from typing import ClassVar
 from decoder.acceptance import AcceptanceTable, AcceptanceTables, evidence
 from decoder.artifacts import Artifacts
 from decoder.copies import Candidate, Copies
+from decoder.cost_curve import CostCurve
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.sequence import Sequence
@@ -23,7 +24,7 @@ from decoder.tree import ROOT, DraftTree
 from decoder.verify import Accepted
 
 _LEAST = 0.002
-"""Nodes of less value are never worth a row."""
+"""Nodes of less value are never worth a row, not even of a pass that costs the same with it."""
 _HEAT_MEMORY = 0.8
 _WARM, _HOT = 0.3, 0.7
 
@@ -51,22 +52,25 @@ class AutoDrafter(Drafter):
         self._copies = Copies(matches, longest)
         self._learn = learn
         self._tables = AcceptanceTables()
+        self._cost = CostCurve()
         self._warmth = 0.5
         """How much of what was generated lately came from drafts."""
         self._forget()
 
     def equip(self, equipment: Equipment) -> None:
         self._tables = equipment.acceptance
+        self._cost = equipment.cost
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         self._forget()
         tree, waiting = self._tree, self._waiting
         table = self._tables.of(sequence.domain)
+        least = max(_LEAST, self._cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
         deepest = sequence.remaining - 1  # a pass yields one token more than it accepts
         self._expand(ROOT, 0, 1.0, self._copies.candidates(sequence), table)
         while waiting and len(tree) < budget:
             falling, _, parent, depth, token, candidates = heappop(waiting)
-            if -falling < _LEAST:
+            if -falling < least:
                 break
             best = candidates[0]
             node = tree.add(token, parent, sequence.copy_of(self.name, best.position + depth))

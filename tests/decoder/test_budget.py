@@ -1,0 +1,121 @@
+"""The budget choice against brute force, and the cost curve it goes by."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from decoder.budget import choose
+from decoder.calibration import measure, measured
+from decoder.cost_curve import ROWS, CostCurve, bucket_of
+from decoder.testing import tiny_target
+from decoder.tree import DraftTree, TokenSource
+
+
+def valued(values: list[float]) -> DraftTree:
+    tree = DraftTree.chain(range(len(values)), [TokenSource("test")] * len(values))
+    tree.values = values
+    return tree
+
+
+def rate(trees: list[DraftTree], kept: tuple[int, ...], costs: list[float]) -> float:
+    expected = len(trees) + sum(sum(tree.values[:n]) for tree, n in zip(trees, kept, strict=True))
+    return expected / costs[sum(kept)]
+
+
+def test_choose_finds_the_best_rate_of_all() -> None:
+    source = random.Random(4)
+    for _ in range(300):
+        trees = [
+            valued(sorted((source.random() for _ in range(source.randint(0, 4))), reverse=True))
+            for _ in range(source.randint(1, 3))
+        ]
+        costs = list(itertools.accumulate([1.0, *(source.random() * 0.6 for _ in range(12))]))
+        best = max(rate(trees, kept, costs) for kept in itertools.product(*(range(len(tree) + 1) for tree in trees)))
+        assert rate(trees, tuple(choose(trees, costs)), costs) == pytest.approx(best)
+
+
+def test_trees_without_values_are_kept_whole_and_paid_for() -> None:
+    fixed = DraftTree.chain([1, 2, 3], [TokenSource("pld")] * 3)
+    assert choose([fixed, valued([0.9, 0.1])], [1, 1.1, 1.2, 1.3, 1.4, 3.0]) == [3, 1]
+
+
+def test_nothing_is_drafted_where_rows_cost_as_much_as_passes() -> None:
+    assert choose([valued([0.9, 0.8])], [1.0, 2.0, 3.0]) == [0]
+
+
+def test_least_value_never_cuts_what_choose_would_keep() -> None:
+    source = random.Random(5)
+    for _ in range(200):
+        curve = CostCurve()
+        curve.set((0, 0), {rows: 1.0 + source.random() * rows for rows in (1, 4, 16, 64)})
+        costs = curve.costs(0, 1, 63)
+        tree = valued(sorted((source.random() ** 3 for _ in range(63)), reverse=True))
+        least = curve.least_value(0, 1, 63)
+        kept = choose([tree], costs)[0]
+        assert all(value >= least - 1e-12 for value in tree.values[:kept])
+
+
+def test_measured_seconds_are_met_and_lines_drawn_between_them() -> None:
+    curve = CostCurve()
+    curve.set((0, 0), {1: 1.0, 8: 1.0, 64: 8.0})
+    costs = curve.costs(0, 1, 127)
+    assert costs[0] == costs[7] == 1.0
+    assert costs[63] == pytest.approx(8.0)
+    assert costs[35] == pytest.approx(4.5)
+    assert costs[127] > costs[63]
+    assert costs == sorted(costs)
+
+
+def test_a_bucket_without_measurements_takes_the_nearest() -> None:
+    curve = CostCurve()
+    curve.set(bucket_of(512, 1), {1: 1.0, 64: 2.0})
+    curve.set(bucket_of(40_000, 1), {1: 3.0, 64: 9.0})
+    assert curve.costs(20_000, 1, 0) == [3.0]
+    assert curve.costs(700, 3, 0)[0] == pytest.approx(1.0 + 2 / 63, rel=0.05)
+
+
+def test_observations_move_the_shape_and_the_pace_does_not() -> None:
+    curve = CostCurve()
+    curve.set((0, 0), {1: 1.0, 64: 2.0})
+    for _ in range(400):  # everything twice as slow: the shape stays
+        curve.observe(1, 0, 1, 2.0)
+        curve.observe(64, 0, 1, 4.0)
+    costs = curve.costs(0, 1, 63)
+    assert costs[63] / costs[0] == pytest.approx(2.0, rel=0.1)
+    for _ in range(400):  # wide passes turn out to cost more
+        curve.observe(1, 0, 1, 2.0)
+        curve.observe(64, 0, 1, 8.0)
+    costs = curve.costs(0, 1, 63)
+    assert costs[63] / costs[0] > 3.0
+
+
+def test_an_outlier_is_not_believed_and_a_lasting_change_is() -> None:
+    curve = CostCurve()
+    curve.set((0, 0), {1: 1.0, 64: 2.0})
+    before = curve.costs(0, 1, 63)[63]
+    curve.observe(64, 0, 1, 500.0)
+    assert curve.costs(0, 1, 63)[63] == before
+    for _ in range(30):
+        curve.observe(64, 0, 1, 500.0)
+    assert curve.costs(0, 1, 63)[63] != before
+
+
+def test_a_curve_is_kept_and_a_broken_file_measured_anew(tmp_path: Path) -> None:
+    target = tiny_target()
+    path = tmp_path / "cost.json"
+    curve = measured(target, path)
+    assert CostCurve.load(path).costs(400, 1, 64) == pytest.approx(curve.costs(400, 1, 64), rel=1e-3, abs=1e-6)
+    path.write_text('{"rows": [1], "seconds": {}}')
+    with pytest.raises(ValueError, match="delete it"):
+        CostCurve.load(path)
+    measured(target, path)
+    assert CostCurve.load(path).costs(400, 1, 64)
+
+
+def test_measuring_leaves_every_point_positive() -> None:
+    curve = measure(tiny_target(), rows=(1, 4), cached=(16,), seconds=0.0)
+    assert all(cost > 0 for cost in curve.costs(16, 1, ROWS[-1]))
