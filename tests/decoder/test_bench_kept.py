@@ -107,7 +107,14 @@ def same_counts(engine: Engine, recording: Recording, make: Any) -> int:
     return stats.accepted
 
 
-@pytest.mark.parametrize("make", [ReadingDrafter, lambda: make_from_spec("logitspec")], ids=["reading", "logitspec"])
+READERS = {
+    "reading": ReadingDrafter,
+    "logitspec": lambda: make_from_spec("logitspec"),
+    "pld_plus": lambda: make_from_spec("pld_plus:layer=1"),
+}
+
+
+@pytest.mark.parametrize("make", READERS.values(), ids=READERS)
 def test_drafters_that_read_passes_count_as_in_the_engine(
     engine: Engine, recordings: list[Recording], make: Any
 ) -> None:
