@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +14,9 @@ import torch
 
 from decoder import ROOT, DraftTree, Engine, SamplingParams, Sequence, TokenSource
 from decoder.artifacts import Artifacts
+from decoder.bench.keeping import KeepingDrafter
+from decoder.bench.record import Recording
+from decoder.bench.replay import replay
 from decoder.drafters import Drafter, make_drafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter, log_attention
@@ -297,6 +301,22 @@ def test_drafting_without_artifacts_is_refused() -> None:
     sequence = Sequence([5, 6, 5], SamplingParams(), (), drafter, None, frozenset())
     with pytest.raises(DrafterUnavailable, match="run it on a model"):
         drafter.draft(sequence, 64)
+
+
+def test_a_recording_with_hidden_states_counts_what_decoding_counts(tmp_path: Path) -> None:
+    model = engine("llama", 0.3)
+    for seed in range(4):
+        keeping = KeepingDrafter(make_drafter("plain"), logits=False, layers=frozenset({0}))
+        answer = run(model, prompt(seed), MODES["greedy"], keeping).tokens
+        path = tmp_path / f"{seed}.npz"
+        keeping.kept().save(path)
+        recording = Recording("a", "b", "c", 1, prompt(seed), answer, "tiny", "float64", "length", 60, kept=path)
+        live = run(model, prompt(seed), MODES["greedy"], "pld_plus").stats
+        counted, copied = replay(recording, PldPlusDrafter())
+        assert (counted.steps, counted.drafted, counted.accepted) == (live.steps, live.drafted, live.accepted)
+        assert copied == live.accepted > 0
+        with pytest.raises(DrafterUnavailable, match="no recording keeps"):
+            replay(recording, PldPlusDrafter("a"))
 
 
 @pytest.mark.parametrize("options", [{"ranking": "x"}, {"length": 0}, {"layer": -1}])
