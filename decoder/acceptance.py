@@ -15,9 +15,10 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-LANES = ("match", "near", "resume", "substitute", "delete")
-"""How a copy was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
-goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more."""
+LANES = ("match", "near", "resume", "substitute", "delete", "neural")
+"""How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
+goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
+neural drafter, whose "matched length" counts the tokens it drafted before."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
 """What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from decoder.acceptance import KINDS, LANES
 from decoder.sequence import BESIDE, Sequence
 
-MATCH, NEAR, RESUME = (LANES.index(name) for name in ("match", "near", "resume"))
+MATCH, NEAR, RESUME, NEURAL = (LANES.index(name) for name in ("match", "near", "resume", "neural"))
 _OWN = KINDS.index("answer")
 _KIND_OF = {
     "passage": "passage",
@@ -84,7 +84,7 @@ class Copies:
             found.append((length + _NEAR_BONUS if near else length, position, length, NEAR if near else MATCH))
         if cursor is not None:
             known = {position for position, _ in matches}
-            for skipped in range(len(LANES) - RESUME):
+            for skipped in range(NEURAL - RESUME):
                 if cursor + skipped not in known:
                     found.append((_RESUME_STRENGTH - skipped, cursor + skipped, 0, RESUME + skipped))
         found.sort(key=_order)

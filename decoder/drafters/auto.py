@@ -1,37 +1,35 @@
-"""`auto`: everything that may come next in one trie, each node with its calibrated chance, the best nodes first.
-
-Candidates from all sources merge: equal prefixes share nodes, sources that agree strengthen each other. A node's value
-is the chance that it is accepted: its own times its parent's. Nodes are added in falling order of value, so every
-beginning of the tree is the best tree of its size; `decoder.budget` decides how many of them a pass should verify.
+"""`auto`: everything that may come next in one trie, each node with its calibrated chance, and a neural drafter's
+tokens among them where they are worth their time. The engine verifies as much of it as pays (`decoder.budget`).
 
 What a candidate would have been worth is known as soon as the true tokens are, drafted or not: the table learns from
-every candidate along the true path, so it costs nothing to keep an eye on sources that are not used.
+every candidate along the true path, so it costs nothing to keep an eye on sources that are not used. Only a neural
+drafter has to run to be judged; `NeuralGate` sees to that.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+import time
 from typing import ClassVar
 
-from decoder.acceptance import AcceptanceTable, AcceptanceTables, evidence
 from decoder.artifacts import Artifacts
-from decoder.copies import Candidate, Copies
-from decoder.cost_curve import CostCurve
+from decoder.budget import choose
+from decoder.copies import NEURAL, Candidate, Copies
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
+from decoder.drafters.small_model import SmallModelDrafter
 from decoder.sequence import Sequence
-from decoder.tree import ROOT, DraftTree
+from decoder.tree import DraftTree, TokenSource
+from decoder.trie import Trie
 from decoder.verify import Accepted
 
 _LEAST = 0.002
 """Nodes of less value are never worth a row, not even of a pass that costs the same with it."""
 _HEAT_MEMORY = 0.8
 _WARM, _HOT = 0.3, 0.7
-
-Child = tuple[int, int, list[Candidate]]
-"""(token, evidence, candidates that propose it, the strongest first)."""
-Waiting = list[tuple[float, int, int, int, int, list[Candidate]]]
-"""Heap of nodes to add: (-value, order, parent, depth, token, candidates)."""
+_USUAL_CHAIN = 4
+"""Nodes a neural draft is taken to add, before it has run."""
+_NO_PLACE = -1
+"""Position of a candidate that is no copy."""
 
 
 class AutoDrafter(Drafter):
@@ -51,96 +49,84 @@ class AutoDrafter(Drafter):
             raise ValueError(f"matches and longest must be at least 1, got {matches} and {longest}")
         self._copies = Copies(matches, longest)
         self._learn = learn
-        self._tables = AcceptanceTables()
-        self._cost = CostCurve()
+        self._equipment = Equipment()
+        self._neural: Drafter | None = None
         self._warmth = 0.5
         """How much of what was generated lately came from drafts."""
-        self._forget()
+        self._trie: Trie | None = None
+        self._run: tuple[Trie, int, float, float] | None = None
+        """Of a step in which the neural drafter ran: copies alone, how many nodes, their promise, seconds it took."""
 
     def equip(self, equipment: Equipment) -> None:
-        self._tables = equipment.acceptance
-        self._cost = equipment.cost
+        self._equipment = equipment
+        if equipment.draft_model is not None:
+            self._neural = SmallModelDrafter()
+            self._neural.equip(equipment)
+            self.needs = self._neural.needs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
-        self._forget()
-        tree, waiting = self._tree, self._waiting
-        table = self._tables.of(sequence.domain)
-        least = max(_LEAST, self._cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
-        deepest = sequence.remaining - 1  # a pass yields one token more than it accepts
-        self._expand(ROOT, 0, 1.0, self._copies.candidates(sequence), table)
-        while waiting and len(tree) < budget:
-            falling, _, parent, depth, token, candidates = heappop(waiting)
-            if -falling < least:
-                break
-            best = candidates[0]
-            node = tree.add(token, parent, sequence.copy_of(self.name, best.position + depth))
-            tree.values.append(-falling)
-            self._copied.append(best)
-            if depth + 1 < deepest:
-                self._expand(node, depth + 1, -falling, candidates, table)
-        return tree
+        candidates = self._copies.candidates(sequence)
+        trie = self._trie = self._merged(sequence, candidates, budget)
+        self._run = None
+        if self._neural is not None and (drafted := self._neural_chain(sequence, trie, budget, self._neural)):
+            chain = Candidate(drafted, _NO_PLACE, 0, NEURAL, 0)
+            trie = self._trie = self._merged(sequence, [*candidates, chain], budget)
+        return trie.tree
 
-    def _expand(self, node: int, depth: int, value: float, candidates: list[Candidate], table: AcceptanceTable) -> None:
-        """Queue the children of a node: what its candidates say comes at this depth."""
-        heat = (self._warmth >= _WARM) + (self._warmth >= _HOT)
-        children = self._children[node] = _children(candidates, depth, heat)
-        left = 1.0  # siblings exclude each other
-        for token, cell, group in children:
-            chance = min(table.probability(cell), left)
-            left -= chance
-            self._queued += 1
-            heappush(self._waiting, (-value * chance, self._queued, node, depth, token, group))
+    def _merged(self, sequence: Sequence, candidates: list[Candidate], budget: int) -> Trie:
+        cost = self._equipment.cost
+        return Trie(
+            candidates,
+            self._equipment.acceptance.of(sequence.domain),
+            (self._warmth >= _WARM) + (self._warmth >= _HOT),
+            nodes=budget,
+            depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
+            least=max(_LEAST, cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget)),
+            source_of=lambda candidate, at: (
+                TokenSource(self._neural.name if self._neural else self.name)
+                if candidate.position == _NO_PLACE
+                else sequence.copy_of(self.name, candidate.position + at)
+            ),
+        )
+
+    def _neural_chain(self, sequence: Sequence, copies: Trie, budget: int, neural: Drafter) -> list[int]:
+        """The neural drafter's tokens, where the gate lets it run."""
+        cost, gate = self._equipment.cost, self._equipment.gate
+        costs = cost.costs(sequence.pass_tokens, sequence.pass_sequences, budget)
+        nodes = choose([copies.tree], costs)[0]
+        promised = 1.0 + sum(copies.tree.values[:nodes])
+        more = costs[min(nodes + _USUAL_CHAIN, budget)] - costs[nodes]
+        if not gate.opens(promised, costs[nodes], more):
+            return []
+        started = time.perf_counter()
+        tokens = neural.draft(sequence, budget).tokens
+        self._run = copies, nodes, promised, time.perf_counter() - started
+        return tokens
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        if self._learn and self._children:
-            table = self._tables.of(sequence.domain)
-            node = ROOT
-            for token in accepted.tokens:
-                for proposed, cell, _ in self._children.get(node, ()):
-                    table.learn(cell, proposed == token)
-                child = self._tree.child(node, token)
-                if child is None:
-                    break
-                node = child
-        copied = len(accepted.path)
-        committed = len(accepted.tokens)
-        if copied:
-            source = self._copied[accepted.path[-1]]
-            self._copies.follow(source.position + copied, source.length + copied, committed)
-        else:
+        if self._neural is not None:
+            self._neural.observe(sequence, tree, accepted, artifacts)
+            self._judge(sequence, accepted)
+        copied, committed = len(accepted.path), len(accepted.tokens)
+        source = None
+        if self._trie is not None:
+            if self._learn:
+                self._trie.learn(accepted.tokens)
+            if copied:
+                source = self._trie.led_by[accepted.path[-1]]
+        if source is None or source.position == _NO_PLACE:
             self._copies.follow(None, 0, committed)
-        self._warmth = _HEAT_MEMORY * self._warmth + (1 - _HEAT_MEMORY) * copied / max(committed, 1)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._tree = DraftTree()
-        self._copied: list[Candidate] = []  # of each node
-        self._children: dict[int, list[Child]] = {}  # of each node and ROOT
-        self._waiting: Waiting = []
-        self._queued = 0
-
-
-def _children(candidates: list[Candidate], depth: int, heat: int) -> list[Child]:
-    """Group candidates by the token they have at a depth, in the order of the strongest of each group."""
-    if len(candidates) == 1:
-        only = candidates[0]
-        if depth >= len(only.tokens):
-            return []
-        return [(only.tokens[depth], evidence(only.length + depth, only.lane, only.kind, 0, 0, heat), candidates)]
-    groups: dict[int, list[Candidate]] = {}
-    total = 0
-    for candidate in candidates:
-        if depth < len(candidate.tokens):
-            groups.setdefault(candidate.tokens[depth], []).append(candidate)
-            total += 1
-    children: list[Child] = []
-    for rank, (token, group) in enumerate(groups.items()):
-        size = len(group)
-        if len(groups) == 1:
-            agreement = 0 if size == 1 else 1 if size < 4 else 2
         else:
-            agreement = 3 if size == 1 else 4 if 2 * size < total else 5
-        best = group[0]
-        cell = evidence(best.length + depth, best.lane, best.kind, agreement, rank, heat)
-        children.append((token, cell, group))
-    return children
+            self._copies.follow(source.position + copied, source.length + copied, committed)
+        self._warmth = _HEAT_MEMORY * self._warmth + (1 - _HEAT_MEMORY) * copied / max(committed, 1)
+        self._trie = None
+
+    def _judge(self, sequence: Sequence, accepted: Accepted) -> None:
+        """Tell the gate what the neural drafter added, and how much time for trials the step earned."""
+        gate = self._equipment.gate
+        if self._run is not None:
+            copies, nodes, promised, seconds = self._run
+            gate.ran(promised, len(accepted.tokens) - copies.yields(accepted.tokens, nodes), seconds)
+            self._run = None
+        plain = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
+        gate.passed(plain * len(accepted.tokens) / sequence.pass_sequences)

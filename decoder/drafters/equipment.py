@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from decoder.acceptance import AcceptanceTables
 from decoder.cost_curve import CostCurve
+from decoder.neural_gate import NeuralGate
 
 if TYPE_CHECKING:
     from decoder.target import TargetModel
@@ -24,6 +25,7 @@ class Equipment:
         induction_heads: (layer, head) pairs found for the target.
         acceptance: what was learned of copies, by domain.
         cost: what passes of the target take on this machine.
+        gate: what a neural drafter adds beside copies, and when it is worth its time.
         cost_file: where the cost curve is kept between runs.
     """
 
@@ -33,6 +35,7 @@ class Equipment:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     cost: CostCurve = field(default_factory=CostCurve)
+    gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None
 
     def save(self) -> None:

@@ -1,0 +1,77 @@
+"""When a neural drafter runs beside the copies, and when it no longer does."""
+
+from __future__ import annotations
+
+from decoder import Engine, SamplingParams
+from decoder.cost_curve import CostCurve
+from decoder.drafters.equipment import Equipment
+from decoder.neural_gate import EXPLORATION, NeuralGate
+from decoder.testing import tiny_target
+
+PASS, RUN, MORE = 1.0, 0.3, 0.05
+
+
+def serve(gate: NeuralGate, added: int, steps: int, promised: float = 1.0) -> int:
+    """Steps with one pass each; returns in how many the drafter ran."""
+    runs = 0
+    for _ in range(steps):
+        if gate.opens(promised, PASS, MORE):
+            runs += 1
+            gate.ran(promised, added, RUN)
+        gate.passed(PASS)
+    return runs
+
+
+def test_a_drafter_that_adds_much_runs_always_once_it_was_tried() -> None:
+    gate = NeuralGate()
+    serve(gate, added=2, steps=400)
+    assert serve(gate, added=2, steps=100) == 100
+
+
+def test_a_drafter_that_adds_nothing_costs_at_most_a_hundredth() -> None:
+    gate = NeuralGate()
+    serve(gate, added=0, steps=100)
+    runs = serve(gate, added=0, steps=10_000)
+    assert 0 < runs * (RUN + MORE) <= EXPLORATION * 10_000 * PASS * 1.01 + 10 * (RUN + MORE)
+
+
+def test_it_is_shut_where_copies_do_and_open_where_they_do_not() -> None:
+    gate = NeuralGate()
+    for _ in range(2000):
+        serve(gate, added=2, steps=1, promised=1.0)
+        serve(gate, added=0, steps=1, promised=12.0)
+    assert serve(gate, added=2, steps=100, promised=1.0) == 100
+    assert serve(gate, added=0, steps=1000, promised=12.0) * (RUN + MORE) <= 1000 * EXPLORATION + 10 * (RUN + MORE)
+
+
+def test_a_change_for_the_better_is_noticed() -> None:
+    gate = NeuralGate()
+    serve(gate, added=0, steps=3000)
+    serve(gate, added=3, steps=3000)
+    assert serve(gate, added=3, steps=100) == 100
+
+
+def test_auto_runs_a_draft_model_that_pays_and_drops_one_that_does_not() -> None:
+    """The target as its own draft model, priced at a tenth or at ten times a pass; the answer is plain's."""
+    target = tiny_target("llama", 61)
+    params = SamplingParams(max_tokens=200, ignore_eos=True)
+    answers, drafted = {}, {}
+    for name, seconds in (("cheap", 1e-9), ("dear", 1e9)):
+        curve = CostCurve()
+        curve.set((0, 0), {1: 1.0, 64: 1.1})
+        curve.observe = lambda *_: None  # type: ignore[method-assign]
+        equipment = Equipment(draft_model=tiny_target("llama", 61), cost=curve)
+        learn = equipment.gate.ran
+        equipment.gate.ran = lambda promised, added, _s, learn=learn, s=seconds: learn(promised, added, s)  # type: ignore[method-assign,misc]
+        engine = Engine(target, "auto", equipment=equipment)
+        sequence = engine.start([7, 9, 11], params)
+        engine.prefill(sequence)
+        while not sequence.finished:
+            engine.step([sequence])
+        answers[name] = tuple(sequence.tokens)
+        drafted[name] = sequence.stats.by_source.get("small_model")
+    plain = [token for step in Engine(target, "plain").generate([7, 9, 11], params) for token in step.tokens]
+    assert answers["cheap"] == answers["dear"] == tuple(plain)
+    assert drafted["cheap"] is not None
+    assert drafted["cheap"].accepted > 100
+    assert drafted["dear"] is None or drafted["dear"].drafted <= 12
