@@ -52,13 +52,27 @@ class Artifacts:
     hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
     queries: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
-    def part(self, start: int, stop: int) -> Artifacts:
-        """Rows start..stop, views."""
+    def part(self, needs: Needs, start: int, stop: int, first: int, last: int) -> Artifacts:
+        """One sequence's rows of a pass, start..stop, as views, and no more than it asked for.
+
+        Args:
+            first, last: its rows among those that have logits, which are its last ones; queries are of the same rows.
+        """
+        from_row = stop - (last - first)
         return Artifacts(
-            self.logits[start:stop],
-            {layer: states[start:stop] for layer, states in self.hidden.items()},
-            {layer: queries[start:stop] for layer, queries in self.queries.items()},
+            self.logits[first:last],
+            {layer: self.hidden[layer][start:stop] for layer in needs.hidden},
+            {layer: self.queries[layer][from_row:stop] for layer in needs.queries},
         )
+
+    @staticmethod
+    def joined(chunks: Sequence[Artifacts]) -> Artifacts:
+        """Of a prompt that was processed in chunks: all hidden rows, the last chunk's logits and queries."""
+        last = chunks[-1]
+        if len(chunks) == 1 or not last.hidden:
+            return last
+        hidden = {layer: torch.cat([chunk.hidden[layer] for chunk in chunks]) for layer in last.hidden}
+        return Artifacts(last.logits, hidden, last.queries)
 
     def kept(self, path: Sequence[int], all_logits: bool = False) -> Artifacts:
         """What drafters get to see of a verify pass: the rows of the root and the accepted nodes.

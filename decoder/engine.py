@@ -19,12 +19,15 @@ from decoder.near_ties import THRESHOLDS, settle
 from decoder.params import SamplingParams
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 from decoder.stopping import Detokenize, StopStrings
-from decoder.target import TargetModel, TreePass
+from decoder.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
 from decoder.tree import DraftTree
 from decoder.verify import Accepted, verify
 
 MAX_NODES = 64
 """Node budget of a step where the request names none."""
+MIXED_CHUNK = 128
+"""Prompt tokens that a pass takes at most while other answers wait for their next token."""
+Part = tuple[Sequence, TreePass | PromptChunk]
 
 
 class Engine:
@@ -141,85 +144,107 @@ class Engine:
         )
 
     def prefill(self, sequence: Sequence) -> Step:
-        """Process the prompt and commit the first token."""
-        started = time.perf_counter()
-        if sequence.finish_if_cancelled():
-            return Step((), (), sequence.finish_reason)
-        artifacts = self.target.prefill(sequence.prompt, sequence.cache, sequence.drafter.needs)
-        accepted = verify(DraftTree(), artifacts.logits, sequence)
-        sequence.stats.ms["prefill"] += 1e3 * (time.perf_counter() - started)
-        return self._commit(sequence, DraftTree(), accepted, artifacts)
+        """Process the prompt, in passes of its own, and commit the first token."""
+        step = self.step([sequence])[0]
+        while not (sequence.tokens or sequence.finished):
+            step = self.step([sequence])[0]
+        return step
 
     def step(self, sequences: Ids[Sequence]) -> list[Step]:
-        """Advance every sequence by one draft-verify cycle, all in one target pass.
+        """Advance every sequence by one draft-verify cycle or by a piece of its prompt, all in one target pass.
 
-        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a strict
-        sequence whose first choice was a near-tie holds no tokens.
+        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a sequence
+        whose prompt is not through, or of a strict one whose first choice was a near-tie, holds no tokens.
         """
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
-        if not running:
-            return [Step((), (), sequence.finish_reason) for sequence in sequences]
-        trees = self._draft(running)  # draft
+        parts = self._draft(running)  # draft, or take prompt tokens
         started = time.perf_counter()
-        pairs = list(zip(running, trees, strict=True))
-        results = self.target.forward_tree(  # one target pass
-            [TreePass(s.cache, s.last_token, tree, s.drafter.needs) for s, tree in pairs]
-        )
-        walks = [verify(tree, made.logits, s) for (s, tree), made in zip(pairs, results, strict=True)]  # accept rule
+        results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
+        walks = [self._walk(s, part, made) for (s, part), made in zip(parts, results, strict=True)]  # the accept rule
         verified = time.perf_counter()
-        self._price(running, trees, verified - started)
         steps = {
-            id(s): self._commit(s, tree, accepted, made)  # keep, extend, observe
-            for (s, tree), accepted, made in zip(pairs, walks, results, strict=True)
+            id(s): self._commit(s, part, accepted, made)  # keep, extend, observe
+            for (s, part), accepted, made in zip(parts, walks, results, strict=True)
         }
-        for sequence in running:
-            sequence.stats.ms["verify"] += 1e3 * (verified - started) / len(running)
-            sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - verified) / len(running)
+        self._account(parts, verified - started, time.perf_counter() - verified)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
     def save(self) -> None:
         """Keep what drafters learned, where the engine was given a folder for it."""
         self.equipment.save()
 
-    def _draft(self, running: Ids[Sequence]) -> list[DraftTree]:
-        """Every sequence's tree; of valued ones only what is worth its time in this pass."""
+    def _draft(self, running: Ids[Sequence]) -> list[Part]:
+        """Every sequence's part of the pass; of valued trees only what is worth its time in this pass.
+
+        Prompts are taken in order of arrival, in pieces that leave a pass short while others wait for tokens.
+        """
+        decoding = [sequence for sequence in running if sequence.tokens]
+        room = MIXED_CHUNK if decoding else PREFILL_CHUNK
+        parts: list[Part] = []
+        for sequence in (sequence for sequence in running if not sequence.tokens):
+            ids = sequence.prompt[sequence.cache.length : sequence.cache.length + room]
+            if ids:
+                parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.needs)))
+                room -= len(ids)
         trees = []
-        cached = sum(sequence.cache.length for sequence in running)
-        for sequence in running:
-            sequence.pass_sequences, sequence.pass_tokens = len(running), cached
+        cached = sum(sequence.cache.length for sequence in decoding)
+        for sequence in decoding:
+            sequence.pass_sequences, sequence.pass_tokens = len(decoding), cached
             started = time.perf_counter()
             budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
             drafts = budget > 0 and sequence.may_draft
             trees.append(sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree())
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
-            costs = self.equipment.cost.costs(cached, len(running), sum(map(len, trees)))
+            costs = self.equipment.cost.costs(cached, len(decoding), sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
-        return trees
+        pairs = zip(decoding, trees, strict=True)
+        return parts + [(s, TreePass(s.cache, s.last_token, tree, s.drafter.needs)) for s, tree in pairs]
 
-    def _price(self, running: Ids[Sequence], trees: Ids[DraftTree], seconds: float) -> None:
-        """Keep the cost curve true, where a drafter goes by it."""
-        if any(sequence.drafter.valued for sequence in running):
-            cached = sum(sequence.cache.length for sequence in running)
-            self.equipment.cost.observe(len(running) + sum(map(len, trees)), cached, len(running), seconds)
+    def _walk(self, sequence: Sequence, part: TreePass | PromptChunk, made: Artifacts) -> Accepted | None:
+        """What the pass decided for one sequence; None where its prompt is not through."""
+        if isinstance(part, TreePass):
+            return verify(part.tree, made.logits, sequence)
+        through = part.cache.length + len(part.ids) == len(sequence.prompt)
+        return verify(DraftTree(), made.logits, sequence) if through else None
 
-    def _commit(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> Step:
-        prefill = sequence.cache.pending == 0
+    def _commit(
+        self, sequence: Sequence, part: TreePass | PromptChunk, accepted: Accepted | None, made: Artifacts
+    ) -> Step:
+        tree = part.tree if isinstance(part, TreePass) else DraftTree()
+        if isinstance(part, PromptChunk):
+            sequence.cache.keep_all()
+            sequence.chunks.append(made)
+            if accepted is None:
+                return Step((), (), None)
+            made, sequence.chunks = Artifacts.joined(sequence.chunks), []
+        assert accepted is not None, "only an unfinished prompt decides nothing"
         tokens = sequence.extend(accepted.tokens)
-        path = accepted.path[: len(tokens) - 1]
         sources = accepted.sources[: len(tokens)]
-        if not prefill:
+        if isinstance(part, TreePass):
             if tokens:
-                sequence.cache.keep(path)
+                sequence.cache.keep(accepted.path[: len(tokens) - 1])
             else:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            artifacts = artifacts.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
+            made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
         if sequence.near_tie is not None:
             settle(sequence, accepted)
         if tokens:
-            sequence.drafter.observe(sequence, tree, accepted, artifacts)
+            sequence.drafter.observe(sequence, tree, accepted, made)
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
+
+    def _account(self, parts: Ids[Part], pass_s: float, commit_s: float) -> None:
+        """Times, shared by rows; and the cost curve kept true, where a drafter goes by it."""
+        rows = [len(part.tree) + 1 if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
+        for (sequence, part), own in zip(parts, rows, strict=True):
+            share = 1e3 * pass_s * own / sum(rows)
+            sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += share
+            sequence.stats.ms["draft"] += 1e3 * commit_s / len(parts)
+        only_trees = all(isinstance(part, TreePass) for _, part in parts)
+        if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
+            cached = parts[0][0].pass_tokens
+            self.equipment.cost.observe(sum(rows), cached, len(parts), pass_s)
 
     def _check(self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment]) -> None:
         if not prompt:

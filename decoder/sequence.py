@@ -18,6 +18,7 @@ from decoder.token_index import TokenIndex
 from decoder.tree import TokenSource
 
 if TYPE_CHECKING:
+    from decoder.artifacts import Artifacts
     from decoder.drafters.base import Drafter
     from decoder.kv_cache import KVCache
 
@@ -87,6 +88,8 @@ class Sequence:
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
+        self.chunks: list[Artifacts] = []
+        """What the passes over the prompt left behind, until it is complete."""
         self.pass_sequences = 1
         """Sequences that share the coming pass, this one included."""
         self.pass_tokens = len(self.prompt)

@@ -32,6 +32,15 @@ class TreePass:
     needs: Needs = NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class PromptChunk:
+    """One sequence's part of a pass while its prompt is still being processed: the next prompt tokens."""
+
+    cache: KVCache
+    ids: Sequence[int]
+    needs: Needs = NOTHING
+
+
 class TargetModel:
     """A stock causal language model run over trees of several sequences at once.
 
@@ -69,9 +78,8 @@ class TargetModel:
         own = getattr(self.model.get_decoder().layers[layer].self_attn, "scaling", None)
         return float(own) if own is not None else float(self.head_dim**-0.5)
 
-    @torch.inference_mode()
     def prefill(self, ids: Sequence[int], cache: KVCache, needs: Needs = NOTHING) -> Artifacts:
-        """Process prompt tokens behind what the cache holds and keep them.
+        """Process prompt tokens behind what the cache holds and keep them, in passes of their own.
 
         Args:
             ids: at least one token id; position of the first is `cache.length`.
@@ -81,46 +89,47 @@ class TargetModel:
         """
         if not ids:
             raise ValueError("prefill needs at least one token")
-        hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in needs.hidden}
+        parts = []
         for start in range(0, len(ids), PREFILL_CHUNK):
-            chunk = ids[start : start + PREFILL_CHUNK]
-            cache.reserve(len(chunk))
-            positions = list(range(cache.length, cache.length + len(chunk)))
-            span = attention.Span(cache, 0, len(chunk), self._chunk_mask(cache, len(chunk)))
-            made = self._forward(chunk, positions, [span], needs, last_only=True)
-            for layer, parts in hidden.items():
-                parts.append(made.hidden[layer])
+            parts += self.forward_tree([PromptChunk(cache, ids[start : start + PREFILL_CHUNK], needs)])
             cache.keep_all()
-        return Artifacts(
-            made.logits,
-            {layer: torch.cat(parts) for layer, parts in hidden.items()},
-            {layer: queries[-1:] for layer, queries in made.queries.items()},
-        )
+        return Artifacts.joined(parts)
 
     @torch.inference_mode()
-    def forward_tree(self, batch: Sequence[TreePass]) -> list[Artifacts]:
-        """One target pass over the roots and draft trees of all sequences.
+    def forward_tree(self, batch: Sequence[TreePass | PromptChunk]) -> list[Artifacts]:
+        """One target pass over the roots and draft trees, or the next prompt tokens, of all sequences.
 
-        The rows of sequence b are [root, node 0, node 1, ...] at positions cache.length + depth. Afterwards every
-        cache has its rows pending; `keep` says which stay.
+        The rows of a tree are [root, node 0, node 1, ...] at positions cache.length + depth. Afterwards every cache
+        has its rows pending; `keep` says which stay, of a prompt chunk all (`keep_all`).
 
         Returns:
-            one Artifacts a sequence, in order.
+            one Artifacts a sequence, in order; a chunk's has its last row's logits and queries only.
         """
         ids: list[int] = []  # [T], all sequences in one line
         positions: list[int] = []  # [T]
-        needs = NOTHING
+        needed: list[int] = []  # rows whose logits are read
         spans: list[attention.Span] = []
+        needs = NOTHING
         for part in batch:
-            rows = len(part.tree) + 1
-            part.cache.reserve(rows)
-            spans.append(attention.Span(part.cache, len(ids), len(ids) + rows, self._tree_mask(part)))
-            ids += [part.root, *part.tree.tokens]
-            base = part.cache.length
-            positions += [base, *(base + depth for depth in part.tree.depths)]
+            start, base = len(ids), part.cache.length
+            if isinstance(part, PromptChunk):
+                ids += part.ids
+                positions += range(base, base + len(part.ids))
+                needed.append(len(ids) - 1)
+            else:
+                ids += [part.root, *part.tree.tokens]
+                positions += [base, *(base + depth for depth in part.tree.depths)]
+                needed += range(start, len(ids))
+            part.cache.reserve(len(ids) - start)
+            spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
             needs |= part.needs
-        whole = self._forward(ids, positions, spans, needs)  # [T, ...]
-        return [whole.part(span.start, span.stop) for span in spans]
+        whole = self._forward(ids, positions, spans, needs, needed)
+        made, row = [], 0
+        for part, span in zip(batch, spans, strict=True):
+            rows = 1 if isinstance(part, PromptChunk) else span.stop - span.start
+            made.append(whole.part(part.needs, span.start, span.stop, row, row + rows))
+            row += rows
+        return made
 
     def _forward(
         self,
@@ -128,8 +137,9 @@ class TargetModel:
         positions: list[int],
         spans: list[attention.Span],
         needs: Needs,
-        last_only: bool = False,
+        needed: list[int],
     ) -> Artifacts:
+        """Logits [len(needed), V], of the rows in `needed`; the rest of the artifacts of all T rows."""
         cache = attention.PassCache(spans, needs.queries)
         with self._kept_hidden(needs.hidden) as hidden:
             output = self.model(
@@ -138,7 +148,7 @@ class TargetModel:
                 past_key_values=cache,
                 pass_cache=cache,
                 use_cache=True,
-                logits_to_keep=int(last_only),  # 0 keeps all rows
+                logits_to_keep=0 if len(needed) == len(ids) else torch.tensor(needed, device=self.device),  # 0: all
             )
         return Artifacts(output.logits[0], hidden, cache.queries)
 
@@ -166,11 +176,12 @@ class TargetModel:
             return None
         return torch.ones(rows, cache.length + rows, dtype=torch.bool, device=self.device).tril_(cache.length)
 
-    def _tree_mask(self, part: TreePass) -> torch.Tensor | None:
+    def _mask(self, part: TreePass | PromptChunk) -> torch.Tensor | None:
+        """bool [rows, cached + rows], None where `attention.Span` needs none."""
+        if isinstance(part, PromptChunk):
+            return self._chunk_mask(part.cache, len(part.ids))
         rows = len(part.tree) + 1
-        if rows == 1:
-            return None
-        if part.tree.is_chain:
+        if part.tree.is_chain or rows == 1:
             return self._chunk_mask(part.cache, rows)
         mask = torch.ones(rows, part.cache.length + rows, dtype=torch.bool, device=self.device)
         mask[:, part.cache.length :] = torch.from_numpy(part.tree.mask()).to(self.device)

@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from decoder.artifacts import Artifacts
+from decoder.artifacts import NOTHING, Artifacts
 from decoder.drafters.base import Drafter
+from decoder.drafters.equipment import Equipment
 from decoder.sequence import Sequence
-from decoder.target import TargetModel, TreePass
+from decoder.target import PromptChunk, TargetModel, TreePass
 from decoder.tree import ROOT, DraftTree, TokenSource
+from decoder.verify import Accepted
 
 ARCHITECTURES = ("llama", "qwen2")
 
@@ -75,10 +77,12 @@ class UnsteadyTarget(TargetModel):
         self._noise = noise
         self._random = torch.Generator().manual_seed(seed)
 
-    def forward_tree(self, batch: Ids[TreePass]) -> list[Artifacts]:
+    def forward_tree(self, batch: Ids[TreePass | PromptChunk]) -> list[Artifacts]:
         made = super().forward_tree(batch)
         return [
-            replace(one, logits=one.logits + self._off(one.logits)) if len(part.tree) else one
+            replace(one, logits=one.logits + self._off(one.logits))
+            if isinstance(part, TreePass) and len(part.tree)
+            else one
             for part, one in zip(batch, made, strict=True)
         ]
 
@@ -102,6 +106,31 @@ class RandomDrafter(Drafter):
             parent = self._random.randint(ROOT, len(tree) - 1)
             tree.add(self._random.randrange(self._vocab_size), parent, TokenSource(self.name))
         return tree
+
+
+class UnionDrafter(Drafter):
+    """The trees of several drafters, merged into one."""
+
+    name: ClassVar[str] = "union"
+
+    def __init__(self, drafters: Ids[Drafter]) -> None:
+        self._drafters = drafters
+
+    def equip(self, equipment: Equipment) -> None:
+        self.needs = NOTHING
+        for drafter in self._drafters:
+            drafter.equip(equipment)
+            self.needs |= drafter.needs
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        tree = DraftTree()
+        for drafter in self._drafters:
+            tree.merge(drafter.draft(sequence, budget))
+        return tree
+
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+        for drafter in self._drafters:
+            drafter.observe(sequence, tree, accepted, artifacts)
 
 
 class AdversarialDrafter(Drafter):

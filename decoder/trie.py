@@ -74,6 +74,16 @@ class Trie:
                 return
             node = child
 
+    def leading(self, tokens: list[int]) -> Candidate | None:
+        """The strongest candidate for the last of the tokens, all of which the tree must hold."""
+        node = ROOT
+        for token in tokens:
+            child = self.tree.child(node, token)
+            if child is None:
+                return None
+            node = child
+        return None if node == ROOT else self.led_by[node]
+
     def yields(self, tokens: list[int], nodes: int) -> int:
         """Tokens a step would have yielded, had the first `nodes` nodes been verified and `tokens` been true."""
         node, count = ROOT, 1

@@ -42,8 +42,6 @@ class AnswerEngine(Protocol):
 
     def save(self) -> None: ...
 
-    def prefill(self, sequence: EngineSequence) -> Step: ...
-
     def step(self, sequences: Sequence[EngineSequence]) -> list[Step]: ...
 
 
@@ -96,13 +94,11 @@ class Steps(Iterator["Step"]):
 
     # What follows is the scheduler's.
 
-    def begin(self, engine: AnswerEngine) -> bool:
-        """Set the sequence up (anew) and prefill it. Returns whether it goes on."""
+    def begin(self) -> None:
+        """Set the sequence up (anew); the engine's next steps process its prompt."""
         self._sequence = None
         self._repeating = self._delivered
         self._sequence = self._begin()
-        self.pass_on_cancel()
-        return self.deliver(engine.prefill(self._sequence))
 
     @property
     def sequence(self) -> EngineSequence:
@@ -221,20 +217,20 @@ class Runtime:
             log.warning("what the engine learned could not be kept: %s", failure)
 
     def _admit(self) -> None:
-        """Begin one waiting answer, so that a crowd does not hold up those that run. Waits when nothing runs."""
-        try:
-            steps = self._inbox.get(block=not self._running)
-        except queue.Empty:
-            return
-        if steps is not None:
-            self._begin(steps)
-
-    def _begin(self, steps: Steps) -> None:
-        try:
-            if steps.begin(self._engine):
+        """Let every waiting answer join those that run; waits when nothing runs."""
+        while True:
+            try:
+                steps = self._inbox.get(block=not self._running)
+            except queue.Empty:
+                return
+            if steps is None:
+                return
+            try:
+                steps.begin()
+            except Exception as error:
+                steps.fail(error)
+            else:
                 self._running.append(steps)
-        except Exception as error:
-            steps.fail(error)
 
     def _advance(self) -> None:
         """One pass for all that run together, and one for each that runs alone."""
@@ -261,9 +257,10 @@ class Runtime:
             for steps in group:
                 steps.alone = True
                 try:
-                    if steps.begin(self._engine):
-                        alone.append(steps)
+                    steps.begin()
                 except Exception as failure:
                     steps.fail(failure)
+                else:
+                    alone.append(steps)
             return alone
         return [steps for steps, step in zip(group, made, strict=True) if steps.deliver(step)]

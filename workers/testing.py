@@ -162,12 +162,9 @@ class FakeEngine:
     def save(self) -> None:
         """Learns nothing."""
 
-    def prefill(self, sequence: EngineSequence) -> Step:
-        return self._commit(sequence, 1)
-
     def step(self, sequences: Sequence[EngineSequence]) -> list[Step]:
         self.passes.append(len(sequences))
-        return [self._commit(sequence, self._tokens_per_step) for sequence in sequences]
+        return [self._commit(sequence, self._tokens_per_step if sequence.tokens else 1) for sequence in sequences]
 
     def _commit(self, sequence: EngineSequence, count: int) -> Step:
         from decoder import DraftTree, Step, TokenSource

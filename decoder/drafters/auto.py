@@ -112,8 +112,7 @@ class AutoDrafter(Drafter):
         if self._trie is not None:
             if self._learn:
                 self._trie.learn(accepted.tokens)
-            if copied:
-                source = self._trie.led_by[accepted.path[-1]]
+            source = self._trie.leading(accepted.tokens[:copied])
         if source is None or source.position == _NO_PLACE:
             self._copies.follow(None, 0, committed)
         else:

@@ -8,10 +8,11 @@ import random
 import pytest
 
 from decoder import Engine, SamplingParams, Sequence
+from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
-from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, tiny_target
+from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, UnionDrafter, tiny_target
 
 VOCAB = 61
 PROMPTS = 9
@@ -53,7 +54,8 @@ MODES: dict[str, SamplingParams] = {
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NAMED = (*COPIES, "small_model", "copyspec+small_model", "casd+small_model")
-DRAFTERS = (*NAMED, "random", "adversarial", "auto")
+DRAFTERS = (*NAMED, "random", "adversarial", "auto", "union")
+SLOW = ("small_model", "copyspec+small_model", "casd+small_model", "auto", "union")
 HEADS = ((0, 1), (1, 3))
 """Any heads will do: a wrong ranking costs time and nothing else."""
 
@@ -102,6 +104,10 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
         return AdversarialDrafter(answer, VOCAB, seed)
     if name == "pld_plus_a":
         return PldPlusDrafter("a")
+    if name == "union":
+        chosen = random.Random(seed).sample([n for n in DRAFTERS if n != "union"], 3)
+        parts = (build(part, answer, seed) for part in chosen)
+        return UnionDrafter([make_drafter(part) if isinstance(part, str) else part for part in parts])
     return name
 
 
@@ -111,7 +117,7 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
 def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
     for memory in (1.0, 0.01):
         for number, prompt in enumerate(prompts()):
-            if drafter.endswith("small_model") and (number + int(memory) + list(MODES).index(mode)) % 4:
+            if drafter in SLOW and (number + int(memory) + list(MODES).index(mode)) % 4:
                 continue  # many passes a step: each mode takes a quarter of the cases, together they take all
             expected = plain(architecture, memory, prompt, mode)
             got = run(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
@@ -137,22 +143,26 @@ def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_batches_of_everything_at_once(architecture: str) -> None:
-    """Sequences of all modes and drafters share passes, join late and leave early; each says what it says alone."""
-    source = random.Random(5)
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_of_everything_at_once(seed: int, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences of all modes and drafters share passes, join late and leave early; each says what it says alone.
+
+    Prompts come in pieces beside the others' trees.
+    """
+    source = random.Random(seed)
+    monkeypatch.setattr("decoder.engine.MIXED_CHUNK", source.randint(1, 20))
     shared = engine(architecture, 0.01)
     waiting: list[tuple[Sequence, Sequence]] = []
     for number, mode in enumerate(MODES):
-        prompt = prompts()[number % PROMPTS]
+        prompt = prompts()[(number + seed) % PROMPTS]
         expected = plain(architecture, 0.01, prompt, mode)
-        drafter = build(DRAFTERS[number % len(DRAFTERS)], expected.tokens, number)
+        drafter = build(source.choice(DRAFTERS), expected.tokens, number)
         waiting.append((shared.start(prompt, MODES[mode], drafter=drafter), expected))
     everything = list(waiting)
     running: list[Sequence] = []
     while waiting or running:
         while waiting and (not running or source.random() < 0.4):
             joined = waiting.pop()[0]
-            shared.prefill(joined)
             running.append(joined)
         source.shuffle(running)
         shared.step(running)
