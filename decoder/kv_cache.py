@@ -89,6 +89,13 @@ class KVCache:
         self.length += self.pending
         self.pending = 0
 
+    def take(self, other: KVCache) -> None:
+        """Start with a copy of another cache's kept rows, in place of what is here."""
+        self.length = 0
+        self.reserve(other.length)
+        self._buffer[:, :, :, : other.length] = other.rows()
+        self.keep_all()
+
     def truncate(self, length: int) -> None:
         """Forget the kept rows behind the first `length`."""
         if not 0 <= length <= self.length:

@@ -30,16 +30,46 @@ class Chat:
 
     def prompt_ids(self, item: Item, replies: Sequence[str]) -> list[int]:
         """Ids of turn `len(replies)` (from 0): every message so far, the model's replies between them."""
+        ids: list[int] = self._tokenizer(self._rendered(item, replies), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def kinds(self, item: Item, replies: Sequence[str]) -> list[str]:
+        """What each of the prompt's tokens begins in: "passage", "message", "conversation" (an earlier reply), or
+        "template". Empty where the tokenizer does not say where its tokens lie."""
+        if not getattr(self._tokenizer, "is_fast", False):
+            return []
+        text = self._rendered(item, replies)
+        kinds = ["template"] * (len(text) + 1)
+        at = 0
+        for turn, message in enumerate(item.messages()[: len(replies) + 1]):
+            at = _mark(kinds, text, message, at, "message")
+            inside = max(at - len(message), 0)
+            for passage in item.passages if turn == 0 else ():
+                inside = _mark(kinds, text, passage, inside, "passage")
+            if turn < len(replies):
+                at = _mark(kinds, text, replies[turn], at, "conversation")
+        offsets = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        return [kinds[start] for start, _ in offsets]
+
+    def _rendered(self, item: Item, replies: Sequence[str]) -> str:
         messages: list[dict[str, str]] = []
         for turn, message in enumerate(item.messages()[: len(replies) + 1]):
             messages.append({"role": "user", "content": message})
             if turn < len(replies):
                 messages.append({"role": "assistant", "content": replies[turn]})
-        text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return text
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of an answer, control tokens left out."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
+
+
+def _mark(kinds: list[str], text: str, part: str, at: int, kind: str) -> int:
+    """Mark where `part` stands next; returns the place behind it, or `at` where a template changed it."""
+    found = text.find(part, at)
+    if not part or found < 0:
+        return at
+    kinds[found : found + len(part)] = [kind] * len(part)
+    return found + len(part)

@@ -17,21 +17,21 @@ from decoder.load import DTYPES
 
 
 def run(argv: Sequence[str] | None, program: str) -> int:
-    """Exit status: 0 done, 2 for arguments or files that cannot be used."""
+    """Exit status: 0 done, 1 where a promise is broken, 2 for arguments or files that cannot be used."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = build_parser(program).parse_args(arguments)
     options.line = shlex.join([*program.split(), *arguments])
     try:
         if getattr(options, "threads", None):
             torch.set_num_threads(options.threads)
-        options.work(options)
+        status: int | None = options.work(options)
     except (BenchError, DecoderError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on where it was", file=sys.stderr)
         return 130
-    return 0
+    return status or 0
 
 
 def build_parser(program: str) -> argparse.ArgumentParser:
@@ -41,7 +41,14 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     decode = commands.add_parser("decode", help="time drafters against plain decoding on a model, and compare answers")
     _model_arguments(decode)
     _item_arguments(decode)
-    decode.add_argument("--drafters", required=True, metavar="A,B", help="drafters, such as casd,casd:exact=strict")
+    decode.add_argument(
+        "--drafters",
+        required=True,
+        metavar="A,B",
+        help="drafters, such as casd,casd:exact=strict, and transformers' own: hf, hf:prompt_lookup=10, "
+        "hf:assistant=MODEL",
+    )
+    decode.add_argument("--draft-model", metavar="MODEL", help="a smaller model with the same tokenizer")
     decode.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
     decode.add_argument("--seed", type=int, default=0, help="seed of sampled answers (default 0)")
     decode.add_argument(
@@ -49,8 +56,16 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     )
     decode.add_argument("--near-tie", type=float, help="margin that strict answers decide again (default by dtype)")
     decode.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
+    decode.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
     decode.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")
     decode.set_defaults(work=_decode)
+
+    promise = commands.add_parser("promise", help="hold auto to its promise, from the answers of `decode`")
+    promise.add_argument("results", type=Path, nargs="+", metavar="FILE", help="results of decode, or .prompts.jsonl")
+    promise.add_argument("--auto", default="auto", metavar="SPEC", help="the mode that promises (default auto)")
+    promise.add_argument("--json", type=Path, metavar="OUT", help="file to write")
+    promise.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
+    promise.set_defaults(work=_promise)
 
     record = commands.add_parser("record", help="write greedy answers down, to simulate drafters on")
     _model_arguments(record)
@@ -111,9 +126,15 @@ def _say(line: str) -> None:
 
 
 def _decode(options: argparse.Namespace) -> None:
-    from decoder.bench.decode import run_decode
+    from decoder.bench.run_decode import run_decode
 
     run_decode(options, _items(options), _say)
+
+
+def _promise(options: argparse.Namespace) -> int:
+    from decoder.bench.promise_report import run_promise
+
+    return run_promise(options, print)
 
 
 def _record(options: argparse.Namespace) -> None:

@@ -1,23 +1,25 @@
-"""`bench decode`: drafters against plain decoding on a model, prompt by prompt in one process.
+"""`bench decode`: drafters and peers against plain decoding on a model, prompt by prompt in one process.
 
-Every prompt is answered by every mode before the next prompt comes, each time in another order, so that whatever else
-the machine does falls on all modes alike and times can be compared as pairs.
+Every prompt is answered by every mode before the next prompt comes, so that whatever else the machine does falls on
+all modes alike and times can be compared as pairs. The order turns from prompt to prompt of a category, and every
+second prompt goes through it backwards. The engine's modes share one prefill; peers make their own.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from decoder.artifacts import Needs
 from decoder.bench.chat import Chat
-from decoder.bench.divergence import control_flips, divergence, lines, plain_margins
-from decoder.bench.environment import environment
-from decoder.bench.measure import Measured, first_difference, measure
-from decoder.bench.opened import open_model
-from decoder.bench.outcomes import Difference, Outcome, PartialFile
+from decoder.bench.divergence import control_flips, plain_margins
+from decoder.bench.measure import first_difference, measure
+from decoder.bench.measured import Measured
+from decoder.bench.outcomes import Difference, Outcome, PromptsFile
+from decoder.bench.peers import PeerMode, Peers, is_peer
 from decoder.bench.prompts import BenchError, Item
-from decoder.bench.report import write_json
-from decoder.bench.rows import PLAIN, decode_rows, differences
+from decoder.bench.rows import PLAIN
+from decoder.bench.shared_prefill import SharedPrefill
 from decoder.bench.specs import make_from_spec, split_exact, split_specs
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
@@ -27,45 +29,14 @@ WARM_UP_TOKENS = 4
 Say = Callable[[str], None]
 
 
-def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> None:
-    """`bench decode` from its parsed arguments."""
-    modes = modes_of(options.drafters)
-    params = SamplingParams(max_tokens=options.max_tokens, temperature=options.temperature, seed=options.seed)
-    if options.plots:
-        from decoder.bench.plots import require_matplotlib
-
-        require_matplotlib()  # a missing package is told before hours of work, not after
-    opened = open_model(options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir)
-    facts: dict[str, object] = {"model": opened.name, "dtype": options.dtype, "device": options.device}
-    if options.near_tie is not None:
-        opened.engine.near_tie = options.near_tie
-    facts["near_tie"] = opened.engine.near_tie
-    settings = {**facts, "max_tokens": params.max_tokens, "temperature": params.temperature, "seed": params.seed}
-    run = {**settings, "modes": modes, "control": options.control}
-    partial = PartialFile(options.json.with_name(options.json.name + ".partial"), run)
-    outcomes = compare(opened.engine, opened.chat, items, params, modes, partial, say, control=options.control)
-    if not outcomes:
-        raise BenchError("no prompt was answered; give shorter items or fewer --max-tokens")
-    rows = decode_rows(outcomes, modes, model=opened.name, dtype=options.dtype)
-    result = {"environment": environment(options.line, **settings), "rows": rows}
-    result["differences"] = differences(outcomes)
-    result["divergence"] = found = divergence(outcomes, modes, PLAIN)
-    write_json(options.json, result)
-    partial.remove()
-    if options.plots:
-        from decoder.bench.plots import draw
-
-        draw(rows, options.plots)
-    for line in lines(found):
-        say(line)
-    say(f"wrote {options.json}")
-
-
 def modes_of(drafters: str) -> list[str]:
-    """Plain first, then the drafters asked for; each spec is tried."""
+    """Plain first, then the drafters and peers asked for; each spec is tried."""
     modes = [PLAIN, *(spec for spec in split_specs(drafters) if spec not in {PLAIN, "off"})]
     for spec in modes:
-        make_from_spec(split_exact(spec)[0])
+        if is_peer(spec):
+            PeerMode.parse(spec)
+        else:
+            make_from_spec(split_exact(spec)[0])
     return modes
 
 
@@ -75,21 +46,24 @@ def compare(
     items: Iterable[Item],
     params: SamplingParams,
     modes: Sequence[str],
-    partial: PartialFile,
+    file: PromptsFile,
     say: Say = lambda line: None,
     control: bool = False,
+    peers: Peers | None = None,
 ) -> list[Outcome]:
     """Answer every turn of every item in every mode; with `control`, ask what numerics alone would change.
 
-    Later turns follow plain decoding's replies in all modes. What `partial` holds is not run again; what is new is
-    added to it. Items that do not fit the model's window are said and left out.
+    Later turns follow plain decoding's replies in all modes. What `file` holds is not run again; what is new is added
+    to it. Items that do not fit the model's window are said and left out.
     """
-    done = partial.read()
+    done, begun = file.read()
+    run = _Run(engine, params, modes, file, control, peers)
     outcomes: list[Outcome] = []
-    warm = False
+    seen: Counter[tuple[str, str, int]] = Counter()
     for item in items:
         replies: list[str] = []
         for turn in range(1, len(item.turns) + 1):
+            group = (item.benchmark, item.category, turn)
             outcome = done.get((item.id, turn))
             if outcome is None:
                 prompt_ids = chat.prompt_ids(item, replies)
@@ -98,47 +72,106 @@ def compare(
                 except PromptTooLong as error:
                     say(f"{item.id} turn {turn} left out: {error}")
                     break
-                if not warm:
-                    _warm_up(engine, prompt_ids, modes)
-                    warm = True
-                outcome = _answer(engine, item, turn, prompt_ids, params, _rotated(modes, len(outcomes)), control)
-                partial.add(outcome)
+                order = _order(modes, list({**seen, group: 0}).index(group), seen[group])
+                outcome = run.answer(
+                    item, turn, prompt_ids, chat.kinds(item, replies), order, begun.get((item.id, turn), {})
+                )
+                file.close(outcome)
                 say(_line(outcome, modes))
+            seen[group] += 1
             outcomes.append(outcome)
             replies.append(chat.text(outcome.answers[PLAIN].tokens))
     return outcomes
 
 
-def _answer(
-    engine: Engine,
-    item: Item,
-    turn: int,
-    prompt_ids: list[int],
-    params: SamplingParams,
-    modes: Sequence[str],
-    control: bool,
-) -> Outcome:
-    answers: dict[str, Measured] = {mode: measure(engine, prompt_ids, params, mode) for mode in modes}
-    plain = answers[PLAIN].tokens
-    left = {mode: first_difference(answer.tokens, plain) for mode, answer in answers.items()}
-    flips = control_flips(engine, prompt_ids, plain, params) if control else []
-    places = {*(index for index in left.values() if index is not None), *flips}
-    margins = plain_margins(engine, prompt_ids, plain, places, params)
-    at = {index: Difference(index, len(prompt_ids) + index, margin) for index, margin in margins.items()}
-    found = {mode: at[index] for mode, index in left.items() if index is not None}
-    controlled = [at[index] for index in flips] if control else None
-    return Outcome(item.id, item.benchmark, item.category, turn, len(prompt_ids), answers, found, controlled)
+class _Run:
+    """What answering one prompt needs besides the prompt."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        params: SamplingParams,
+        modes: Sequence[str],
+        file: PromptsFile,
+        control: bool,
+        peers: Peers | None,
+    ) -> None:
+        self._engine = engine
+        self._params = params
+        self._modes = modes
+        self._file = file
+        self._control = control
+        self._peers = peers
+        self._needs = _needs(engine, modes)
+        self._warm = False
+
+    def answer(
+        self,
+        item: Item,
+        turn: int,
+        prompt_ids: list[int],
+        kinds: Sequence[str],
+        order: Sequence[str],
+        begun: Mapping[str, Measured],
+    ) -> Outcome:
+        """One prompt in every mode that `begun` does not hold, in this order, and what comparing the answers finds."""
+        engine, params = self._engine, self._params
+        answers = dict(begun)
+        if not self._warm:
+            # First passes allocate and compile; nobody's time should hold that.
+            few = SamplingParams(max_tokens=WARM_UP_TOKENS, ignore_eos=True)
+            for mode in self._modes:
+                self._measure(mode, prompt_ids, few, None)
+            self._warm = True
+        shared = None
+        for mode in order:
+            if mode in answers:
+                continue
+            if shared is None and not is_peer(mode):
+                shared = SharedPrefill(engine.target, prompt_ids, self._needs)
+            answers[mode] = self._measure(mode, prompt_ids, params, shared, kinds)
+            self._file.add_answer(item.id, turn, mode, answers[mode])
+        plain = answers[PLAIN].tokens
+        left = {mode: first_difference(answer.tokens, plain) for mode, answer in answers.items()}
+        flips = control_flips(engine, prompt_ids, plain, params, shared) if self._control else []
+        places = {*(index for index in left.values() if index is not None), *flips}
+        margins = plain_margins(engine, prompt_ids, plain, places, params, shared)
+        at = {index: Difference(index, len(prompt_ids) + index, margin) for index, margin in margins.items()}
+        found = {mode: at[index] for mode, index in left.items() if index is not None}
+        flipped = [at[index] for index in flips] if self._control else None
+        return Outcome(item.id, item.benchmark, item.category, turn, len(prompt_ids), answers, found, flipped)
+
+    def _measure(
+        self,
+        mode: str,
+        prompt_ids: list[int],
+        params: SamplingParams,
+        shared: SharedPrefill | None,
+        kinds: Sequence[str] = (),
+    ) -> Measured:
+        if not is_peer(mode):
+            return measure(self._engine, prompt_ids, params, mode, shared=shared, kinds=kinds)
+        if self._peers is None:
+            raise BenchError(f"{mode!r} needs transformers' model; call compare with peers=")
+        return self._peers.measure(mode, prompt_ids, params)
 
 
-def _warm_up(engine: Engine, prompt_ids: list[int], modes: Sequence[str]) -> None:
-    """First passes allocate and compile; nobody's time should hold that."""
+def _needs(engine: Engine, modes: Sequence[str]) -> Needs:
+    """What the drafters of all modes need together."""
+    needs = Needs()
     for mode in modes:
-        measure(engine, prompt_ids, SamplingParams(max_tokens=WARM_UP_TOKENS, ignore_eos=True), mode)
+        if not is_peer(mode):
+            drafter = make_from_spec(split_exact(mode)[0])
+            drafter.equip(engine.equipment)
+            needs |= drafter.needs
+    return needs
 
 
-def _rotated(modes: Sequence[str], by: int) -> list[str]:
-    by %= len(modes)
-    return [*modes[by:], *modes[:by]]
+def _order(modes: Sequence[str], group: int, number: int) -> list[str]:
+    """Modes for the `number`-th prompt of the `group`-th category: A B C, C B A, B C A, A C B, and so on."""
+    by = (group + number // 2) % len(modes)
+    order = [*modes[by:], *modes[:by]]
+    return order[::-1] if number % 2 else order
 
 
 def _line(outcome: Outcome, modes: Sequence[str]) -> str:

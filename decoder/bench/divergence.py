@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from decoder.bench.outcomes import Outcome
+from decoder.bench.shared_prefill import SharedPrefill
 from decoder.engine import Engine
 from decoder.history import History
 from decoder.near_ties import select_margin
@@ -24,11 +25,19 @@ WIDTH = 8
 """Tokens the control drafts a step."""
 
 
-def control_flips(engine: Engine, prompt_ids: list[int], plain: list[int], params: SamplingParams) -> list[int]:
+def control_flips(
+    engine: Engine,
+    prompt_ids: list[int],
+    plain: list[int],
+    params: SamplingParams,
+    shared: SharedPrefill | None = None,
+) -> list[int]:
     """Indices of the tokens of plain's answer that a pass over nine rows would have chosen otherwise."""
     target = engine.target
     cache = target.new_cache(len(prompt_ids) + len(plain) + WIDTH + 1)
-    target.prefill(prompt_ids, cache)
+    if shared is not None:
+        shared.fill(cache)
+    target.prefill(prompt_ids[cache.length :], cache)
     history = History(prompt_ids)
     history.push(plain[0])  # the prefill's choice, which plain decoding shares
     flips = []
@@ -48,7 +57,12 @@ def control_flips(engine: Engine, prompt_ids: list[int], plain: list[int], param
 
 
 def plain_margins(
-    engine: Engine, prompt_ids: list[int], plain: list[int], indices: Iterable[int], params: SamplingParams
+    engine: Engine,
+    prompt_ids: list[int],
+    plain: list[int],
+    indices: Iterable[int],
+    params: SamplingParams,
+    shared: SharedPrefill | None = None,
 ) -> dict[int, float]:
     """By how much plain decoding preferred these tokens of its answer to the second best, in what `select` compares.
 
@@ -61,7 +75,9 @@ def plain_margins(
     target = engine.target
     last = max(wanted)
     cache = target.new_cache(len(prompt_ids) + last + 1)
-    logits = target.prefill(prompt_ids, cache).logits[0]
+    if shared is not None:
+        shared.fill(cache)
+    logits = target.prefill(prompt_ids[cache.length :], cache).logits[0]
     history = History(prompt_ids)
     for index in range(last + 1):
         if index in wanted:

@@ -3,66 +3,76 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence as Ids
+from dataclasses import replace
 
+from decoder.bench.measured import Measured
+from decoder.bench.shared_prefill import SharedPrefill
 from decoder.bench.specs import make_from_spec, split_exact
 from decoder.engine import Engine
 from decoder.params import SamplingParams
+from decoder.tree import TokenSource
+
+OWN = "answer"
+UNTAGGED = "prompt"
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One answer of one mode.
-
-    Attributes:
-        prefill_s: seconds until the first token is there.
-        decode_s: seconds after it.
-        steps: target passes after prefill.
-        copied: tokens accepted from copies.
-        near_ties, near_ties_changed: choices that a strict answer made again, and those that then fell otherwise.
-    """
-
-    tokens: list[int]
-    finish_reason: str
-    prefill_s: float
-    decode_s: float
-    steps: int
-    drafted: int
-    accepted: int
-    copied: int
-    near_ties: int = 0
-    near_ties_changed: int = 0
-
-
-def measure(engine: Engine, prompt_ids: list[int], params: SamplingParams, drafter: str) -> Measured:
+def measure(
+    engine: Engine,
+    prompt_ids: list[int],
+    params: SamplingParams,
+    drafter: str,
+    *,
+    shared: SharedPrefill | None = None,
+    kinds: Ids[str] = (),
+) -> Measured:
     """Generate one answer and time it. Every step ends with its tokens on the host, so wall time is complete.
 
     A drafter's option `exact=strict` asks for a strict answer.
+
+    Args:
+        shared: the prompt, processed before; its time is added to the prefill time.
+        kinds: what each prompt token belongs to, for `Measured.by_kind`.
     """
-    copied = 0
+    copied: list[TokenSource] = []
     drafter, exact = split_exact(drafter)
     params = replace(params, exact=exact)
-    started = time.perf_counter()
     sequence = engine.start(prompt_ids, params, drafter=make_from_spec(drafter))
+    if shared is not None:
+        shared.give(sequence)
+    started = time.perf_counter()
     engine.prefill(sequence)
     first = time.perf_counter()
+    stats = sequence.stats
+    draft_ms, verify_ms = stats.ms["draft"], stats.ms["verify"]
     while not sequence.finished:
         step = engine.step([sequence])[0]
-        copied += sum(source is not None and source.offset is not None for source in step.sources)
+        copied += [source for source in step.sources if source is not None and source.offset is not None]
     ended = time.perf_counter()
-    stats = sequence.stats
     return Measured(
         tokens=sequence.tokens,
         finish_reason=str(sequence.finish_reason),
-        prefill_s=first - started,
+        prefill_s=first - started + (shared.seconds if shared is not None else 0.0),
         decode_s=ended - first,
         steps=stats.steps,
         drafted=stats.drafted,
         accepted=stats.accepted,
-        copied=copied,
+        copied=len(copied),
         near_ties=stats.near_ties,
         near_ties_changed=stats.near_ties_changed,
+        draft_ms=round(stats.ms["draft"] - draft_ms, 3),
+        verify_ms=round(stats.ms["verify"] - verify_ms, 3),
+        by_source={name: [count.drafted, count.accepted] for name, count in stats.by_source.items()},
+        by_kind=dict(Counter(_kind(source, kinds) for source in copied)),
     )
+
+
+def _kind(source: TokenSource, kinds: Ids[str]) -> str:
+    """The benchmarks' prompts are one segment, so an offset is a place in the prompt."""
+    if source.segment is None:
+        return OWN
+    return kinds[source.offset] if source.offset is not None and source.offset < len(kinds) else UNTAGGED
 
 
 def first_difference(answer: list[int], plain: list[int]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from decoder.bench.chat import Chat
 from decoder.engine import Engine
@@ -16,11 +17,29 @@ class Opened:
     name: str
 
 
-def open_model(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> Opened:
+def open_model(
+    model: str, *, dtype: str, device: str, models_dir: Path | None = None, draft_model: str | None = None
+) -> Opened:
     """Load a model by name, folder or hub id. Errors as `load_engine`, and BenchError without a chat template."""
     from decoder.load import load_engine
     from decoder.models import default_models_dir, resolve
 
     chat = Chat.load(resolve(model, models_dir or default_models_dir()))
-    engine = load_engine(model, drafter="plain", dtype=dtype, device=device, models_dir=models_dir)
+    engine = load_engine(
+        model, drafter="plain", draft_model=draft_model, dtype=dtype, device=device, models_dir=models_dir
+    )
     return Opened(engine, chat, Path(model).name)
+
+
+def open_stock(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> Any:
+    """A model as transformers itself runs it."""
+    from transformers import AutoModelForCausalLM
+
+    from decoder.load import DTYPES
+    from decoder.models import default_models_dir, resolve
+
+    folder = resolve(model, models_dir or default_models_dir())
+    loaded = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
+    )
+    return loaded.to(device).eval().requires_grad_(False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from decoder.bench.divergence import CONTROL, control_rate, flip_rate
-from decoder.bench.measure import Measured
+from decoder.bench.measured import Measured
 from decoder.bench.outcomes import Outcome
 
 PLAIN = "plain"
@@ -18,9 +19,11 @@ def decode_rows(outcomes: Iterable[Outcome], modes: Sequence[str], *, model: str
     """One row per (benchmark, category, turn, drafter), plain's included.
 
     Counts (`mat`, `acceptance_rate`, `copied_fraction`, `drafted_per_step`, `tokens_per_s`) are ratios of sums over
-    the prompts. Speed-ups are plain's time over the drafter's on the same prompt, per token where the two answers
-    differ in length: `speedup_vs_plain` and `total_speedup` are medians, `speedup_min` and `speedup_max` the ends.
-    They are null where no answer has a second token. `flips_per_1000` and `control_flips_per_1000` as in
+    the prompts, and so is `overhead`: drafting and bookkeeping over all decode time, null where it was not timed.
+    `by_source` has drafted and accepted tokens, `by_kind` the tokens copied from each kind of text. Speed-ups are
+    plain's time over the drafter's on the same prompt, per token, for answers differ in length and a peer's first
+    pass may choose several tokens: `speedup_vs_plain` and `total_speedup` are medians, `speedup_min` and
+    `speedup_max` the ends. They are null where no answer has a second token. `flips_per_1000` and `control_flips_per_1000` as in
     `divergence.py`; the latter is null where the control did not run.
     """
     groups: dict[tuple[str, str, int], list[Outcome]] = {}
@@ -58,13 +61,15 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
     answers = [outcome.answers[mode] for outcome in group]
     plains = [outcome.answers[PLAIN] for outcome in group]
     pairs = list(zip(plains, answers, strict=True))
-    decode = [_per_token(p.decode_s, p, 1) / _per_token(a.decode_s, a, 1) for p, a in pairs if _decoded(p, a)]
-    total = [_per_token(p.prefill_s + p.decode_s, p, 0) / _per_token(a.prefill_s + a.decode_s, a, 0) for p, a in pairs]
+    decode = [ratio for plain, answer in pairs if (ratio := decode_ratio(plain, answer)) is not None]
+    total = [_total(plain) / _total(answer) for plain, answer in pairs]
     tokens = sum(len(answer.tokens) for answer in answers)
     decoded = tokens - len(answers)
     steps = sum(answer.steps for answer in answers)
     drafted = sum(answer.drafted for answer in answers)
-    seconds = sum(answer.decode_s for answer in answers)
+    timed = [answer for answer in answers if answer.seconds_a_token is not None]
+    seconds = sum(answer.decode_s for answer in timed)
+    behind = sum(len(answer.tokens) - answer.first for answer in timed)
     divergent = sum(mode in outcome.differences for outcome in group)
     return {
         "drafter": mode,
@@ -74,7 +79,7 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
         "acceptance_rate": round(sum(answer.accepted for answer in answers) / drafted, 4) if drafted else 0.0,
         "copied_fraction": round(sum(answer.copied for answer in answers) / tokens, 4) if tokens else 0.0,
         "drafted_per_step": round(drafted / steps, 3) if steps else 0.0,
-        "tokens_per_s": round(decoded / seconds, 3) if decoded and seconds else None,
+        "tokens_per_s": round(behind / seconds, 3) if seconds else None,
         "speedup_vs_plain": round(median(decode), 3) if decode else None,
         "speedup_min": round(min(decode), 3) if decode else None,
         "speedup_max": round(max(decode), 3) if decode else None,
@@ -84,13 +89,34 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
         "flips_per_1000": flip_rate(group, mode),
         "control_flips_per_1000": control_rate(group, PLAIN),
         "near_ties": sum(answer.near_ties for answer in answers),
+        "overhead": overhead(answers),
+        "by_source": {name: [sum(counts) for counts in zip(*found, strict=True)] for name, found in _sources(answers)},
+        "by_kind": dict(sum((Counter(answer.by_kind) for answer in answers), Counter())),
     }
 
 
-def _decoded(*answers: Measured) -> bool:
-    return all(len(answer.tokens) > 1 and answer.decode_s > 0 for answer in answers)
+def overhead(answers: Iterable[Measured]) -> float | None:
+    """Drafting and bookkeeping over all decode time; None where nobody timed them."""
+    answers = list(answers)
+    draft = sum(answer.draft_ms for answer in answers)
+    verify = sum(answer.verify_ms for answer in answers)
+    return round(draft / (draft + verify), 5) if draft + verify else None
 
 
-def _per_token(seconds: float, answer: Measured, before: int) -> float:
-    """Seconds a token, `before` tokens not counted."""
-    return seconds / (len(answer.tokens) - before)
+def decode_ratio(slow: Measured, fast: Measured) -> float | None:
+    """Decode time a token of the one over that of the other; None where one has no second token."""
+    ours, theirs = fast.seconds_a_token, slow.seconds_a_token
+    return theirs / ours if ours is not None and theirs is not None else None
+
+
+def _sources(answers: Iterable[Measured]) -> list[tuple[str, list[list[int]]]]:
+    found: dict[str, list[list[int]]] = {}
+    for answer in answers:
+        for name, counts in answer.by_source.items():
+            found.setdefault(name, []).append(counts)
+    return sorted(found.items())
+
+
+def _total(answer: Measured) -> float:
+    """Seconds a token, prefill and all."""
+    return (answer.prefill_s + answer.decode_s) / len(answer.tokens)
