@@ -43,11 +43,10 @@ def shares(row: Row) -> dict[str, float]:
     tokens = row["tokens"]
     if not tokens:
         return {}
-    kinds = {kind: count / tokens for kind, count in sorted(row["by_kind"].items())}
-    accepted = row["acceptance_rate"] * row["drafted_per_step"] * (tokens - row["prompts"]) / row["mat"]
-    drafted = max(accepted / tokens - sum(kinds.values()), 0.0)
-    found = {**kinds, _DRAFTED: drafted if drafted > 1e-3 else 0.0}  # the row's figures are rounded
-    return {**found, _CHOSEN: max(1.0 - sum(found.values()), 0.0)}
+    accepted = sum(count for _, count in row["by_source"].values())
+    drafted = accepted - sum(row["by_kind"].values())
+    counts = {**dict(sorted(row["by_kind"].items())), _DRAFTED: drafted, _CHOSEN: tokens - accepted}
+    return {name: count / tokens for name, count in counts.items() if count}
 
 
 def _bars(rows: Sequence[Row], name: str, label: str, path: Path) -> Path:

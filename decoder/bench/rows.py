@@ -90,7 +90,7 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
         "control_flips_per_1000": control_rate(group, PLAIN),
         "near_ties": sum(answer.near_ties for answer in answers),
         "overhead": overhead(answers),
-        "by_source": {name: [sum(counts) for counts in zip(*found, strict=True)] for name, found in _sources(answers)},
+        "by_source": _by_source(answers),
         "by_kind": dict(sum((Counter(answer.by_kind) for answer in answers), Counter())),
     }
 
@@ -109,12 +109,13 @@ def decode_ratio(slow: Measured, fast: Measured) -> float | None:
     return theirs / ours if ours is not None and theirs is not None else None
 
 
-def _sources(answers: Iterable[Measured]) -> list[tuple[str, list[list[int]]]]:
-    found: dict[str, list[list[int]]] = {}
+def _by_source(answers: Iterable[Measured]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
     for answer in answers:
-        for name, counts in answer.by_source.items():
-            found.setdefault(name, []).append(counts)
-    return sorted(found.items())
+        for name, (drafted, accepted) in answer.by_source.items():
+            before = found.get(name, [0, 0])
+            found[name] = [before[0] + drafted, before[1] + accepted]
+    return dict(sorted(found.items()))
 
 
 def _total(answer: Measured) -> float:

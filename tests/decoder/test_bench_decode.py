@@ -12,14 +12,16 @@ import torch
 
 from decoder import Engine, SamplingParams
 from decoder.bench.chat import Chat
-from decoder.bench.decode import compare, modes_of, run_decode
+from decoder.bench.decode import compare, modes_of
 from decoder.bench.divergence import plain_margins
-from decoder.bench.measure import Measured, first_difference, measure
+from decoder.bench.measure import first_difference, measure
+from decoder.bench.measured import Measured
 from decoder.bench.opened import Opened
-from decoder.bench.outcomes import Difference, Outcome, PartialFile
+from decoder.bench.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.record import read_recordings, record
 from decoder.bench.rows import decode_rows, differences
+from decoder.bench.run_decode import run_decode
 from decoder.drafters import DRAFTERS
 from decoder.errors import UnknownDrafter
 from decoder.history import History
@@ -31,6 +33,7 @@ FIELDS = [
     *("model", "dtype", "benchmark", "category", "turn", "drafter", "prompts", "tokens", "mat", "acceptance_rate"),
     *("copied_fraction", "drafted_per_step", "tokens_per_s", "speedup_vs_plain", "speedup_min", "speedup_max"),
     *("total_speedup", "identical", "divergent", "flips_per_1000", "control_flips_per_1000", "near_ties"),
+    *("overhead", "by_source", "by_kind"),
 ]
 
 
@@ -78,7 +81,7 @@ def chat() -> Chat:
 def run(engine: Engine, chat: Chat, path: Path, items: list[Item] = ITEMS, **settings: Any) -> list[Outcome]:
     params = SamplingParams(max_tokens=24, **settings)
     modes = modes_of("casd,pld")
-    return compare(engine, chat, items, params, modes, PartialFile(path, {"modes": modes, **settings}))
+    return compare(engine, chat, items, params, modes, PromptsFile(path, {"modes": modes, **settings}))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
@@ -146,7 +149,7 @@ def test_a_stopped_run_goes_on(engine: Engine, chat: Chat, tmp_path: Path, monke
 def test_items_beyond_the_window_are_left_out(engine: Engine, chat: Chat, tmp_path: Path) -> None:
     said: list[str] = []
     items = [Item("long", "bench", "qa", ("x" * 500,)), ITEMS[0]]
-    partial = PartialFile(tmp_path / "p", {})
+    partial = PromptsFile(tmp_path / "p", {})
     outcomes = compare(engine, chat, items, SamplingParams(max_tokens=4), ["plain"], partial, said.append)
     assert [outcome.id for outcome in outcomes] == ["a"]
     assert "long turn 1 left out" in said[0]
@@ -230,7 +233,7 @@ def test_a_drafter_that_copies_nothing_has_no_copied_fraction(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DRAFTERS, "wrong", WrongDrafter)
-    partial = PartialFile(tmp_path / "p", {})
+    partial = PromptsFile(tmp_path / "p", {})
     outcomes = compare(engine, chat, ITEMS, SamplingParams(max_tokens=30), ["plain", "wrong"], partial)
     rows = decode_rows(outcomes, ["wrong"], model="m", dtype="d")
     assert sum(row["drafted_per_step"] for row in rows) > 0
@@ -309,11 +312,11 @@ def test_records_plain_answers_and_goes_on(engine: Engine, chat: Chat, tmp_path:
 
 
 def test_difference_survives_the_partial_file(tmp_path: Path) -> None:
-    partial = PartialFile(tmp_path / "p", {"a": 1})
+    partial = PromptsFile(tmp_path / "p", {"a": 1})
     assert partial.read() == {}
     outcome = Outcome("a", "b", "c", 2, 7, {"plain": measured([1, 2], 1.0, 1)}, {"x": Difference(1, 8, 0.5)})
     partial.add(outcome)
-    assert PartialFile(tmp_path / "p", {"a": 1}).read() == {("a", 2): outcome}
+    assert PromptsFile(tmp_path / "p", {"a": 1}).read() == {("a", 2): outcome}
 
 
 def test_a_tokenizer_without_a_template_is_refused() -> None:

@@ -13,8 +13,9 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder.bench.decode import compare, modes_of
 from decoder.bench.divergence import CONTROL, WIDTH, control_flips, divergence, lines
-from decoder.bench.measure import Measured, measure
-from decoder.bench.outcomes import Difference, Outcome, PartialFile
+from decoder.bench.measure import measure
+from decoder.bench.measured import Measured
+from decoder.bench.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.rows import decode_rows, differences
 from decoder.bench.specs import split_exact
@@ -90,11 +91,11 @@ def test_the_control_counts_what_numerics_change(unsteady: Engine) -> None:
 
 def test_strict_lowers_flips_and_the_report_says_so(unsteady: Engine, tmp_path: Path) -> None:
     modes = modes_of("casd,casd:exact=strict")
-    partial = PartialFile(tmp_path / "p", {})
+    partial = PromptsFile(tmp_path / "p", {})
     params = dataclasses.replace(PARAMS, max_tokens=40)
     chat: Any = Letters()
     outcomes = compare(unsteady, chat, ITEMS, params, modes, partial, control=True)
-    assert PartialFile(tmp_path / "p", {}).read() == {(o.id, o.turn): o for o in outcomes}
+    assert PromptsFile(tmp_path / "p", {}).read() == {(o.id, o.turn): o for o in outcomes}
     by_drafter = {entry["drafter"]: entry for entry in divergence(outcomes, modes, "plain")}
     assert by_drafter["plain"]["flips"] == by_drafter["casd:exact=strict"]["flips"] == 0
     assert by_drafter["casd"]["flips"] > 0
