@@ -23,8 +23,8 @@ def decode_rows(outcomes: Iterable[Outcome], modes: Sequence[str], *, model: str
     `by_source` has drafted and accepted tokens, `by_kind` the tokens copied from each kind of text. Speed-ups are
     plain's time over the drafter's on the same prompt, per token, for answers differ in length and a peer's first
     pass may choose several tokens: `speedup_vs_plain` and `total_speedup` are medians, `speedup_min` and
-    `speedup_max` the ends. They are null where no answer has a second token. `flips_per_1000` and `control_flips_per_1000` as in
-    `divergence.py`; the latter is null where the control did not run.
+    `speedup_max` the ends. They are null where no answer has a second token. `flips_per_1000` and
+    `control_flips_per_1000` as in `divergence.py`; the latter is null where the control did not run.
     """
     groups: dict[tuple[str, str, int], list[Outcome]] = {}
     for outcome in outcomes:

@@ -17,11 +17,13 @@ from decoder.bench.divergence import plain_margins
 from decoder.bench.measure import first_difference, measure
 from decoder.bench.measured import Measured
 from decoder.bench.opened import Opened
-from decoder.bench.outcomes import Difference, Outcome, PromptsFile
+from decoder.bench.outcomes import Difference, Outcome, PromptsFile, read_outcomes
+from decoder.bench.plots import draw, shares
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.record import read_recordings, record
 from decoder.bench.rows import decode_rows, differences
 from decoder.bench.run_decode import run_decode
+from decoder.cost_curve import ROWS, CostCurve
 from decoder.drafters import DRAFTERS
 from decoder.errors import UnknownDrafter
 from decoder.history import History
@@ -109,39 +111,52 @@ def test_second_turn_follows_plains_reply(engine: Engine, chat: Chat, tmp_path: 
     assert outcomes["b", 2].prompt_tokens == len(f"uWrite this.\na{reply}\nuWrite this again.\na")
 
 
-def test_modes_take_turns_at_going_first(
+def test_modes_take_turns_and_every_second_prompt_goes_backwards(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
 
-    def noted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str) -> Measured:
+    def noted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
         if not params.ignore_eos:  # not the warm-up
             order.append(mode)
-        return measure(engine, prompt, params, mode)
+        return measure(engine, prompt, params, mode, **more)
 
     monkeypatch.setattr("decoder.bench.decode.measure", noted)
-    run(engine, chat, tmp_path / "p")
-    assert order[::3] == ["plain", "casd", "pld", "plain"]
-    assert all(sorted(order[i : i + 3]) == ["casd", "plain", "pld"] for i in range(0, 12, 3))
+    items = [Item(f"{n}", "bench", "qa", ("What is this?",)) for n in range(4)]
+    run(engine, chat, tmp_path / "p", [*items, ITEMS[1]])
+    assert [order[i : i + 3] for i in range(0, 18, 3)] == [
+        ["plain", "casd", "pld"],
+        ["pld", "casd", "plain"],
+        ["casd", "pld", "plain"],
+        ["plain", "pld", "casd"],
+        ["casd", "pld", "plain"],  # the first prompt of the second category
+        ["pld", "plain", "casd"],  # its second turn is a category of its own
+    ]
 
 
-def test_a_stopped_run_goes_on(engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_goes_on_at_the_next_mode(
+    engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "p"
     whole = run(engine, chat, path)
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:3]) + lines[3][:30])  # settings, two outcomes, half of the third
-    measured = 0
+    assert len(lines) == 1 + 4 * (3 + 1)  # settings; four prompts, a line a mode and one to close
+    # Left: settings, two prompts, one answer to the third, half of its second.
+    path.write_text("".join(lines[:10]) + lines[10][:30])
+    measured: list[str] = []
 
-    def counted(*arguments: Any) -> Measured:
-        nonlocal measured
-        measured += 1
-        return measure(*arguments)
+    def counted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
+        measured.append(mode)
+        return measure(engine, prompt, params, mode, **more)
 
     monkeypatch.setattr("decoder.bench.decode.measure", counted)
     again = run(engine, chat, path)
-    assert measured == 3 + 2 * 3  # a warm-up and the two outcomes that were missing, in three modes
+    begun = json.loads(lines[9])["mode"]
+    assert sorted(measured[3:5]) == sorted({"plain", "casd", "pld"} - {begun})  # after a warm-up
+    assert len(measured) == 3 + 2 + 3
     assert [outcome.answers["casd"].tokens for outcome in again] == [o.answers["casd"].tokens for o in whole]
     assert again[:2] == whole[:2]
+    assert run(engine, chat, path) == again
     with pytest.raises(BenchError, match="other settings"):
         run(engine, chat, path, seed=1)
 
@@ -155,7 +170,7 @@ def test_items_beyond_the_window_are_left_out(engine: Engine, chat: Chat, tmp_pa
     assert "long turn 1 left out" in said[0]
 
 
-def measured(tokens: list[int], decode_s: float, steps: int, **counts: int) -> Measured:
+def measured(tokens: list[int], decode_s: float, steps: int, **counts: Any) -> Measured:
     counts = {"drafted": 0, "accepted": 0, "copied": 0} | counts
     return Measured(tokens, "length", 1.0, decode_s, steps, **counts)
 
@@ -186,8 +201,8 @@ def test_answers_of_one_token_have_no_speedup() -> None:
 def test_a_lossy_mode_is_counted_and_its_margin_listed(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lossy(engine: Engine, prompt: list[int], params: SamplingParams, mode: str) -> Measured:
-        answer = measure(engine, prompt, params, mode)
+    def lossy(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
+        answer = measure(engine, prompt, params, mode, **more)
         if mode == "casd" and len(answer.tokens) > 5:
             answer.tokens[5] = (answer.tokens[5] + 1) % VOCAB
         return answer
@@ -246,42 +261,54 @@ def test_modes_start_with_plain_once_and_are_checked() -> None:
         modes_of("magic")
 
 
-def test_run_decode_writes_the_result_and_clears_up(
+def test_run_decode_writes_the_result_and_keeps_the_answers(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("decoder.bench.decode.open_model", lambda *_, **__: Opened(engine, chat, "tiny"))
+    monkeypatch.setattr("decoder.bench.run_decode.open_model", lambda *_, **__: Opened(engine, chat, "tiny"))
+    monkeypatch.setattr("decoder.bench.run_decode.measured", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
     options = argparse.Namespace(
-        drafters="casd", max_tokens=12, temperature=0.0, seed=0, plots=None, model="tiny", models_dir=None,
-        dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode", control=True, near_tie=None,
+        drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
+        models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
+        control=True, near_tie=None, draft_model=None, markdown=tmp_path / "out.md",
     )  # fmt: skip
     said: list[str] = []
     run_decode(options, ITEMS, said.append)
     result = json.loads((tmp_path / "out.json").read_text())
-    assert {"environment", "rows"} <= set(result)
-    assert {
-        "model",
-        "dtype",
-        "device",
-        "cpu",
-        "cores",
-        "threads",
-        "torch",
-        "transformers",
-        "commit",
-        "date",
-        "command",
-    } <= set(result["environment"])
-    assert len(result["rows"]) == 6
-    assert list(tmp_path.iterdir()) == [tmp_path / "out.json"]
+    facts = {"model", "dtype", "device", "cpu", "cores", "threads", "torch", "transformers", "commit", "date"}
+    assert facts | {"command"} <= set(result["environment"])
+    assert len(result["rows"]) == 3 * 4
+    assert result["cost_curve"]["rows"] == list(ROWS)
+    assert set(result["cost_curve"]["seconds_at_start"]) == {"0,0"}
+    by_task = {(entry["category"], entry["against"]) for entry in result["promise"]}
+    assert {against for category, against in by_task if category == "qa"} == {"plain", "hf", "best single drafter"}
+    assert {against for category, against in by_task if category == "chat"} == {"plain", "hf"}  # one prompt a turn
+    assert set(result["overhead"]) == {"plain", "casd", "auto"}
+    settings, outcomes = read_outcomes(tmp_path / "out.prompts.jsonl")
+    assert settings["modes"] == ["plain", "casd", "auto", "hf"]
+    assert decode_rows(outcomes, settings["modes"], model="tiny", dtype="float64") == result["rows"]
+    text = (tmp_path / "out.md").read_text()
+    assert "| bench | chat | 2 |" in text
+    assert "## The promise" in text
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert names == {"mat.svg", "speedup_vs_plain.svg", "sources.svg", "cost_curve.svg"}
+    options.temperature = 1.0
+    with pytest.raises(BenchError, match="greedy"):
+        run_decode(options, ITEMS, said.append)
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:
-    from decoder.bench.plots import draw
-
-    answers = {"plain": measured([1, 2, 3], 2.0, 2), "casd": measured([1, 2, 3], 1.0, 1, drafted=4, accepted=1)}
+    casd = measured([1, 2, 3], 1.0, 1, drafted=4, accepted=1, by_source={"casd": [4, 1]}, by_kind={"passage": 1})
+    answers = {"plain": measured([1, 2, 3], 2.0, 2), "casd": casd}
     rows = decode_rows([Outcome("a", "b", "c", 1, 7, answers, {})], list(answers), model="m", dtype="d")
-    assert [path.name for path in draw(rows, tmp_path)] == ["mat.svg", "speedup_vs_plain.svg"]
+    assert [path.name for path in draw(rows, tmp_path)] == ["mat.svg", "speedup_vs_plain.svg", "sources.svg"]
+    assert "passage" in (tmp_path / "sources.svg").read_text()
     assert "<svg" in (tmp_path / "mat.svg").read_text()
+
+
+def test_shares_add_up_to_all_tokens() -> None:
+    row = {"tokens": 10, "by_source": {"auto": [20, 5], "small_model": [4, 2]}, "by_kind": {"passage": 3, "answer": 2}}
+    found = shares(row)
+    assert found == {"answer": 0.2, "passage": 0.3, "drafted, not copied": 0.2, "chosen by the target": 0.3}
 
 
 # -- record ---------------------------------------------------------------------------------------------------------
@@ -311,12 +338,14 @@ def test_records_plain_answers_and_goes_on(engine: Engine, chat: Chat, tmp_path:
         record(engine, chat, ITEMS, out, model="tiny", dtype="float64", max_tokens=25)
 
 
-def test_difference_survives_the_partial_file(tmp_path: Path) -> None:
+def test_an_outcome_survives_the_file(tmp_path: Path) -> None:
     partial = PromptsFile(tmp_path / "p", {"a": 1})
-    assert partial.read() == {}
+    assert partial.read() == ({}, {})
     outcome = Outcome("a", "b", "c", 2, 7, {"plain": measured([1, 2], 1.0, 1)}, {"x": Difference(1, 8, 0.5)})
-    partial.add(outcome)
-    assert PromptsFile(tmp_path / "p", {"a": 1}).read() == {("a", 2): outcome}
+    for mode, answer in outcome.answers.items():
+        partial.add_answer("a", 2, mode, answer)
+    partial.close(outcome)
+    assert PromptsFile(tmp_path / "p", {"a": 1}).read() == ({("a", 2): outcome}, {})
 
 
 def test_a_tokenizer_without_a_template_is_refused() -> None:

@@ -19,7 +19,7 @@ from decoder.bench.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.rows import decode_rows, differences
 from decoder.bench.specs import split_exact
-from decoder.target import TargetModel
+from decoder.target import TargetModel, TreePass
 from decoder.testing import UnsteadyTarget, tiny_model, tiny_target
 
 VOCAB = 61
@@ -36,6 +36,9 @@ class Letters:
     def prompt_ids(self, item: Item, replies: list[str]) -> list[int]:
         text = "".join([*item.messages()[: len(replies) + 1], *replies])
         return [3 + ord(character) % (VOCAB - 3) for character in text]
+
+    def kinds(self, item: Item, replies: list[str]) -> list[str]:
+        return []
 
     def text(self, ids: list[int]) -> str:
         return "".join(chr(64 + token) for token in ids)
@@ -71,7 +74,7 @@ def test_the_control_compares_every_token_with_passes_of_nine_rows(
     forward = TargetModel.forward_tree
 
     def counted(target: TargetModel, batch: Any) -> Any:
-        rows.extend(1 + len(part.tree) for part in batch)
+        rows.extend(1 + len(part.tree) for part in batch if isinstance(part, TreePass))
         return forward(target, batch)
 
     plain = measure(steady, PROMPT, PARAMS, "plain").tokens
@@ -95,7 +98,7 @@ def test_strict_lowers_flips_and_the_report_says_so(unsteady: Engine, tmp_path: 
     params = dataclasses.replace(PARAMS, max_tokens=40)
     chat: Any = Letters()
     outcomes = compare(unsteady, chat, ITEMS, params, modes, partial, control=True)
-    assert PromptsFile(tmp_path / "p", {}).read() == {(o.id, o.turn): o for o in outcomes}
+    assert PromptsFile(tmp_path / "p", {}).read() == ({(o.id, o.turn): o for o in outcomes}, {})
     by_drafter = {entry["drafter"]: entry for entry in divergence(outcomes, modes, "plain")}
     assert by_drafter["plain"]["flips"] == by_drafter["casd:exact=strict"]["flips"] == 0
     assert by_drafter["casd"]["flips"] > 0
