@@ -1,4 +1,5 @@
-"""Benchmarks of decoding: `decode` on a model, `record` its outputs once, `simulate` drafters on what was recorded.
+"""Benchmarks of decoding: `decode` on a model, `promise` on its answers, `record` a model's outputs once, `simulate`
+drafters on what was recorded.
 
     python -m decoder.bench decode --model smollm2-135m --data items.jsonl --drafters casd --json out.json
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None, program: str = "rag bench") -> int:
-    """Run `decode`, `record` or `simulate` with command-line arguments; returns the exit status.
+    """Run `decode`, `promise`, `record` or `simulate` with command-line arguments; returns the exit status.
 
     Args:
         argv: arguments from the subcommand on; those of the process where None.

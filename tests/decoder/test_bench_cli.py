@@ -13,8 +13,9 @@ from transformers import PreTrainedTokenizerFast
 
 from decoder import load_engine
 from decoder.bench import find_heads, main
+from decoder.bench.chat import Chat
 from decoder.bench.copy_texts import TEXTS
-from decoder.bench.prompts import BenchError
+from decoder.bench.prompts import BenchError, Item
 from decoder.induction_heads import FILE, InductionHeadsError
 from decoder.testing import tiny_model
 
@@ -69,9 +70,51 @@ def test_decode_record_and_simulate(
     assert all(row["divergent"] == 0 for row in rows.values())
 
 
+def test_peers_rows_stand_beside_drafters_and_the_promise_can_be_read_again(
+    folder: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "d.json"
+    modes = ["casd", "auto", "small_model", "hf", "hf:prompt_lookup=10", f"hf:assistant={folder}"]
+    model = ["--model", str(folder), "--draft-model", str(folder), "--dtype", "float64", "--max-tokens", "20"]
+    arguments = ["decode", *model, "--data", str(data), "--drafters", ",".join(modes), "--json", str(out)]
+    assert main(arguments) == 0, capsys.readouterr()
+    result = json.loads(out.read_text())
+    rows = {(row["category"], row["turn"], row["drafter"]): row for row in result["rows"]}
+    assert {key[2] for key in rows} == {"plain", *modes}
+    assert all(row["divergent"] == 0 for row in rows.values())
+    lookup, ours = rows["qa", 1, "hf:prompt_lookup=10"], rows["qa", 1, "casd"]
+    assert lookup["mat"] > 1
+    assert lookup["overhead"] is None
+    assert 0 < ours["overhead"] < 1
+    assert sum(ours["by_kind"].values()) == ours["by_source"]["casd"][1] > 0
+    assert result["cost_curve"]["rows"][0] == 1
+    kept = out.read_bytes()
+    prompts = out.with_suffix(".prompts.jsonl").read_bytes()
+    assert main(arguments) == 0, capsys.readouterr()
+    assert json.loads(out.read_text())["rows"] == json.loads(kept)["rows"]  # taken from the answers that were kept
+    assert out.with_suffix(".prompts.jsonl").read_bytes() == prompts
+    again = tmp_path / "promise.json"
+    assert main(["promise", str(out), "--json", str(again)]) in {0, 1}
+    assert json.loads(again.read_text())["promise"] == result["promise"]
+
+
+def test_prompt_tokens_are_told_by_what_they_belong_to(folder: Path) -> None:
+    chat = Chat.load(folder)
+    item = Item("a", "spec_bench", "rag", ("WHO?", "WHY?"), ("HE.", "SHE."))
+    prompt = "<user>HE.#SHE.#WHO?<assistant>HER<user>WHY?<a>"
+    kinds = chat.kinds(item, ["HER"])
+    assert len(kinds) == len(chat.prompt_ids(item, ["HER"])) == len(prompt)
+    marks = {"template": "t", "passage": "p", "message": "m", "conversation": "c"}
+    assert "".join(marks[kind] for kind in kinds) == (
+        "tttttt" + "ppp" + "m" + "pppp" + "mmmmm" + "ttttttttttt" + "ccc" + "tttttt" + "mmmm" + "ttt"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (["--drafters", "hf:magic=1"], "has the option 'magic'"),
+        (["--drafters", "hf", "--temperature", "1"], "greedy"),
         (["--drafters", "magic"], "no drafter 'magic'"),
         (["--data", "nothing.jsonl"], "there is no file nothing.jsonl"),
         (["--limit", "0"], "--limit must be at least 1"),
@@ -92,7 +135,7 @@ def test_errors_take_one_line_and_say_what_to_do(
 
 def test_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "decoder.bench", "--help"], capture_output=True, text=True, check=True)
-    assert all(command in done.stdout for command in ("decode", "record", "simulate"))
+    assert all(command in done.stdout for command in ("decode", "promise", "record", "simulate"))
 
 
 def many(folder: Path, *, texts: bool) -> Path:
