@@ -31,6 +31,7 @@ from rag_service.pipeline_names import DEFAULT_COLLECTION
 from rag_service.schemas import Answer, QueryRequest, SpeculationOptions
 from rag_service.settings import Settings
 from retriever import Embedder, Library
+from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
 from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, Sampling, Speculation, TurnRecord
 from workers.queue import Queue
@@ -83,6 +84,16 @@ class Pipeline:
         await self._async_redis.aclose()
         self.redis.close()
         self._celery.close()
+
+    def delete_collection(self, name: str) -> None:
+        """Delete a collection, its documents and what was kept of its answers to copy from.
+
+        Raises UnknownCollection, and QueueUnavailable where such answers are kept and Redis is away.
+        """
+        self.library.collection(name)
+        if self.settings.answers.store_tokens:
+            erase_collection(self.redis, TENANT, name)
+        self.library.delete(name)
 
     async def answer(self, request: QueryRequest) -> str:
         """Retrieve, build the prompt and enqueue. Returns the answer's id; `events` has what follows.

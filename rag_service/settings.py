@@ -48,6 +48,13 @@ class Answers(_Section):
         default=604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
     )
     session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is kept after its last turn.")
+    store_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Tokens of earlier answers, of all sessions, that are kept for each collection to draft later "
+        "answers from. 0 keeps none. They never change what is answered.",
+    )
     timeout: float = Field(
         default=600.0,
         gt=0,

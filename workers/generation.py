@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
+from workers.answer_store import AnswerStore, store_name
 from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead
 from workers.messages import (
     DoneEvent,
@@ -147,6 +148,7 @@ def generate(
     runtime: Runtime,
     tokens: Tokens,
     cancelled: Callable[[], bool] = lambda: False,
+    store: AnswerStore | None = None,
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
@@ -170,7 +172,7 @@ def generate(
             # What was streamed before stays part of the answer, so a cancel waits until it is generated again.
             lambda: cancelled() and len(relay.ids) >= streamed,
             max_nodes=job.speculation.max_nodes,
-            corpora=corpora(job, tokens),
+            corpora=corpora(job, tokens, store),
             domain=f"{job.tenant}/{job.collection or ''}",
         )
         with closing(steps):
@@ -199,18 +201,25 @@ def generate(
             },
         )
         _finish(job, relay, done, tokens)
+        if store is not None and done.finish_reason != "cancelled":
+            store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
     except (AnswerGone, AnswerEnded) as over:
         log.info("%s", over)
         return None
     return done
 
 
-def corpora(job: GenerateJob, tokens: Tokens) -> list[Corpus]:
-    """What an answer may be copied from besides its prompt, in the order of `job.unread`."""
-    return [
+def corpora(job: GenerateJob, tokens: Tokens, store: AnswerStore | None) -> list[Corpus]:
+    """What an answer may be copied from besides its prompt: `job.unread` in order, then earlier answers."""
+    unread = [
         Corpus("unread", tuple(tokens.encode_content(passage["text"]).ids), str(passage["chunk_id"]))
         for passage in job.unread
     ]
+    if store is None:
+        return unread
+    earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
+    # The latest last: of equally long matches the index prefers the last.
+    return unread + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
 
 
 def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:

@@ -52,3 +52,18 @@ def job(tenant: str, job_id: str) -> str:
 
 def job_cancel(tenant: str, job_id: str) -> str:
     return f"{job(tenant, job_id)}:cancel"
+
+
+def stores(tenant: str) -> str:
+    """Set: names of the tenant's stores of earlier answers."""
+    return f"rag:{tenant}:stores"
+
+
+def store_answers(tenant: str, name: str) -> str:
+    """Hash: answer id to its ids as a JSON list."""
+    return f"rag:{tenant}:store:{name}"
+
+
+def store_order(tenant: str, name: str) -> str:
+    """Sorted set: answer ids by the time they were added."""
+    return f"{store_answers(tenant, name)}:order"

@@ -43,6 +43,7 @@ class WorkerConfig:
         name: of this worker; made from host and process where None.
         drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
         answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
+        store_tokens: tokens of earlier answers that are kept a collection, to copy from.
     """
 
     redis_url: str
@@ -59,6 +60,7 @@ class WorkerConfig:
     drain_s: float = 5.0
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
+    store_tokens: int = 0
 
     @property
     def models_folder(self) -> Path:
@@ -117,6 +119,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         name=name,
         answer_ttl_s=config.answer_ttl_s,
         session_ttl_s=config.session_ttl_s,
+        store_tokens=config.store_tokens,
     )
     info = {
         "model": config.model,

@@ -10,6 +10,7 @@ import time
 from typing import TypedDict
 
 from workers import keys, wire
+from workers.answer_store import erase_answers
 from workers.app import RedisClient
 from workers.errors import QueueUnavailable, unavailable
 from workers.messages import TurnRecord
@@ -103,6 +104,7 @@ class Sessions:
         turns = keys.session_turns(tenant, session_id)
         with unavailable():
             ids = self._redis.smembers(answers)
+            erase_answers(self._redis, tenant, [str(answer_id) for answer_id in ids])
             with self._redis.pipeline(transaction=True) as pipe:
                 pipe.exists(session)
                 for answer_id in ids:

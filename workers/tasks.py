@@ -20,6 +20,7 @@ from celery.exceptions import Reject
 from decoder import PromptError, PromptTooLong, UnknownDrafter
 from retriever import CollectionBusy, Library
 from workers import keys
+from workers.answer_store import AnswerStore
 from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
 from workers.cancels import CancelWatch
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed
@@ -50,12 +51,15 @@ class Workplace:
     """Of the worker, as in its heartbeat."""
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
+    store_tokens: int = 0
+    """Tokens of earlier answers to copy from, a collection; 0 keeps none."""
     ingesting: threading.Lock = field(default_factory=threading.Lock)
     """Ingests of one worker run one after the other, so that answers always find a free thread."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
         self.leases = Leases(self.client, self.name)
+        self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
     def stream(self, tenant: str, answer_id: str) -> AnswerStream:
         return AnswerStream(self.client, tenant, answer_id, ttl_s=self.answer_ttl_s, session_ttl_s=self.session_ttl_s)
@@ -109,7 +113,7 @@ def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
         return
     try:
         with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
-            generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set)
+            generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set, place.store)
     except (RuntimeClosed, QueueUnavailable):
         raise
     except Exception as error:

@@ -64,6 +64,7 @@ def worker(
         name=name,
         answer_ttl_s=settings.answers.ttl,
         session_ttl_s=settings.answers.session_ttl,
+        store_tokens=settings.answers.store_tokens,
     )
     try:
         status = run_worker(config)

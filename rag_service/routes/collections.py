@@ -42,7 +42,7 @@ def stats(collection: CollectionDep) -> CollectionInfo:
 @router.delete("/{collection}", status_code=204)
 def delete(collection: str, pipeline: PipelineDep) -> None:
     """Delete a collection with all its documents."""
-    pipeline.library.delete(collection)
+    pipeline.delete_collection(collection)
 
 
 @router.post("/{collection}/search")
