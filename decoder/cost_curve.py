@@ -73,7 +73,7 @@ class CostCurve:
         """Learn from a pass that was timed."""
         bucket = bucket_of(tokens, sequences)
         values = self._points.setdefault(bucket, list(self._curve(bucket)))
-        expected = _at(self._curve(bucket), rows)
+        expected = _at(values, rows)  # not the curve that never falls: what lies under it would sink for ever
         residual = math.log(max(seconds, 1e-9) / expected) - self._pace
         if abs(residual) > math.log(_OUTLIER) and self._outliers < _PATIENCE:
             self._outliers += 1

@@ -93,6 +93,20 @@ def test_observations_move_the_shape_and_the_pace_does_not() -> None:
     assert costs[63] / costs[0] > 3.0
 
 
+def test_a_size_that_is_faster_than_a_smaller_one_does_not_drag_the_curve_away() -> None:
+    """Kernels are chosen by size, so two rows can be faster than one. Costs never fall with rows, and what lay below
+    that line once sank further with every pass, while the point above it rose, until wide passes seemed free."""
+    seconds = {1: 1.0, 2: 0.9, 4: 0.95, 16: 1.1, 64: 1.6}
+    curve = CostCurve()
+    curve.set((0, 0), seconds)
+    for _ in range(1000):
+        for rows in (1, 1, 2, 2, 4, 16):
+            curve.observe(rows, 0, 1, seconds[rows])
+    costs = curve.costs(0, 1, 63)
+    assert costs[63] / costs[0] == pytest.approx(1.6, rel=0.05)
+    assert costs[15] / costs[0] == pytest.approx(1.1, rel=0.05)
+
+
 def test_an_outlier_is_not_believed_and_a_lasting_change_is() -> None:
     curve = CostCurve()
     curve.set((0, 0), {1: 1.0, 64: 2.0})
