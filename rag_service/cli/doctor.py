@@ -61,6 +61,7 @@ def look(settings: Settings) -> Iterator[Finding]:
         models.append(("draft model", settings.draft_model))
     for what, model in models:
         yield _model(what, model, settings.models_folder)
+    yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
     yield _service(running.api_url(settings))
 
@@ -95,6 +96,25 @@ def _model(what: str, model: str, models_folder: Path) -> Finding:
         return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
     except InvalidSettings:
         return Finding(what, False, f"{model} is not here", f"Run `rag models pull {model}` (`rag up` does it too).")
+
+
+def _dtype(dtype: str, device: str, processor: Path) -> Finding:
+    """A half-precision model on a processor without instructions for it runs many times slower than in float32."""
+    found = f"{dtype} on {device}"
+    if device != "cpu" or dtype not in {"bfloat16", "float16"} or not processor.is_file():
+        return Finding("number format", True, found)
+    flags = set(
+        processor.read_text(encoding="utf-8", errors="replace").partition("flags")[2].partition("\n")[0].split()
+    )
+    wanted = {"amx_bf16", "avx512_bf16"} if dtype == "bfloat16" else {"amx_fp16", "avx512_fp16"}
+    if flags & wanted or not flags:
+        return Finding("number format", True, found)
+    return Finding(
+        "number format",
+        True,
+        f"{found}, which this processor computes slowly",
+        "Set RAG_DTYPE=float32: it is faster here.",
+    )
 
 
 def _redis(url: str | None) -> Finding:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from rag_service.cli import app, running
 from rag_service.cli.api import Api
+from rag_service.cli.doctor import _dtype
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
 
@@ -210,6 +211,26 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
     for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
         assert not found[what]["ok"]
         assert fix in found[what]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "flags", "advice"),
+    [
+        ("float32", "cpu", "avx2", ""),
+        ("bfloat16", "cuda", "avx2", ""),
+        ("bfloat16", "cpu", "avx2 amx_bf16", ""),
+        ("bfloat16", "cpu", "avx2 avx512f", "RAG_DTYPE=float32"),
+        ("float16", "cpu", "avx2 amx_bf16", "RAG_DTYPE=float32"),
+    ],
+)
+def test_doctor_knows_which_number_formats_a_processor_is_slow_in(
+    dtype: str, device: str, flags: str, advice: str, tmp_path: Path
+) -> None:
+    processor = tmp_path / "cpuinfo"
+    processor.write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\nbugs\t\t: avx512_bf16\n")
+    finding = _dtype(dtype, device, processor)
+    assert finding.ok
+    assert (advice in finding.fix) if advice else not finding.fix
 
 
 def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
