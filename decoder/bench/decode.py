@@ -16,7 +16,7 @@ from decoder.bench.divergence import control_flips, plain_margins
 from decoder.bench.measure import first_difference, measure
 from decoder.bench.measured import Measured
 from decoder.bench.outcomes import Difference, Outcome, PromptsFile
-from decoder.bench.peers import PeerMode, Peers, is_peer
+from decoder.bench.peers import Measures, PeerMode, is_peer
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.rows import PLAIN
 from decoder.bench.shared_prefill import SharedPrefill
@@ -49,7 +49,7 @@ def compare(
     file: PromptsFile,
     say: Say = lambda line: None,
     control: bool = False,
-    peers: Peers | None = None,
+    peers: Measures | None = None,
 ) -> list[Outcome]:
     """Answer every turn of every item in every mode; with `control`, ask what numerics alone would change.
 
@@ -94,7 +94,7 @@ class _Run:
         modes: Sequence[str],
         file: PromptsFile,
         control: bool,
-        peers: Peers | None,
+        peers: Measures | None,
     ) -> None:
         self._engine = engine
         self._params = params
@@ -152,7 +152,7 @@ class _Run:
         if not is_peer(mode):
             return measure(self._engine, prompt_ids, params, mode, shared=shared, kinds=kinds)
         if self._peers is None:
-            raise BenchError(f"{mode!r} needs transformers' model; call compare with peers=")
+            raise BenchError(f"{mode!r} is a peer; call compare with peers=")
         return self._peers.measure(mode, prompt_ids, params)
 
 

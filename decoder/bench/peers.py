@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
@@ -33,13 +33,21 @@ from decoder.params import SamplingParams
 from decoder.target import TargetModel
 
 PEER = "hf"
+OTHERS = ("llama.cpp",)
+"""Peers that other programs of `benchmarks/` bring."""
 STOCK = "sdpa"
 _LOOKUP = {"prompt_lookup": "prompt_lookup_num_tokens", "max_matching_ngram_size": "max_matching_ngram_size"}
 _ASSISTANT = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
 
 
+class Measures(Protocol):
+    """Something that answers a prompt in the modes that `is_peer` tells apart, as `Peers` does."""
+
+    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> Measured: ...
+
+
 def is_peer(spec: str) -> bool:
-    return spec.split(":", 1)[0] == PEER
+    return spec.split(":", 1)[0] in {PEER, *OTHERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,9 @@ class PeerMode:
     @classmethod
     def parse(cls, spec: str) -> PeerMode:
         """Raises BenchError for options that there are not, or not together."""
-        _, options = parse_spec(spec)
+        name, options = parse_spec(spec)
+        if name != PEER:
+            raise BenchError(f"{spec!r} does not run here; see benchmarks/README.md")
         assistant = options.pop("assistant", None)
         known = ("prompt_lookup", "max_matching_ngram_size") if assistant is None else _ASSISTANT
         for option in options:

@@ -130,6 +130,7 @@ def test_the_draft_models_weights_serve_as_assistant(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("llama.cpp", "does not run here"),
         ("hf:lookup=3", "has the option 'lookup'"),
         ("hf:assistant=x:prompt_lookup=3", "has the option 'prompt_lookup'"),
         ("hf:max_matching_ngram_size=3", "looks up nothing"),
