@@ -91,6 +91,10 @@ class CostCurve:
         self._costs.clear()
         self._least.clear()
 
+    def unhurried(self, seconds: float) -> float:
+        """What took that long just now, in the curve's own seconds: less what the machine is slower at present."""
+        return seconds * math.exp(-self._pace)
+
     def set(self, bucket: Bucket, measured: Mapping[int, float]) -> None:
         """Take measured seconds by rows; the other points lie on lines between them."""
         rows = sorted(measured)

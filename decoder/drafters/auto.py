@@ -50,12 +50,15 @@ class AutoDrafter(Drafter):
         self._copies = Copies(matches, longest)
         self._learn = learn
         self._equipment = Equipment()
-        self._neural: Drafter | None = None
+        self._neural: SmallModelDrafter | None = None
         self._warmth = 0.5
         """How much of what was generated lately came from drafts."""
         self._trie: Trie | None = None
-        self._run: tuple[Trie, int, float, float] | None = None
-        """Of a step in which the neural drafter ran: copies alone, how many nodes, their promise, seconds it took."""
+        self._run: tuple[Trie, int, float, float, int] | None = None
+        """Of a step in which the neural drafter ran: copies alone, how many nodes, their promise, seconds it took, how
+        many tokens it was behind."""
+        self._saved = 0.0
+        """Seconds that the neural drafter would have saved since it last ran."""
 
     def equip(self, equipment: Equipment) -> None:
         self._equipment = equipment
@@ -89,18 +92,24 @@ class AutoDrafter(Drafter):
             ),
         )
 
-    def _neural_chain(self, sequence: Sequence, copies: Trie, budget: int, neural: Drafter) -> list[int]:
+    def _neural_chain(self, sequence: Sequence, copies: Trie, budget: int, neural: SmallModelDrafter) -> list[int]:
         """The neural drafter's tokens, where the gate lets it run."""
-        cost, gate = self._equipment.cost, self._equipment.gate
-        costs = cost.costs(sequence.pass_tokens, sequence.pass_sequences, budget)
+        cost, gate, others = self._equipment.cost, self._equipment.gate, sequence.pass_sequences - 1
+        whole = cost.costs(sequence.pass_tokens, sequence.pass_sequences, budget)
+        # Of a shared pass the others pay their part, but while this one drafts they wait.
+        costs = [seconds - whole[0] * others / (others + 1) for seconds in whole]
         nodes = choose([copies.tree], costs)[0]
         promised = 1.0 + sum(copies.tree.values[:nodes])
         more = costs[min(nodes + _USUAL_CHAIN, budget)] - costs[nodes]
-        if not gate.opens(promised, costs[nodes], more):
+        behind = neural.behind(sequence)
+        if not gate.opens(promised, costs[nodes], more, behind, self._saved, sequence.remaining):
+            self._saved += gate.saving(promised, costs[nodes], more)
             return []
         started = time.perf_counter()
         tokens = neural.draft(sequence, budget).tokens
-        self._run = copies, nodes, promised, time.perf_counter() - started
+        if tokens:  # else it cannot draft here, which says nothing of what it is worth elsewhere
+            self._run = copies, nodes, promised, cost.unhurried(time.perf_counter() - started), behind
+            self._saved = 0.0
         return tokens
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
@@ -124,8 +133,8 @@ class AutoDrafter(Drafter):
         """Tell the gate what the neural drafter added, and how much time for trials the step earned."""
         gate = self._equipment.gate
         if self._run is not None:
-            copies, nodes, promised, seconds = self._run
-            gate.ran(promised, len(accepted.tokens) - copies.yields(accepted.tokens, nodes), seconds)
+            copies, nodes, promised, seconds, behind = self._run
+            gate.ran(promised, len(accepted.tokens) - copies.yields(accepted.tokens, nodes), seconds, behind)
             self._run = None
         plain = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
         gate.passed(plain * len(accepted.tokens) / sequence.pass_sequences)

@@ -93,6 +93,16 @@ def test_observations_move_the_shape_and_the_pace_does_not() -> None:
     assert costs[63] / costs[0] > 3.0
 
 
+def test_seconds_of_a_slow_moment_are_told_in_the_curves_own() -> None:
+    """What is held against the curve must be told by its clock, or drafting looks dear whenever the machine is slow."""
+    curve = CostCurve()
+    curve.set((0, 0), {1: 1.0, 64: 2.0})
+    for _ in range(200):
+        curve.observe(1, 0, 1, 2.0)
+        curve.observe(64, 0, 1, 4.0)
+    assert curve.unhurried(2.0) == pytest.approx(curve.costs(0, 1, 0)[0], rel=0.02)
+
+
 def test_a_size_that_is_faster_than_a_smaller_one_does_not_drag_the_curve_away() -> None:
     """Kernels are chosen by size, so two rows can be faster than one. Costs never fall with rows, and what lay below
     that line once sank further with every pass, while the point above it rose, until wide passes seemed free."""
