@@ -27,53 +27,24 @@ from decoder.bench.divergence import plain_margins
 from decoder.bench.environment import environment
 from decoder.bench.measure import first_difference, measure
 from decoder.bench.opened import open_model
+from decoder.bench.peers import Peers
 from decoder.bench.prompts import Item, load_items
 from decoder.bench.report import environment_lines, table, write_json
 from decoder.load import DTYPES
-from decoder.models import default_models_dir, resolve
+from decoder.models import default_models_dir
 
 MARGIN = 1e-3
 LOOKUP = "pld:max_ngram=2"
+THEIR_LOOKUP = "hf:prompt_lookup=10:max_matching_ngram_size=2"
 
 
-class Peer:
-    """transformers' model with its own attention, its forward passes counted."""
-
-    def __init__(self, folder: Path, dtype: str, end_tokens: Sequence[int]) -> None:
-        from transformers import AutoModelForCausalLM, GenerationConfig
-
-        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype], use_safetensors=True)
-        self._model.eval()
-        self._model.generation_config = GenerationConfig(eos_token_id=list(end_tokens), pad_token_id=min(end_tokens))
-        self._passes = 0
-        forward = self._model.forward
-
-        def counted(*arguments: Any, **named: Any) -> Any:
-            self._passes += 1
-            return forward(*arguments, **named)
-
-        self._model.forward = counted
-
-    @torch.inference_mode()
-    def generate(self, prompt_ids: list[int], max_tokens: int, **settings: Any) -> tuple[list[int], int]:
-        """(tokens of the greedy answer, passes after the first, which holds the prompt)."""
-        self._passes = 0
-        ids = torch.tensor([prompt_ids])
-        output = self._model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_tokens, **settings
-        )
-        return output[0, len(prompt_ids) :].tolist(), self._passes - 1
-
-
-def compare(engine: Engine, peer: Peer, item: Item, prompt_ids: list[int], max_tokens: int) -> dict[str, Any]:
+def compare(engine: Engine, peers: Peers, item: Item, prompt_ids: list[int], max_tokens: int) -> dict[str, Any]:
     """One prompt: plain against plain, lookup against lookup."""
     params = SamplingParams(max_tokens=max_tokens)
     plain = measure(engine, prompt_ids, params, "plain")
     lookup = measure(engine, prompt_ids, params, LOOKUP)
-    theirs, _ = peer.generate(prompt_ids, max_tokens)
-    their_lookup, their_passes = peer.generate(
-        prompt_ids, max_tokens, prompt_lookup_num_tokens=10, max_matching_ngram_size=2
-    )
+    theirs = peers.measure("hf", prompt_ids, params)
+    their_lookup = peers.measure(THEIR_LOOKUP, prompt_ids, params)
     row: dict[str, Any] = {
         "id": item.id,
         "benchmark": item.benchmark,
@@ -81,9 +52,9 @@ def compare(engine: Engine, peer: Peer, item: Item, prompt_ids: list[int], max_t
         "prompt_tokens": len(prompt_ids),
         "tokens": len(plain.tokens),
         "passes": lookup.steps,
-        "transformers_passes": their_passes,
+        "transformers_passes": their_lookup.steps,
     }
-    answers = {"plain": theirs, "lookup": lookup.tokens, "transformers_lookup": their_lookup}
+    answers = {"plain": theirs.tokens, "lookup": lookup.tokens, "transformers_lookup": their_lookup.tokens}
     for name, answer in answers.items():
         index = first_difference(answer, plain.tokens)
         row[f"{name}_differs_at"] = index
@@ -146,10 +117,10 @@ def main() -> int:
     categories = [name for name in options.categories.split(",") if name]
     items = load_items(options.data, limit=options.limit, categories=categories, max_chars=options.max_chars)
     opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
-    peer = Peer(resolve(options.model, options.models_dir), options.dtype, sorted(opened.engine.eos_token_ids))
+    peers = Peers(opened.engine.target, sorted(opened.engine.eos_token_ids), lambda name: None)
     rows = []
     for item in items:
-        rows.append(compare(opened.engine, peer, item, opened.chat.prompt_ids(item, []), options.max_tokens))
+        rows.append(compare(opened.engine, peers, item, opened.chat.prompt_ids(item, []), options.max_tokens))
         print(f"{item.id}: {rows[-1]}", file=sys.stderr, flush=True)
     command = shlex.join(["python", "benchmarks/against_transformers.py", *sys.argv[1:]])
     facts = environment(command, model=opened.name, dtype=options.dtype, max_tokens=options.max_tokens)

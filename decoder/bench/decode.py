@@ -25,7 +25,7 @@ from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.params import SamplingParams
 
-WARM_UP_TOKENS = 4
+WARM_UP_PROMPT, WARM_UP_TOKENS = 256, 4
 Say = Callable[[str], None]
 
 
@@ -121,7 +121,7 @@ class _Run:
             # First passes allocate and compile; nobody's time should hold that.
             few = SamplingParams(max_tokens=WARM_UP_TOKENS, ignore_eos=True)
             for mode in self._modes:
-                self._measure(mode, prompt_ids, few, None)
+                self._measure(mode, prompt_ids[:WARM_UP_PROMPT], few, None)
             self._warm = True
         shared = None
         for mode in order:

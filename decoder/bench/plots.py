@@ -11,7 +11,7 @@ from decoder.bench.prompts import BenchError
 from decoder.bench.rows import PLAIN, Row
 
 _BARS = {"mat": "tokens a target pass (MAT)", "speedup_vs_plain": "decode speed-up over plain"}
-_DRAFTED = "drafted, not copied"
+_DRAFTED = "drafted, from no place told"
 _CHOSEN = "chosen by the target"
 
 
@@ -78,7 +78,7 @@ def _sources(rows: Sequence[Row], path: Path) -> Path:
     from matplotlib.figure import Figure
 
     groups = _groups(rows)
-    drafters = _drafters(rows)
+    drafters = [d for d in _drafters(rows) if any(row["by_source"] for row in rows if row["drafter"] == d)] or [PLAIN]
     found = {(_group(row), row["drafter"]): shares(row) for row in rows}
     names = [name for name in dict.fromkeys(n for by_name in found.values() for n in by_name) if name != _CHOSEN]
     figure = Figure(figsize=(9, len(drafters) * (1.2 + 0.22 * len(groups))), layout="constrained")

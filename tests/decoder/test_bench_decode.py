@@ -308,7 +308,7 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
 def test_shares_add_up_to_all_tokens() -> None:
     row = {"tokens": 10, "by_source": {"auto": [20, 5], "small_model": [4, 2]}, "by_kind": {"passage": 3, "answer": 2}}
     found = shares(row)
-    assert found == {"answer": 0.2, "passage": 0.3, "drafted, not copied": 0.2, "chosen by the target": 0.3}
+    assert found == {"answer": 0.2, "passage": 0.3, "drafted, from no place told": 0.2, "chosen by the target": 0.3}
 
 
 # -- record ---------------------------------------------------------------------------------------------------------
