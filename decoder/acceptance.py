@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -144,7 +145,7 @@ class AcceptanceTable:
     def _of(cls, rows: Iterable[tuple[int, float, float]]) -> AcceptanceTable:
         table = cls()
         for key, hits, seen in rows:
-            if not 0 <= hits <= seen:
+            if not 0 <= hits <= seen < math.inf:
                 raise KeyError(f"row {key}")
             table._seen[int(key)] = [float(hits), float(seen)]
         return table

@@ -146,7 +146,7 @@ class CostCurve:
             points = {}
             for name, seconds in value["seconds"].items():
                 tokens, sequences = name.split(",")
-                if len(seconds) != len(ROWS) or not all(s > 0 for s in seconds):
+                if len(seconds) != len(ROWS) or not all(0 < s < math.inf for s in seconds):
                     raise KeyError(name)
                 points[int(tokens), int(sequences)] = [float(s) for s in seconds]
             return cls(points)

@@ -120,7 +120,7 @@ class Engine:
         """
         params = params or SamplingParams()
         prompt = [int(token) for token in prompt_ids]
-        self._check(prompt, params, segments)
+        self._check(prompt, params, segments, corpora)
         detokenize = detokenize or self.detokenize
         if params.stop and detokenize is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
@@ -134,7 +134,7 @@ class Engine:
             params,
             segments,
             chosen,
-            self.target.new_cache(len(prompt) + params.max_tokens + nodes + 1),
+            self.target.new_cache(min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
             nodes,
@@ -246,10 +246,13 @@ class Engine:
             cached = parts[0][0].pass_tokens
             self.equipment.cost.observe(sum(rows), cached, len(parts), pass_s)
 
-    def _check(self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment]) -> None:
+    def _check(
+        self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment], corpora: Ids[Corpus]
+    ) -> None:
         if not prompt:
             raise EmptyPrompt
-        for token in (min(prompt), max(prompt), *params.logit_bias):
+        copied = [token for corpus in corpora if corpus.ids for token in (min(corpus.ids), max(corpus.ids))]
+        for token in (min(prompt), max(prompt), *params.logit_bias, *copied):
             if not 0 <= token < self.target.vocab_size:
                 raise InvalidToken(token, self.target.vocab_size)
         if len(prompt) + params.max_tokens > self.target.max_positions:

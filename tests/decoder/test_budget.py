@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import random
 from pathlib import Path
 
@@ -134,6 +136,9 @@ def test_a_curve_is_kept_and_a_broken_file_measured_anew(tmp_path: Path) -> None
     curve = measured(target, path)
     assert CostCurve.load(path).costs(400, 1, 64) == pytest.approx(curve.costs(400, 1, 64), rel=1e-3, abs=1e-6)
     path.write_text('{"rows": [1], "seconds": {}}')
+    with pytest.raises(ValueError, match="delete it"):
+        CostCurve.load(path)
+    path.write_text(json.dumps({"rows": ROWS, "seconds": {"0,0": [math.inf] * len(ROWS)}}))
     with pytest.raises(ValueError, match="delete it"):
         CostCurve.load(path)
     measured(target, path)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from decoder import DecoderError, Engine, PromptSegment, PromptTooLong, SamplingParams, TokenSource
+from decoder import Corpus, DecoderError, Engine, PromptSegment, PromptTooLong, SamplingParams, TokenSource
 from decoder.drafters import DRAFTERS, make_drafter
 from decoder.drafters.pld import PldDrafter
 from decoder.errors import EmptyPrompt, InvalidToken, UnknownDrafter
@@ -117,6 +117,15 @@ def test_plain_indexes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
         answer(engine, SamplingParams(max_tokens=5), "casd")
 
 
+def test_more_nodes_than_the_window_holds_take_no_memory(engine: Engine) -> None:
+    sequence = engine.start(PROMPT, SamplingParams(max_tokens=20, ignore_eos=True), drafter="pld", max_nodes=10**12)
+    assert sequence.cache.capacity <= engine.target.max_positions
+    engine.prefill(sequence)
+    while not sequence.finished:
+        engine.step([sequence])
+    assert sequence.tokens == answer(engine, SamplingParams(max_tokens=20, ignore_eos=True))
+
+
 def test_max_nodes_bounds_every_step(engine: Engine) -> None:
     params = SamplingParams(max_tokens=30, ignore_eos=True)
     expected = answer(engine, params)
@@ -140,6 +149,8 @@ def test_max_nodes_bounds_every_step(engine: Engine) -> None:
         ([5] * 500, {"max_tokens": 13}, {}, PromptTooLong, "shorten the prompt"),
         ([5], {}, {"drafter": "medusa"}, UnknownDrafter, "casd"),
         ([5], {}, {"max_nodes": -1}, ValueError, "max_nodes"),
+        ([5], {}, {"corpora": [Corpus("unread", ()), Corpus("unread", (5, 61))]}, InvalidToken, "vocabulary of 61"),
+        ([5], {}, {"corpora": [Corpus("prediction", (-1, 5))]}, InvalidToken, "tokenizer"),
         ([5, 6], {}, {"segments": [PromptSegment("passage", 1)]}, ValueError, "tile"),
     ],
 )
