@@ -23,6 +23,9 @@ _WEIGHT = 0.05
 _OUTLIER = 3.0
 _PATIENCE = 8
 """Outliers in a row after which they are believed."""
+_SETTLING = 12
+"""Passes of another number of sequences, or another bucket, that are taken for a change of pace alone: what such passes
+cost more or less, all of them do, and says nothing of their shape."""
 
 
 class CostCurve:
@@ -40,6 +43,8 @@ class CostCurve:
         self._pace = 0.0
         """Log of how much slower than the curve the machine is just now."""
         self._outliers = 0
+        self._last: tuple[Bucket, int] | None = None
+        self._settling = 0
 
     def costs(self, tokens: int, sequences: int, most: int) -> list[float]:
         """Seconds of a pass with 0, 1, ..., `most` draft nodes.
@@ -79,6 +84,13 @@ class CostCurve:
             self._outliers += 1
             return
         self._outliers = 0
+        if self._last != (bucket, sequences):
+            self._settling = 0 if self._last is None else _SETTLING
+            self._last = bucket, sequences
+        if self._settling:
+            self._settling -= 1
+            self._pace += 0.4 * residual
+            return
         self._pace += 0.2 * residual
         residual *= _WEIGHT
         high = min(bisect_left(ROWS, rows), len(ROWS) - 1)

@@ -119,6 +119,22 @@ def test_a_size_that_is_faster_than_a_smaller_one_does_not_drag_the_curve_away()
     assert costs[15] / costs[0] == pytest.approx(1.1, rel=0.05)
 
 
+def test_batches_that_come_and_go_leave_the_shape_alone() -> None:
+    """Passes of eight sequences read eight caches. That all of them take longer was put down to whatever rows came
+    first after each change, so that drafts seemed twice as dear as they were once answers were alone again."""
+    curve = CostCurve()
+    curve.set(bucket_of(512, 1), {1: 1.0, 64: 1.6})
+    line = curve.costs(512, 1, 63)
+    for _ in range(60):
+        for sequences, slower in ((1, 1.0), (8, 1.8)):
+            for number in range(50):
+                nodes = 24 if number % 4 == 0 else 0
+                curve.observe(sequences + nodes, 512 * sequences, sequences, slower * line[sequences + nodes - 1])
+    alone, shared = curve.costs(512, 1, 31), curve.costs(4096, 8, 31)
+    assert alone[31] / alone[0] == pytest.approx(line[31] / line[0], rel=0.05)
+    assert shared[31] / shared[0] == pytest.approx(line[38] / line[7], rel=0.05)
+
+
 def test_an_outlier_is_not_believed_and_a_lasting_change_is() -> None:
     curve = CostCurve()
     curve.set((0, 0), {1: 1.0, 64: 2.0})
