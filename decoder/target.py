@@ -16,6 +16,7 @@ from decoder import attention
 from decoder.artifacts import NOTHING, Artifacts, Needs
 from decoder.errors import UnsupportedModel
 from decoder.kv_cache import KVCache
+from decoder.packed_linear import pack, packed_passes
 from decoder.tree import DraftTree
 
 PREFILL_CHUNK = 512
@@ -57,6 +58,7 @@ class TargetModel:
         _check(config)
         model.set_attn_implementation(attention.NAME)
         model.eval().requires_grad_(False)
+        pack(model)
         self.model = model
         self.vocab_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
@@ -141,7 +143,7 @@ class TargetModel:
     ) -> Artifacts:
         """Logits [len(needed), V], of the rows in `needed`; the rest of the artifacts of all T rows."""
         cache = attention.PassCache(spans, needs.queries)
-        with self._kept_hidden(needs.hidden) as hidden:
+        with self._kept_hidden(needs.hidden) as hidden, packed_passes():
             output = self.model(
                 input_ids=torch.tensor([ids], device=self.device),
                 position_ids=torch.tensor([positions], device=self.device),
