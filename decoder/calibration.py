@@ -67,7 +67,8 @@ def measured(target: TargetModel, path: Path | None) -> CostCurve:
 def fingerprint(target: TargetModel, model: str) -> str:
     """Changes with whatever changes the curve: model, dtype, device, threads, versions."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
-    facts = (model, target.layers, target.vocab_size, target.dtype, device, torch.get_num_threads(), torch.__version__)
+    sizes = (target.layers, target.vocab_size, target.packed)
+    facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

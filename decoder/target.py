@@ -58,7 +58,8 @@ class TargetModel:
         _check(config)
         model.set_attn_implementation(attention.NAME)
         model.eval().requires_grad_(False)
-        pack(model)
+        self.packed: int = pack(model)
+        """Linear layers with packed weights."""
         self.model = model
         self.vocab_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
