@@ -19,6 +19,8 @@ from decoder.history import History
 from decoder.params import SamplingParams
 
 Floats = NDArray[np.float64]
+_FEW = 1024
+"""Tokens that top-p looks through first."""
 
 
 def select(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
@@ -91,17 +93,31 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
         keep = _best(log_weights, params.top_k)
         tokens, log_weights = tokens[keep], log_weights[keep]
     if params.top_p < 1.0:
-        order = np.argsort(-log_weights, kind="stable")
-        weights = np.exp(log_weights[order])
-        # The mass of strictly better tokens decides, so the token that crosses top_p stays.
-        before = np.cumsum(weights) - weights
-        kept = max(1, int(np.count_nonzero(before < params.top_p * weights.sum())))
-        keep = np.sort(order[:kept])
+        keep = _nucleus(log_weights, params.top_p)
         tokens, log_weights = tokens[keep], log_weights[keep]
     if params.min_p > 0.0:
         keep = np.flatnonzero(log_weights >= np.log(params.min_p))
         tokens, log_weights = tokens[keep], log_weights[keep]
     return tokens, log_weights
+
+
+def _nucleus(log_weights: Floats, top_p: float) -> NDArray[np.int64]:
+    """Indices, ascending, of the best values, ordered as in `_best`, that together reach `top_p` of all weight.
+
+    Sorting a whole vocabulary takes longer than all the rest of `select`, so the best few are tried first.
+    """
+    weights = np.exp(log_weights)
+    enough = top_p * weights.sum()
+    size = _FEW
+    while True:
+        among = _best(log_weights, size) if size < len(log_weights) else np.arange(len(log_weights))
+        order = among[np.argsort(-log_weights[among], kind="stable")]
+        # The mass of strictly better tokens decides, so the token that crosses top_p stays.
+        before = np.cumsum(weights[order]) - weights[order]
+        kept = max(1, int(np.count_nonzero(before < enough)))
+        if kept < len(order) or len(order) == len(log_weights):
+            return np.sort(order[:kept])
+        size *= 8
 
 
 def _best(values: Floats, k: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from scipy.stats import power_divergence
 
 from decoder import Engine, SamplingParams, noise
 from decoder.history import History
-from decoder.select import select
+from decoder.select import select, warp
 from decoder.testing import AdversarialDrafter, RandomDrafter, tiny_target
 
 
@@ -231,3 +231,16 @@ def test_every_answer_is_the_same_with_and_without_drafts(small_engine: Engine) 
         plain = [t for step in small_engine.generate(PROMPT, params) for t in step.tokens]
         drafter = AdversarialDrafter(plain, SMALL, seed)
         assert [t for s in small_engine.generate(PROMPT, params, drafter=drafter) for t in s.tokens] == plain, name
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 6.0])
+@pytest.mark.parametrize("top_p", [0.05, 0.5, 0.99])
+def test_top_p_of_a_large_vocabulary_keeps_what_sorting_all_of_it_keeps(spread: float, top_p: float) -> None:
+    """Also where thousands of tokens are kept and where many are equal."""
+    logits = np.round(np.random.default_rng(5).normal(0.0, spread, 20_000), 2)
+    tokens, _ = warp(logits, SamplingParams(temperature=1.0, top_p=top_p))
+    order = np.argsort(-logits, kind="stable")
+    mass = np.cumsum(np.exp(logits[order] - logits.max()))
+    kept = int(np.searchsorted(mass, top_p * mass[-1])) + 1
+    assert abs(len(tokens) - kept) <= 1  # the sum's last bit may fall on either side
+    assert tokens.tolist() == sorted(order[: len(tokens)].tolist())
