@@ -84,12 +84,7 @@ def _time(target: TargetModel, cached: int, rows: int) -> float:
     cache = target.new_cache(cached + rows)
     cache.assume(cached)
     tree = DraftTree.chain([0] * (rows - 1), [TokenSource("calibration")] * (rows - 1))
-    _wait(target)
+    target.wait()
     started = time.perf_counter()
     target.forward_tree([TreePass(cache, 0, tree)])[0].logits.argmax(-1).tolist()
     return time.perf_counter() - started
-
-
-def _wait(target: TargetModel) -> None:
-    if target.device.type == "cuda":
-        torch.cuda.synchronize(target.device)

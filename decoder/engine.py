@@ -160,13 +160,18 @@ class Engine:
         parts = self._draft(running)  # draft, or take prompt tokens
         started = time.perf_counter()
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
+        self.target.wait()
+        passed = time.perf_counter()
         walks = [self._walk(s, part, made) for (s, part), made in zip(parts, results, strict=True)]  # the accept rule
         verified = time.perf_counter()
         steps = {
             id(s): self._commit(s, part, accepted, made)  # keep, extend, observe
             for (s, part), accepted, made in zip(parts, walks, results, strict=True)
         }
-        self._account(parts, verified - started, time.perf_counter() - verified)
+        chosen = sum(len(accepted.tokens) for accepted in walks if accepted is not None)
+        # Choosing a token takes its time whether it was drafted or not, so a pass is charged for one a sequence.
+        cost = passed - started + (verified - passed) * len(parts) / max(chosen, len(parts), 1)
+        self._account(parts, verified - started, time.perf_counter() - verified, cost)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
     def save(self) -> None:
@@ -234,7 +239,7 @@ class Engine:
             sequence.drafter.observe(sequence, tree, accepted, made)
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
 
-    def _account(self, parts: Ids[Part], pass_s: float, commit_s: float) -> None:
+    def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
         """Times, shared by rows; and the cost curve kept true, where a drafter goes by it."""
         rows = [len(part.tree) + 1 if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
         for (sequence, part), own in zip(parts, rows, strict=True):
@@ -244,7 +249,7 @@ class Engine:
         only_trees = all(isinstance(part, TreePass) for _, part in parts)
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
             cached = parts[0][0].pass_tokens
-            self.equipment.cost.observe(sum(rows), cached, len(parts), pass_s)
+            self.equipment.cost.observe(sum(rows), cached, len(parts), cost_s)
 
     def _check(
         self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment], corpora: Ids[Corpus]

@@ -81,6 +81,11 @@ class TargetModel:
         own = getattr(self.model.get_decoder().layers[layer].self_attn, "scaling", None)
         return float(own) if own is not None else float(self.head_dim**-0.5)
 
+    def wait(self) -> None:
+        """Return once the device is done with what it was given: before that its time cannot be told."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def prefill(self, ids: Sequence[int], cache: KVCache, needs: Needs = NOTHING) -> Artifacts:
         """Process prompt tokens behind what the cache holds and keep them, in passes of their own.
 

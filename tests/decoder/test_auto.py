@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import decoder.verify
 from decoder import Corpus, Engine, PromptSegment, SamplingParams, Sequence
 from decoder.acceptance import AcceptanceTable, AcceptanceTables, shipped
 from decoder.cost_curve import CostCurve
@@ -188,6 +189,33 @@ def test_the_engine_verifies_only_what_pays() -> None:
     assert len(answers) == 1
     assert steps["dear"] == (39, 0)
     assert steps["free"][0] < 20
+
+
+def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes its time in plain decoding too; with a large vocabulary and sampling that is milliseconds a token."""
+    clock = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    curve = CostCurve()
+    curve.set((0, 0), {1: 1.0, 256: 1.0})
+    told: list[float] = []
+    curve.observe = lambda _rows, _tokens, _sequences, seconds: told.append(seconds)  # type: ignore[method-assign]
+    target = tiny_target("llama", 61, memory=0.01)
+    engine = Engine(target, "auto", equipment=Equipment(cost=curve))
+
+    def slow_pass(*args: object) -> object:
+        clock[0] += 1.0
+        return forward(*args)
+
+    def slow_choice(*args: object) -> object:
+        clock[0] += 0.25
+        return choose_token(*args)
+
+    forward, choose_token = target.forward_tree, decoder.verify.select
+    monkeypatch.setattr(target, "forward_tree", slow_pass)
+    monkeypatch.setattr("decoder.verify.select", slow_choice)
+    steps = list(engine.generate([7, 9, 11, 13, 15, 17] * 8, SamplingParams(max_tokens=40, ignore_eos=True)))
+    assert max(len(step.tokens) for step in steps) > 4
+    assert told == pytest.approx([1.25] * (len(steps) - 1))
 
 
 def test_an_empty_table_still_estimates() -> None:
