@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -125,7 +126,7 @@ class AcceptanceTable:
     def save(self, path: Path) -> None:
         """Write the table, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".new")
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
         draft.write_text(json.dumps({"format": _FORMAT, "rows": rows}, separators=(",", ":")) + "\n", encoding="utf-8")
         draft.replace(path)

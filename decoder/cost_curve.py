@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
@@ -144,7 +145,7 @@ class CostCurve:
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".new")
+        draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         draft.write_text(json.dumps({"rows": ROWS, "seconds": self.to_json()}) + "\n", encoding="utf-8")
         draft.replace(path)
 
