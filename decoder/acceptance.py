@@ -1,6 +1,6 @@
-"""Acceptance: how likely a copied token is right, learned from every verified node.
+"""Acceptance: how likely a drafted token is right, learned from every candidate whose turn came, verified or not.
 
-Knows what a node rests on (`Evidence` as one number); knows no tokens, no trees and no model.
+Knows what a node rests on (its `evidence`, as one number); knows no tokens, no trees and no model.
 
 A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the lane; with the
 agreement; with how this answer went lately; with what kind of text the copy comes from. Each finer average counts for
@@ -44,6 +44,13 @@ _RANK_STRIDE = _LANE_STRIDE * len(LANES)
 _HEAT_STRIDE = _RANK_STRIDE * RANKS
 _LENGTH_STRIDE = _HEAT_STRIDE * HEATS
 CELLS = _LENGTH_STRIDE * len(LENGTHS)
+_FORMAT = f"acceptance 1, {CELLS} cells"
+
+SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
+"""Learned by replaying answers to training prompts (`benchmarks/learn_acceptance.py`); no benchmark prompt is among
+them."""
+_SHIPPED_WEIGHT = 500.0
+"""Observations that an average of the shipped table counts for at most, so that a domain soon goes its own way."""
 
 
 def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat: int) -> int:
@@ -196,10 +203,4 @@ class AcceptanceTables:
 @functools.cache
 def shipped() -> AcceptanceTable:
     """The table that every domain begins with; not to be changed."""
-    return AcceptanceTable.load(SHIPPED) if SHIPPED.is_file() else AcceptanceTable()
-
-
-_SHIPPED_WEIGHT = 500.0
-_FORMAT = f"acceptance 1, {CELLS} cells"
-SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
-"""Learned by replaying openly licensed training answers; no benchmark prompt is among them."""
+    return AcceptanceTable.load(SHIPPED)

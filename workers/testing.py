@@ -188,14 +188,12 @@ def make_workplace(
     library: Library | None = None,
     uploads_dir: Path = Path("uploads"),
     name: str = "fake",
-    store_tokens: int = 0,
 ) -> Workplace:
     """A workplace around any engine; close it."""
     from workers.runtime import Runtime
     from workers.tasks import Workplace
 
-    runtime = Runtime(engine, tokens)
-    return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, store_tokens=store_tokens)
+    return Workplace(make_redis(redis_url), tokens, Runtime(engine, tokens), library, uploads_dir, name)
 
 
 @contextlib.contextmanager

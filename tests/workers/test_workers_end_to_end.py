@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from decoder import Corpus
 from retriever import Library
 from retriever.testing import HashEmbedder
 from workers import keys
-from workers.answer_store import AnswerStore, erase_collection, store_name
 from workers.messages import (
     AnswerEvent,
     DoneEvent,
@@ -139,41 +137,6 @@ def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, t
     assert turn.segments[:-1] == job.segments
     assert (turn.segments[-1].ids, turn.segments[-1].text) == (done.ids[:-1], text)
     assert turn.passages == [{"text": "p"}]
-
-
-def test_earlier_answers_are_copied_from_where_a_store_is_asked_for(
-    work: Any, queue: Queue, client: Any, tokens: Tokens
-) -> None:
-    """The latest that fit, of this collection and tokenizer only; erasing a session takes its answers out."""
-    seen: list[tuple[Corpus, ...]] = []
-    said = speak(tokens, "The fox jumps over it.")
-    size = len(said([])) + 1
-
-    def note(sequence: Any) -> None:
-        if not sequence.tokens:
-            seen.append(sequence.corpora)
-
-    work(FakeEngine(tokens, said, before_step=note), store_tokens=2 * size)
-    for answer_id in ("a1", "a2", "a3", "a4"):
-        queue.enqueue_generate(make_job(tokens, answer_id, session_id=f"s-{answer_id}", collection="c"))
-        done = check_whole(follow(client, answer_id))
-    queue.enqueue_generate(make_job(tokens, "b1", session_id="s-b1", collection="other"))
-    check_whole(follow(client, "b1"))
-    assert [[corpus.key for corpus in corpora] for corpora in seen] == [[], ["a1"], ["a1", "a2"], ["a2", "a3"], []]
-    assert all(corpus.kind == "store" and list(corpus.ids) == done.ids for corpora in seen for corpus in corpora)
-    assert Sessions(client).erase("default", "s-a4")
-    store = AnswerStore(client, 100 * size, 60)
-    assert [answer_id for answer_id, _ in store.read("default", store_name("c", tokens.hash))] == ["a3", "a2"]
-    erase_collection(client, "default", "c")
-    assert store.read("default", store_name("c", tokens.hash)) == []
-    assert len(store.read("default", store_name("other", tokens.hash))) == 1
-
-
-def test_nothing_is_kept_for_copying_unless_asked_for(work: Any, queue: Queue, client: Any, tokens: Tokens) -> None:
-    work(FakeEngine(tokens))
-    queue.enqueue_generate(make_job(tokens, "a1", collection="c"))
-    check_whole(follow(client, "a1"))
-    assert not client.keys("rag:*store*")
 
 
 def test_a_follow_up_prompt_continues_the_ids_of_the_first(
