@@ -30,21 +30,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
+    learn(recordings, options.edits).save(options.out)
+
+
+def learn(recordings: list[Recording], edits: int) -> AcceptanceTable:
+    """A table learned from recorded answers and from `edits` edited copies of their prompts, in random order."""
     source = random.Random(0)
     long_prompts = [recording for recording in recordings if len(recording.prompt_ids) >= 96]
-    edits = [edited(source.choice(long_prompts), source) for _ in range(options.edits)]
-    everything = recordings + edits
+    everything = recordings + [edited(source.choice(long_prompts), source) for _ in range(edits)]
     source.shuffle(everything)
     equipment = Equipment()
-    equipment.acceptance.set("", AcceptanceTable())
+    table = AcceptanceTable()
     tokens = steps = 0
     for number, recording in enumerate(everything, 1):
+        equipment.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
         stats, _ = replay(recording, AutoDrafter(), equipment=equipment)
         tokens += stats.tokens - 1
         steps += stats.steps
         if number % 200 == 0:
             print(f"{number} of {len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
-    equipment.acceptance.of("").save(options.out)
+    return table
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:
