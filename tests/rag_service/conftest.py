@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import threading
 import time
@@ -193,3 +194,11 @@ def parse_sse(text: str) -> list[tuple[str | None, str, Any]]:
 @pytest.fixture
 def parse() -> Callable[[str], list[tuple[str | None, str, Any]]]:
     return parse_sse
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No `.env`, no running stack, no settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("RAG_")]:
+        monkeypatch.delenv(name)

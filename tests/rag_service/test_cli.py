@@ -17,13 +17,7 @@ from rag_service.cli.doctor import _dtype
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
 
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No `.env`, no running stack, no settings from outside."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("RAG_")]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def rag(*arguments: str) -> Result:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +13,7 @@ from rag_service.cli import app, verify
 from rag_service.cli.api import Api
 from rag_service.cli.verify import compare, first_difference
 
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No `.env`, no running stack, no settings from outside."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("RAG_")]:
-        monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def rag(*arguments: str) -> Result:
