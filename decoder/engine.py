@@ -15,6 +15,7 @@ from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
+from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.near_ties import THRESHOLDS, settle
 from decoder.params import SamplingParams
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
@@ -198,18 +199,30 @@ class Engine:
             started = time.perf_counter()
             budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
             drafts = budget > 0 and sequence.may_draft
-            trees.append(sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree())
+            tree = sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree()
+            if not sequence.drafter.valued:
+                tree.values = []  # kept whole, as its paper has it
+            trees.append(tree)
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
             costs = self.equipment.cost.costs(cached, len(decoding), sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
-        pairs = zip(decoding, trees, strict=True)
-        return parts + [(s, TreePass(s.cache, s.last_token, tree, s.drafter.needs)) for s, tree in pairs]
+        return parts + [
+            (s, TreePass(s.cache, s.last_token, tree, s.drafter.needs, self._masks(s, tree)))
+            for s, tree in zip(decoding, trees, strict=True)
+        ]
+
+    def _masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        """The adaptive rows that a sequence's drafter wants behind its tree; none where it may not draft."""
+        if not (sequence.max_nodes and sequence.may_draft):
+            return NO_MASKS
+        masks = sequence.drafter.masks(sequence, tree)
+        return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
     def _walk(self, sequence: Sequence, part: TreePass | PromptChunk, made: Artifacts) -> Accepted | None:
         """What the pass decided for one sequence; None where its prompt is not through."""
         if isinstance(part, TreePass):
-            return verify(part.tree, made.logits, sequence)
+            return verify(part.tree, made.logits, sequence, beside=len(part.masks))
         through = part.cache.length + len(part.ids) == len(sequence.prompt)
         return verify(DraftTree(), made.logits, sequence) if through else None
 
@@ -241,7 +254,7 @@ class Engine:
 
     def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
         """Times, shared by rows; and the cost curve kept true, where a drafter goes by it."""
-        rows = [len(part.tree) + 1 if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
+        rows = [part.rows if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
         for (sequence, part), own in zip(parts, rows, strict=True):
             share = 1e3 * pass_s * own / sum(rows)
             sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += share

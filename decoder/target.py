@@ -6,16 +6,18 @@ Knows the stock transformers model, caches and trees; knows no drafter, no sampl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from decoder import attention
+from decoder.adaptive import Adapters, AdaptiveRows
 from decoder.artifacts import NOTHING, Artifacts, Needs
 from decoder.errors import UnsupportedModel
 from decoder.kv_cache import KVCache
+from decoder.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.packed_linear import pack, packed_passes
 from decoder.tree import DraftTree
 
@@ -25,12 +27,19 @@ PREFILL_CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class TreePass:
-    """One sequence's part of a pass: its cache, its last committed token (the root), its draft tree, its needs."""
+    """One sequence's part of a pass: its cache, its last committed token (the root), its draft tree, its needs, and the
+    adaptive rows behind them, which the target must have adapters for."""
 
     cache: KVCache
     root: int
     tree: DraftTree
     needs: Needs = NOTHING
+    masks: MaskChains = NO_MASKS
+
+    @property
+    def rows(self) -> int:
+        """Ordinary rows and adaptive ones."""
+        return 1 + len(self.tree) + len(self.masks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,8 @@ class TargetModel:
         model.eval().requires_grad_(False)
         self.packed: int = pack(model)
         """Linear layers with packed weights."""
+        self.adapters: Adapters | None = None
+        """What adaptive rows need, in the model's dtype."""
         self.model = model
         self.vocab_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
@@ -107,15 +118,19 @@ class TargetModel:
     def forward_tree(self, batch: Sequence[TreePass | PromptChunk]) -> list[Artifacts]:
         """One target pass over the roots and draft trees, or the next prompt tokens, of all sequences.
 
-        The rows of a tree are [root, node 0, node 1, ...] at positions cache.length + depth. Afterwards every cache
-        has its rows pending; `keep` says which stay, of a prompt chunk all (`keep_all`).
+        The rows of a tree are [root, node 0, node 1, ..., masks] at positions cache.length + depth. Afterwards every
+        cache has its rows pending; `keep` says which stay, of a prompt chunk all (`keep_all`), of masks none.
 
         Returns:
             one Artifacts a sequence, in order; a chunk's has its last row's logits and queries only.
+
+        Raises ValueError for adaptive rows where the target has no adapters or too few masks.
         """
         ids: list[int] = []  # [T], all sequences in one line
         positions: list[int] = []  # [T]
         needed: list[int] = []  # rows whose logits are read
+        adaptive: list[int] = []  # rows of masks
+        numbers: list[int] = []  # which mask each of them is
         spans: list[attention.Span] = []
         needs = NOTHING
         for part in batch:
@@ -128,16 +143,38 @@ class TargetModel:
                 ids += [part.root, *part.tree.tokens]
                 positions += [base, *(base + depth for depth in part.tree.depths)]
                 needed += range(start, len(ids))
+                adaptive += range(len(ids), len(ids) + len(part.masks))
+                numbers += part.masks.numbers
+                ids += [0] * len(part.masks)  # their vectors come from the adapters
+                positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
             spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
             needs |= part.needs
-        whole = self._forward(ids, positions, spans, needs, needed)
-        made, row = [], 0
+        masks = self._adaptive(adaptive, numbers)
+        whole = self._forward(ids, positions, spans, needs, needed, masks)
+        made, row, mask = [], 0, 0
         for part, span in zip(batch, spans, strict=True):
-            rows = 1 if isinstance(part, PromptChunk) else span.stop - span.start
-            made.append(whole.part(part.needs, span.start, span.stop, row, row + rows))
-            row += rows
+            extra = 0 if isinstance(part, PromptChunk) else len(part.masks)
+            rows = 1 if isinstance(part, PromptChunk) else span.stop - span.start - extra
+            made.append(whole.part(part.needs, span.start, span.stop - extra, row, row + rows))
+            if masks is not None and isinstance(part, TreePass) and extra:
+                made[-1] = replace(made[-1], masks=MaskRows(part.masks, masks.states[mask : mask + extra]))
+            row, mask = row + rows, mask + extra
         return made
+
+    @torch.inference_mode()
+    def head(self, states: torch.Tensor) -> torch.Tensor:
+        """Logits [n, V] of states [n, D] behind the final norm."""
+        with packed_passes():
+            logits: torch.Tensor = self.model.get_output_embeddings()(states)
+        return logits
+
+    def _adaptive(self, rows: list[int], numbers: list[int]) -> AdaptiveRows | None:
+        if not rows:
+            return None
+        if self.adapters is None or max(numbers) >= self.adapters.length:
+            raise ValueError("a pass with masks needs a target with adapters for as many; see TargetModel.adapters")
+        return AdaptiveRows(self.adapters, self.model, rows, numbers)
 
     def _forward(
         self,
@@ -146,19 +183,28 @@ class TargetModel:
         spans: list[attention.Span],
         needs: Needs,
         needed: list[int],
+        masks: AdaptiveRows | None = None,
     ) -> Artifacts:
         """Logits [len(needed), V], of the rows in `needed`; the rest of the artifacts of all T rows."""
         cache = attention.PassCache(spans, needs.queries)
-        with self._kept_hidden(needs.hidden) as hidden, packed_passes():
+        tokens = torch.tensor([ids], device=self.device)
+        inputs = {"input_ids": tokens} if masks is None else {"inputs_embeds": masks.embeddings(tokens)}
+        acting = nullcontext() if masks is None else masks.acting()
+        with (
+            self._kept_hidden(needs.hidden) as hidden,
+            self._kept_features(needs.features) as kept,
+            packed_passes(),
+            acting,
+        ):
             output = self.model(
-                input_ids=torch.tensor([ids], device=self.device),
+                **inputs,
                 position_ids=torch.tensor([positions], device=self.device),
                 past_key_values=cache,
                 pass_cache=cache,
                 use_cache=True,
                 logits_to_keep=0 if len(needed) == len(ids) else torch.tensor(needed, device=self.device),  # 0: all
             )
-        return Artifacts(output.logits[0], hidden, cache.queries)
+        return Artifacts(output.logits[0], hidden, cache.queries, kept[0] if kept else None)
 
     @contextmanager
     def _kept_hidden(self, layers: frozenset[int]) -> Iterator[dict[int, torch.Tensor]]:
@@ -179,6 +225,21 @@ class TargetModel:
             for hook in hooks:
                 hook.remove()
 
+    @contextmanager
+    def _kept_features(self, wanted: bool) -> Iterator[list[torch.Tensor]]:
+        """Collect what the decoder hands to the head, [T, D], while a pass runs; no hook where it is not asked for."""
+        kept: list[torch.Tensor] = []
+        hook = (
+            self.model.get_decoder().register_forward_hook(lambda _module, _inputs, output: kept.append(output[0][0]))
+            if wanted
+            else None
+        )
+        try:
+            yield kept
+        finally:
+            if hook is not None:
+                hook.remove()
+
     def _chunk_mask(self, cache: KVCache, rows: int) -> torch.Tensor | None:
         if cache.length == 0 or rows == 1:
             return None
@@ -188,11 +249,12 @@ class TargetModel:
         """bool [rows, cached + rows], None where `attention.Span` needs none."""
         if isinstance(part, PromptChunk):
             return self._chunk_mask(part.cache, len(part.ids))
-        rows = len(part.tree) + 1
-        if part.tree.is_chain or rows == 1:
+        rows = part.rows
+        if not part.masks and (part.tree.is_chain or rows == 1):
             return self._chunk_mask(part.cache, rows)
         mask = torch.ones(rows, part.cache.length + rows, dtype=torch.bool, device=self.device)
-        mask[:, part.cache.length :] = torch.from_numpy(part.tree.mask()).to(self.device)
+        own = part.masks.mask(part.tree) if part.masks else part.tree.mask()
+        mask[:, part.cache.length :] = torch.from_numpy(own).to(self.device)
         return mask
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
@@ -13,6 +14,8 @@ import torch
 from decoder.artifacts import NOTHING, Artifacts
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
+from decoder.eagle_head import EagleHead, FittedHead
+from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.sequence import Sequence
 from decoder.target import PromptChunk, TargetModel, TreePass
 from decoder.tree import ROOT, DraftTree, TokenSource
@@ -62,6 +65,27 @@ def tiny_target(
     return TargetModel(tiny_model(architecture, vocab_size, seed, window, memory))
 
 
+def tiny_eagle(target: TargetModel, seed: int = 0, scale: float = 1.0, draft_vocab: int | None = None) -> FittedHead:
+    """A randomly initialised EAGLE head on a tiny target.
+
+    Args:
+        scale: of its weights; with 0 it says nothing.
+        draft_vocab: tokens it can draft, spread over the vocabulary; all where None.
+    """
+    config = copy.deepcopy(target.model.config)
+    config.num_hidden_layers = 1
+    tokens = None
+    if draft_vocab is not None:
+        tokens = torch.arange(draft_vocab) * target.vocab_size // draft_vocab
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        head = EagleHead(config, tokens=tokens)
+    with torch.no_grad():
+        for weight in head.parameters():
+            weight.mul_(scale)
+    return FittedHead(head, target)
+
+
 class UnsteadyTarget(TargetModel):
     """A target whose passes over several rows of a sequence give other logits than its one-row passes, as real kernels
     do in the last bits; a pass over one row is exact.
@@ -81,7 +105,7 @@ class UnsteadyTarget(TargetModel):
         made = super().forward_tree(batch)
         return [
             replace(one, logits=one.logits + self._off(one.logits))
-            if isinstance(part, TreePass) and len(part.tree)
+            if isinstance(part, TreePass) and part.rows > 1
             else one
             for part, one in zip(batch, made, strict=True)
         ]
@@ -127,6 +151,12 @@ class UnionDrafter(Drafter):
         for drafter in self._drafters:
             tree.merge(drafter.draft(sequence, budget))
         return tree
+
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        wanted = NO_MASKS
+        for drafter in self._drafters:
+            wanted |= drafter.masks(sequence, tree)
+        return wanted
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
         for drafter in self._drafters:

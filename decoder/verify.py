@@ -29,13 +29,14 @@ class Accepted:
     doubtful: int | None = None
 
 
-def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence) -> Accepted:
+def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: int = 0) -> Accepted:
     """Walk the tree along what `select` picks.
 
     Args:
         tree: n draft nodes.
         logits: [n + 1, V], row 0 follows the root, row i + 1 follows node i.
         sequence: its history is advanced past every token chosen here.
+        beside: adaptive rows that the pass held besides; only whether it had more than one row matters.
 
     Returns:
         at least one token, the last being the target's own choice where the walk leaves the tree; in strict answers
@@ -45,7 +46,7 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence) -> Accepte
     path: list[int] = []
     sources: list[TokenSource | None] = []
     node: int | None = ROOT
-    near_tie = sequence.near_tie if len(tree) else None  # the choice of a one-row pass is final
+    near_tie = sequence.near_tie if len(tree) or beside else None  # the choice of a one-row pass is final
     while node is not None:
         place = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:

@@ -11,6 +11,7 @@ from decoder.artifacts import Artifacts, Needs
 from decoder.bench.kept import BEST, Kept
 from decoder.drafters import Drafter
 from decoder.drafters.equipment import Equipment
+from decoder.mask_chains import MaskChains
 from decoder.sequence import Sequence
 from decoder.tree import DraftTree
 from decoder.verify import Accepted
@@ -45,6 +46,9 @@ class KeepingDrafter(Drafter):
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         return self._drafter.draft(sequence, budget)
 
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        return self._drafter.masks(sequence, tree)
+
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
         logits = artifacts.logits
         committed = len(sequence.tokens) - self._tokens
@@ -57,7 +61,8 @@ class KeepingDrafter(Drafter):
         for layer, parts in self._hidden.items():
             states = artifacts.hidden[layer][:rows]
             parts.append(states.clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16))
-        self._drafter.observe(sequence, tree, accepted, Artifacts(logits[-1:], artifacts.hidden, artifacts.queries))
+        seen = Artifacts(logits[-1:], artifacts.hidden, artifacts.queries, artifacts.features, artifacts.masks)
+        self._drafter.observe(sequence, tree, accepted, seen)
 
     def kept(self) -> Kept:
         """What was kept so far."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Ids
 from typing import TYPE_CHECKING, ClassVar
 
 from decoder.artifacts import NOTHING, Artifacts, Needs
+from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class Drafter(ABC):
 
         The engine drops nodes beyond the budget. Tokens must be ids of the target's vocabulary.
         """
+
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        """Adaptive rows wanted in the pass that verifies `tree`, what was left of this drafter's after the budget.
+
+        They cost rows like draft nodes; their states come back in `Artifacts.masks`. Only asked where it may draft.
+        """
+        return NO_MASKS
 
     def observe(  # noqa: B027 - most drafters learn nothing
         self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts
@@ -74,6 +82,9 @@ class CopyDrafter(Drafter):
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
         if self.partner is not None:
             self.partner.observe(sequence, tree, accepted, artifacts)
+
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        return NO_MASKS if self.partner is None else self.partner.masks(sequence, tree)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         tree = DraftTree()
