@@ -25,6 +25,7 @@ class DecodeStats:
         steps: target passes after prefill.
         drafted, accepted: draft tokens proposed and accepted; bonus tokens are in neither.
         by_source: the same per drafter.
+        by_segment: the same per segment copied from, numbered as in TokenSource.
         near_ties: choices of passes over several rows that strict answers left open.
         extra_passes: one-token passes that decided them; also counted in `steps`.
         near_ties_changed: those of them that then fell the other way.
@@ -41,6 +42,7 @@ class DecodeStats:
     extra_passes: int = 0
     near_ties_changed: int = 0
     by_source: dict[str, SourceCount] = field(default_factory=dict)
+    by_segment: dict[int, SourceCount] = field(default_factory=dict)
     ms: dict[str, float] = field(default_factory=lambda: {"prefill": 0.0, "draft": 0.0, "verify": 0.0})
 
     @property
@@ -64,9 +66,13 @@ class DecodeStats:
         for source in tree.sources:
             self.drafted += 1
             self._of(source).drafted += 1
+            if source.segment is not None:
+                self.by_segment.setdefault(source.segment, SourceCount()).drafted += 1
         for source in accepted:
             self.accepted += 1
             self._of(source).accepted += 1
+            if source.segment is not None:
+                self.by_segment.setdefault(source.segment, SourceCount()).accepted += 1
 
     def _of(self, source: TokenSource) -> SourceCount:
         return self.by_source.setdefault(source.drafter, SourceCount())

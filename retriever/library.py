@@ -1,6 +1,6 @@
 """All collections below one folder.
 
-Knows names and folders: `DATA_DIR/collections/NAME/`. A collection appears by one rename, complete, and disappears by
+Knows names and folders: `DATA_DIR/collections/NAME/`, and `DATA_DIR/tenants/TENANT/collections/NAME/`. A collection appears by one rename, complete, and disappears by
 one rename, so other processes never see half of one.
 """
 
@@ -18,6 +18,9 @@ from .embedder import Embedder
 from .errors import CollectionExists, InvalidName, UnknownCollection
 from .loading import ReadLimits
 
+DEFAULT_TENANT = "default"
+"""Whose collections lie in the data folder itself."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
@@ -26,11 +29,25 @@ class Library:
 
     def __init__(self, data_dir: Path, embedder: Embedder, *, limits: ReadLimits | None = None) -> None:
         """`limits` bound the reading of each ingested file."""
-        self._root = Path(data_dir) / "collections"
+        self._data_dir = Path(data_dir)
+        self._root = self._data_dir / "collections"
         self._embedder = embedder
         self._limits = limits
         self._open: dict[str, Collection] = {}
+        self._tenants: dict[str, Library] = {}
         self._lock = threading.Lock()
+
+    def of(self, tenant: str) -> Library:
+        """The collections of one tenant, with the same embedder; closed with this library. Raises InvalidName."""
+        if tenant == DEFAULT_TENANT:
+            return self
+        if not _NAME.match(tenant):
+            raise InvalidName(tenant)
+        with self._lock:
+            if tenant not in self._tenants:
+                folder = self._data_dir / "tenants" / tenant
+                self._tenants[tenant] = Library(folder, self._embedder, limits=self._limits)
+            return self._tenants[tenant]
 
     def create(self, name: str, *, exist_ok: bool = False) -> Collection:
         """A new, empty collection; with `exist_ok` the one that is there. Raises InvalidName, CollectionExists."""
@@ -87,6 +104,9 @@ class Library:
         """Close every open collection."""
         with self._lock:
             held, self._open = self._open, {}
+            tenants, self._tenants = self._tenants, {}
+        for library in tenants.values():
+            library.close()
         for collection in held.values():
             collection.close()
 

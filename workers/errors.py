@@ -5,6 +5,7 @@ WorkersError
 ├── AnswerGone          the answer's record is no longer kept
 ├── AnswerEnded         the answer was finished before
 ├── StreamAhead         the stream already has these ids
+├── ClaimLost           the session's next turn belongs to another answer
 └── RuntimeClosed       this worker is shutting down
 """
 
@@ -45,6 +46,13 @@ class StreamAhead(WorkersError):
     def __init__(self, streamed: int) -> None:
         super().__init__(f"the stream already holds the answer's first {streamed} ids; continue at t = {streamed}")
         self.streamed = streamed
+
+
+class ClaimLost(WorkersError):
+    """The session's next turn belongs to another answer by now."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"the next turn of session {session_id!r} went to another answer; ask again")
 
 
 class RuntimeClosed(WorkersError):

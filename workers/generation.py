@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
+from decoder.stats import SourceCount
 from workers.answer_store import AnswerStore, store_name
 from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead
 from workers.messages import (
@@ -41,14 +42,19 @@ PATIENCE_S = 60.0
 """Seconds for which events are kept back while Redis is away, before the task goes back to the queue."""
 
 
-def assemble(tokens: Tokens, segments: Sequence[Segment]) -> tuple[list[int], list[PromptSegment]]:
+def assemble(
+    tokens: Tokens, segments: Sequence[Segment], edited: int | None = None
+) -> tuple[list[int], list[PromptSegment]]:
     """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
 
     Control text is tokenized with control tokens, content without; ids that a segment brings are used as they are.
+
+    Args:
+        edited: index of the answer under edit; the drafter begins to copy there.
     """
     prompt: list[int] = []
     parts: list[PromptSegment] = []
-    for segment in segments:
+    for index, segment in enumerate(segments):
         if segment.ids is not None:
             ids = segment.ids
         elif segment.kind == "template":
@@ -56,7 +62,8 @@ def assemble(tokens: Tokens, segments: Sequence[Segment]) -> tuple[list[int], li
         else:
             ids = tokens.encode_content(segment.text).ids
         prompt += ids
-        parts.append(PromptSegment(segment.kind, len(ids), segment.key))
+        kind = "answer" if segment.kind == "edited" else segment.kind  # of earlier edits: part of the conversation
+        parts.append(PromptSegment("edited" if index == edited else kind, len(ids), segment.key))
     return prompt, parts
 
 
@@ -159,10 +166,10 @@ def generate(
     """
     started, started_at = time.perf_counter(), time.time()
     try:
-        status, streamed = stream.start()
+        status, streamed = stream.start(job.session_id)
         if status != "running":
             return None
-        prompt, parts = assemble(tokens, job.segments)
+        prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None)
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), streamed, runtime.closing.wait)
         steps = runtime.submit(
             prompt,
@@ -187,11 +194,7 @@ def generate(
             text=relay.text,
             ids=relay.ids,
             finish_reason=relay.finish_reason or "error",
-            usage={
-                "prompt_tokens": len(prompt),
-                "completion_tokens": len(relay.ids),
-                "total_tokens": len(prompt) + len(relay.ids),
-            },
+            usage=usage(job, len(prompt), len(relay.ids), stats),
             speculation=speculation(job.speculation.drafter, stats),
             timings={
                 "queued": queued,
@@ -209,17 +212,45 @@ def generate(
     return done
 
 
+def usage(
+    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
+) -> dict[str, int | dict[str, int]]:
+    """Tokens as OpenAI counts them.
+
+    The answer under edit counts as a prediction like a client's. Accepted are the tokens copied from it, rejected those
+    that were drafted from it and not accepted; without speculation both are 0.
+    """
+    counts: dict[str, int | dict[str, int]] = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+    if job.edit is not None or job.prediction is not None:
+        segment = job.edit.segment if job.edit else job.predicted_segment
+        count = stats.by_segment.get(segment, SourceCount())
+        counts["completion_tokens_details"] = {
+            "accepted_prediction_tokens": count.accepted,
+            "rejected_prediction_tokens": count.drafted - count.accepted,
+        }
+    return counts
+
+
 def corpora(job: GenerateJob, tokens: Tokens, store: AnswerStore | None) -> list[Corpus]:
-    """What an answer may be copied from besides its prompt: `job.unread` in order, then earlier answers."""
-    unread = [
+    """What an answer may be copied from besides its prompt.
+
+    `job.unread` in order, then the prediction (at `job.predicted_segment`), then earlier answers.
+    """
+    beside = [
         Corpus("unread", tuple(tokens.encode_content(passage["text"]).ids), str(passage["chunk_id"]))
         for passage in job.unread
     ]
+    if job.prediction is not None:
+        beside.append(Corpus("prediction", tuple(tokens.encode_content(job.prediction).ids), "prediction"))
     if store is None:
-        return unread
+        return beside
     earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
     # The latest last: of equally long matches the index prefers the last.
-    return unread + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
+    return beside + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
 
 
 def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
@@ -264,6 +295,8 @@ def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | Non
     return TurnRecord(
         answer_id=job.answer_id,
         question=job.question,
+        base=job.edit.base if job.edit else None,
+        instruction=job.edit.instruction if job.edit else None,
         segments=[*job.segments[job.new_from :], answer],
         passages=job.passages,
         created=job.created,

@@ -7,6 +7,9 @@ WORKERS = "rag:workers"
 WORKER_INFO = "rag:workers:info"
 """Hash: worker name to a JSON object (model, tokenizer, window, drafter)."""
 
+API_KEYS = "rag:api_keys"
+"""Hash: id of an API key to a JSON object (name, tenant, sha256, created)."""
+
 RUNNING = "rag:running"
 """Hash: running task (`name tenant id`) to the name of the worker that has it."""
 
@@ -25,6 +28,11 @@ def answer_cancel(tenant: str, answer_id: str) -> str:
     return f"{answer(tenant, answer_id)}:cancel"
 
 
+def versions(tenant: str, root: str) -> str:
+    """List: ids of an answer's versions in order, the first one's (`root`) first. Absent until there are two."""
+    return f"{answer(tenant, root)}:versions"
+
+
 def session(tenant: str, session_id: str) -> str:
     """Hash: created, updated."""
     return f"rag:{tenant}:session:{session_id}"
@@ -38,6 +46,11 @@ def session_turns(tenant: str, session_id: str) -> str:
 def session_answers(tenant: str, session_id: str) -> str:
     """Set of the ids of every answer that was asked for in the session."""
     return f"{session(tenant, session_id)}:answers"
+
+
+def session_claim(tenant: str, session_id: str) -> str:
+    """The id of the answer that the session's next turn belongs to; expires."""
+    return f"{session(tenant, session_id)}:claim"
 
 
 def sessions(tenant: str) -> str:

@@ -6,10 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 CREATE = """
--- keys: record, events, session, session answers, sessions
--- args: ttl, passages event, created, session id, answer id, session ttl, then field/value pairs of the record
+-- keys: record, events, session, session answers, sessions, claim, versions
+-- args: ttl, passages event, created, session id, answer id, session ttl, lease of the claim or '', first version or '',
+--       seconds for which versions are listed, then field/value pairs of the record
+-- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-for i = 7, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+if ARGV[7] ~= '' then
+  if redis.call('GET', KEYS[6]) ~= ARGV[5] then return -1 end
+  redis.call('EXPIRE', KEYS[6], ARGV[7])
+end
+if ARGV[8] ~= '' then
+  if redis.call('EXISTS', KEYS[7]) == 0 then redis.call('RPUSH', KEYS[7], ARGV[8]) end
+  redis.call('RPUSH', KEYS[7], ARGV[5])
+  redis.call('EXPIRE', KEYS[7], ARGV[9])
+end
+for i = 10, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
@@ -22,20 +33,40 @@ return 1
 """
 
 FORGET = """
--- undoes CREATE. keys: record, events, session, session answers, sessions, turns; args: session id, answer id
+-- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, turns
+-- args: session id, answer id
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('SREM', KEYS[4], ARGV[2])
-if redis.call('EXISTS', KEYS[4], KEYS[6]) == 0 then
+if redis.call('GET', KEYS[6]) == ARGV[2] then redis.call('DEL', KEYS[6]) end
+redis.call('LREM', KEYS[7], 0, ARGV[2])
+if redis.call('EXISTS', KEYS[4], KEYS[8]) == 0 then
   redis.call('DEL', KEYS[3])
   redis.call('ZREM', KEYS[5], ARGV[1])
 end
 return 1
 """
 
+CLAIM = """
+-- keys: claim, turns; args: answer id, lease in seconds
+-- returns {'', number of turns} once the session's next turn belongs to this answer, else {the answer it belongs to, 0}
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return {holder, 0} end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return {'', redis.call('LLEN', KEYS[2])}
+"""
+
+RELEASE = """
+-- keys: claim; args: answer id
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
 START = """
--- keys: record; returns status and the number of ids streamed so far, or false
+-- keys: record, claim; args: answer id, lease of the claim
+-- returns status and the number of ids streamed so far, or false
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return false end
+if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
 if status == 'queued' then
   status = 'running'
   redis.call('HSET', KEYS[1], 'status', status)
@@ -44,11 +75,12 @@ return {status, redis.call('HGET', KEYS[1], 'streamed') or '0'}
 """
 
 WRITE = """
--- keys: record, events; args: event, t or '', number of ids
+-- keys: record, events, claim; args: event, t or '', number of ids, answer id, lease of the claim
 -- returns {'written', entry id}, {'ahead', ids streamed}, {'ended'} or {'gone'}
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return {'gone'} end
 if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {'ended'} end
+if redis.call('GET', KEYS[3]) == ARGV[4] then redis.call('EXPIRE', KEYS[3], ARGV[5]) end
 if ARGV[2] ~= '' then
   local streamed = tonumber(redis.call('HGET', KEYS[1], 'streamed') or '0')
   if streamed ~= tonumber(ARGV[2]) then return {'ahead', tostring(streamed)} end
@@ -58,9 +90,9 @@ return {'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}
 """
 
 FINISH = """
--- keys: record, events, cancel flag, session, turns, session answers, sessions
+-- keys: record, events, cancel flag, session, turns, session answers, sessions, claim
 -- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
---       session id, now
+--       session id, now, answer id
 -- returns 'gone', 'ended' (someone finished it before), 'finished' or 'apart' (finished, but not part of the session)
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return 'gone' end
@@ -71,8 +103,13 @@ redis.call('HSET', KEYS[1], 'status', ARGV[1], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
 redis.call('EXPIRE', KEYS[2], ARGV[5])
 redis.call('DEL', KEYS[3])
+local holder = redis.call('GET', KEYS[8])
+if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
 if ARGV[6] == '' then return 'finished' end
-if ARGV[7] ~= '' and redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'apart' end
+if ARGV[7] ~= '' then
+  if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'apart' end
+  if holder and holder ~= ARGV[11] then return 'apart' end  -- its claim lapsed, and the turn is another's
+end
 redis.call('RPUSH', KEYS[5], ARGV[6])
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
 redis.call('HSET', KEYS[4], 'updated', ARGV[10])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SegmentKind = Literal["template", "system", "passage", "question", "answer", "instruction"]
+SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
@@ -22,7 +22,8 @@ class Segment(_Message):
     """A tagged run of prompt tokens.
 
     `template` text is tokenized with control tokens, every other kind without them. When `ids` is given (answers:
-    their generated ids) it is used as it is and `text` is for people only.
+    their generated ids) it is used as it is and `text` is for people only. `edited` is an answer that an edit quotes
+    because it is not the last one.
     """
 
     kind: SegmentKind
@@ -58,11 +59,34 @@ class Speculation(_Message):
     max_nodes: int | None = Field(default=None, ge=1, le=256)
 
 
+class Edit(_Message):
+    """What makes an answer a new version of another one."""
+
+    base: str
+    """Id of the answer under edit."""
+    root: str
+    """Id of the first version."""
+    version: int = Field(ge=2)
+    instruction: str
+    """As the user wrote it."""
+    segment: int
+    """Index into GenerateJob.segments: the answer under edit, which the drafter copies from first."""
+    text: str
+    """Of the answer under edit."""
+    citations: list[dict[str, Any]] = Field(default_factory=list)
+    """Of the answer under edit."""
+
+
 class TurnRecord(_Message):
     """One finished turn of a session, as the worker appends it."""
 
     answer_id: str
     question: str
+    """Of an edit: that of its first version."""
+    base: str | None = None
+    """Id of the answer that this one is an edit of."""
+    instruction: str | None = None
+    """Of an edit."""
     segments: list[Segment]
     """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
     passages: list[dict[str, Any]]
@@ -84,10 +108,13 @@ class GenerateJob(_Message):
     """Index of the first segment that this turn adds to its session's prompt."""
     turn: int | None = None
     """How many turns the session had when the prompt was built. The finished turn is appended only while the session
-    still has that many: a turn whose prompt lacks another one cannot follow it. None appends in any case."""
+    still has that many: a turn whose prompt lacks another one cannot follow it. None appends in any case, -1 never."""
     passages: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling
     speculation: Speculation = Speculation()
+    prediction: str | None = None
+    """What the client expects the answer to be, or much of it; the drafter copies from it."""
+    edit: Edit | None = None
     created: float
     """Unix time, seconds."""
 
@@ -95,6 +122,11 @@ class GenerateJob(_Message):
     def unread(self) -> list[dict[str, Any]]:
         """Passages that were retrieved and are not in the prompt; the drafter copies from them all the same."""
         return [passage for passage in self.passages if not passage.get("in_prompt", True)]
+
+    @property
+    def predicted_segment(self) -> int:
+        """The number that token origins give the prediction: behind the prompt's segments and the unread passages."""
+        return len(self.segments) + len(self.unread)
 
 
 class IngestFile(_Message):
@@ -162,8 +194,9 @@ class DoneEvent(_Message):
     """The whole answer."""
     ids: list[int]
     finish_reason: FinishReason
-    usage: dict[str, int]
-    """prompt_tokens, completion_tokens, total_tokens."""
+    usage: dict[str, int | dict[str, int]]
+    """prompt_tokens, completion_tokens, total_tokens; of edits and of answers with a prediction also
+    completion_tokens_details{accepted_prediction_tokens, rejected_prediction_tokens}."""
     speculation: dict[str, Any]
     """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
     ms{draft, verify, prefill}; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""

@@ -12,9 +12,9 @@ from celery import Celery
 
 from workers import keys, lua, wire
 from workers.app import GENERATE_QUEUE, GENERATE_TASK, INGEST_QUEUE, INGEST_TASK, RedisClient
-from workers.errors import QueueUnavailable, unavailable
+from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.messages import GenerateJob, IngestJob, JobProgress, PassagesEvent
-from workers.streams import ANSWER_TTL_S, SESSION_TTL_S
+from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
 
 __all__ = ["Queue", "QueueUnavailable"]
 
@@ -45,14 +45,24 @@ class Queue:
         self._answer_ttl_s = answer_ttl_s
         self._session_ttl_s = session_ttl_s
 
-    def enqueue_generate(self, job: GenerateJob) -> None:
-        """Keep the answer's record and its first event (the passages), then send the task."""
+    def enqueue_generate(self, job: GenerateJob, *, claimed: bool = False) -> None:
+        """Keep the answer's record and its first event (the passages), then send the task.
+
+        Args:
+            claimed: the answer must have its session's next turn (`Sessions.claim`), and keeps it while it runs.
+
+        Raises:
+            ClaimLost: it does not have it any more.
+        """
+        root = job.edit.root if job.edit else ""
         names = [
             keys.answer(job.tenant, job.answer_id),
             keys.answer_events(job.tenant, job.answer_id),
             keys.session(job.tenant, job.session_id),
             keys.session_answers(job.tenant, job.session_id),
             keys.sessions(job.tenant),
+            keys.session_claim(job.tenant, job.session_id),
+            keys.versions(job.tenant, root),
         ]
         args: list[str | int | float] = [
             self._answer_ttl_s,
@@ -61,14 +71,20 @@ class Queue:
             job.session_id,
             job.answer_id,
             self._session_ttl_s,
+            CLAIM_S if claimed else "",
+            root,
+            max(self._answer_ttl_s, self._session_ttl_s),
         ]
         fields: dict[str, str | int] = {"request": wire.dumps(job), "status": "queued", "streamed": 0}
         for name, value in fields.items():
             args += [name, value]
         with unavailable():
             try:
-                lua.run(self._redis, lua.CREATE, names, args)
+                if lua.run(self._redis, lua.CREATE, names, args) == -1:
+                    raise ClaimLost(job.session_id)
                 self._send(GENERATE_TASK, job.tenant, job.answer_id)
+            except ClaimLost:
+                raise
             except BaseException:
                 names.append(keys.session_turns(job.tenant, job.session_id))
                 self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TypedDict
 
-from workers import keys, wire
+from workers import keys, lua, wire
 from workers.answer_store import erase_answers
 from workers.app import RedisClient
 from workers.errors import QueueUnavailable, unavailable
@@ -17,6 +17,10 @@ from workers.messages import TurnRecord
 from workers.streams import SESSION_TTL_S
 
 __all__ = ["QueueUnavailable", "SessionSummary", "Sessions"]
+
+
+BUILD_S = 60
+"""Seconds in which an answer that has its session's next turn must be enqueued."""
 
 
 class SessionSummary(TypedDict):
@@ -63,6 +67,31 @@ class Sessions:
         with unavailable():
             texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
         return [wire.loads(TurnRecord, text) for text in texts]
+
+    def claim(self, tenant: str, session_id: str, answer_id: str, lease_s: int = BUILD_S) -> str | None:
+        """Take the session's next turn for an answer, unless another one has it: then that one's id is returned.
+
+        The lease lapses if the claimer dies before the answer is enqueued; from then on the answer keeps it, until it
+        ends. Claiming again with the same answer renews the lease.
+        """
+        names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
+        with unavailable():
+            holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, lease_s])[0]
+        return str(holder) if holder else None
+
+    def release(self, tenant: str, session_id: str, answer_id: str) -> None:
+        """Give the next turn back, if this answer has it."""
+        with unavailable():
+            lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
+
+    def versions(self, tenant: str, root: str) -> list[str]:
+        """Ids of an answer's versions in order; its own alone where there are no others.
+
+        Args:
+            root: id of the first version.
+        """
+        with unavailable():
+            return [str(one) for one in self._redis.lrange(keys.versions(tenant, root), 0, -1)] or [root]
 
     def exists(self, tenant: str, session_id: str) -> bool:
         """Whether a question was asked in it and it was not forgotten."""
@@ -112,8 +141,9 @@ class Sessions:
                         keys.answer(tenant, answer_id),
                         keys.answer_events(tenant, answer_id),
                         keys.answer_cancel(tenant, answer_id),
+                        keys.versions(tenant, answer_id),
                     )
-                pipe.delete(session, answers, turns)
+                pipe.delete(session, answers, turns, keys.session_claim(tenant, session_id))
                 pipe.zrem(keys.sessions(tenant), session_id)
                 existed = pipe.execute()[0]
         return bool(existed)

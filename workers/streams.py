@@ -36,6 +36,9 @@ __all__ = [
 
 ANSWER_TTL_S = 24 * 3600
 SESSION_TTL_S = 30 * 24 * 3600
+CLAIM_S = 900
+"""Seconds for which a queued or running answer keeps its session's next turn after it was last heard of: longer than
+it waits in a queue and than its prompt takes, so that only an answer that was lost gives it up."""
 BLOCK_MS = 400
 """Longest single blocking read; below the client's socket timeout."""
 
@@ -90,17 +93,21 @@ class AnswerStream:
         self._record = keys.answer(tenant, answer_id)
         self._events = keys.answer_events(tenant, answer_id)
         self._cancel = keys.answer_cancel(tenant, answer_id)
+        self._claim = keys.session_claim(tenant, "")
         self._ttl_s = ttl_s
         self._session_ttl_s = session_ttl_s
 
-    def start(self) -> tuple[JobStatus, int]:
+    def start(self, session_id: str = "") -> tuple[JobStatus, int]:
         """Mark a queued answer as running. Returns its status and how many ids the stream already holds.
+
+        From then on every write keeps the claim on the session's next turn alive, if the answer has it.
 
         Raises:
             AnswerGone: there is no record.
         """
+        self._claim = keys.session_claim(self.tenant, session_id)
         with unavailable():
-            reply = lua.run(self._redis, lua.START, [self._record])
+            reply = lua.run(self._redis, lua.START, [self._record, self._claim], [self.answer_id, CLAIM_S])
         if reply is None:
             raise AnswerGone(self.answer_id)
         return reply[0], int(reply[1])
@@ -115,7 +122,12 @@ class AnswerStream:
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
         with unavailable():
-            reply = lua.run(self._redis, lua.WRITE, [self._record, self._events], [wire.dumps(event), t, count])
+            reply = lua.run(
+                self._redis,
+                lua.WRITE,
+                [self._record, self._events, self._claim],
+                [wire.dumps(event), t, count, self.answer_id, CLAIM_S],
+            )
         if reply[0] == "gone":
             raise AnswerGone(self.answer_id)
         if reply[0] == "ended":
@@ -138,7 +150,7 @@ class AnswerStream:
         Args:
             event: the result, or what went wrong.
             held_back: text without ids that became final only now.
-            session_id, turn: appended to this session, if given.
+            session_id, turn: appended to this session, if given; its next turn is free from then on.
             turns_before: append only while the session has this many turns.
 
         Returns whether the turn, if any, is part of the session.
@@ -152,6 +164,7 @@ class AnswerStream:
             keys.session_turns(self.tenant, session_id),
             keys.session_answers(self.tenant, session_id),
             keys.sessions(self.tenant),
+            keys.session_claim(self.tenant, session_id),
         ]
         args = [
             _status(event),
@@ -164,6 +177,7 @@ class AnswerStream:
             self._session_ttl_s,
             session_id,
             time.time(),
+            self.answer_id,
         ]
         with unavailable():
             reply = lua.run(self._redis, lua.FINISH, names, args)

@@ -127,7 +127,7 @@ def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
             exc_info=internal,
         )
         try:
-            stream.finish(event)
+            stream.finish(event, session_id=record["job"].session_id)
         except AnswerGone:
             log.info("answer %s was erased meanwhile", answer_id)
 
@@ -150,7 +150,8 @@ def run_ingest(place: Workplace, tenant: str, job_id: str) -> None:
         raise CollectionBusy(job.collection)
     try:
         with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
-            ingest(job, record, place.library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
+            library = place.library.of(tenant)
+            ingest(job, record, library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
     except (RuntimeClosed, QueueUnavailable, CollectionBusy):
         raise
     except Exception as error:
