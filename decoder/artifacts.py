@@ -82,7 +82,7 @@ class Artifacts:
 
     @staticmethod
     def joined(chunks: Sequence[Artifacts]) -> Artifacts:
-        """Of a prompt that was processed in chunks: all hidden rows and features, the last chunk's logits and queries."""
+        """Of a prompt processed in chunks: all hidden rows and features, the last chunk's logits and queries."""
         last = chunks[-1]
         if len(chunks) == 1 or not (last.hidden or last.features is not None):
             return last

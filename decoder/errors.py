@@ -7,6 +7,7 @@ DecoderError
 │   └── PromptTooLong
 ├── UnknownDrafter (also a ValueError)
 ├── DrafterUnavailable (also a ValueError)
+├── EagleHeadError (also a ValueError)
 └── UnsupportedModel
 """
 
@@ -55,6 +56,10 @@ class DrafterUnavailable(DecoderError, ValueError):
 
     def __init__(self, drafter: str, reason: str) -> None:
         super().__init__(f"drafter {drafter!r} cannot be used here: {reason}")
+
+
+class EagleHeadError(DecoderError, ValueError):
+    """A draft head cannot be read, or does not fit the target model."""
 
 
 class UnsupportedModel(DecoderError):

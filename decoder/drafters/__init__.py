@@ -8,6 +8,7 @@ from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.copyspec import CopySpecDrafter
+from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.logitspec import LogitSpecDrafter
 from decoder.drafters.plain import PlainDrafter
 from decoder.drafters.pld import PldDrafter
@@ -26,6 +27,18 @@ def casd_beside_small_model(max_match: int = 10, matches: int = 2, length: int =
     return CasdDrafter(max_match, matches, length, beside=SmallModelDrafter(drafted))
 
 
+def copyspec_else_eagle(gamma: int = 3, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60) -> Drafter:
+    """Copies where gamma tokens match, else the tree of an EAGLE head."""
+    return CopySpecDrafter(gamma, length, fallback=EagleDrafter(top_k, depth, nodes))
+
+
+def casd_beside_eagle(
+    max_match: int = 10, matches: int = 2, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60
+) -> Drafter:
+    """Copies beside the tree of an EAGLE head, in one tree: CASD as its paper has it."""
+    return CasdDrafter(max_match, matches, length, beside=EagleDrafter(top_k, depth, nodes))
+
+
 DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "off": PlainDrafter,
     "plain": PlainDrafter,
@@ -37,6 +50,9 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "small_model": SmallModelDrafter,
     "copyspec+small_model": copyspec_else_small_model,
     "casd+small_model": casd_beside_small_model,
+    "eagle": EagleDrafter,
+    "copyspec+eagle": copyspec_else_eagle,
+    "casd+eagle": casd_beside_eagle,
     "auto": AutoDrafter,
 }
 

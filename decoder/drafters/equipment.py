@@ -11,6 +11,7 @@ from decoder.cost_curve import CostCurve
 from decoder.neural_gate import NeuralGate
 
 if TYPE_CHECKING:
+    from decoder.eagle_head import FittedHead
     from decoder.target import TargetModel
 
 
@@ -21,6 +22,7 @@ class Equipment:
     Attributes:
         target: the target model, for its sizes; None where recorded answers are replayed.
         draft_model: a smaller model with the target's tokenizer.
+        eagle_head: an EAGLE head on the target.
         hidden_layer: decoder layer whose hidden states rank copies best; None takes a third of the way up.
         induction_heads: (layer, head) pairs found for the target.
         acceptance: what was learned of copies, by domain.
@@ -31,6 +33,7 @@ class Equipment:
 
     target: TargetModel | None = None
     draft_model: TargetModel | None = None
+    eagle_head: FittedHead | None = None
     hidden_layer: int | None = None
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)

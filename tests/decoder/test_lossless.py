@@ -12,7 +12,8 @@ from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
-from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, UnionDrafter, tiny_target
+from decoder.target import TargetModel
+from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, UnionDrafter, tiny_eagle, tiny_target
 
 VOCAB = 61
 PROMPTS = 9
@@ -53,9 +54,10 @@ MODES: dict[str, SamplingParams] = {
     "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
-NAMED = (*COPIES, "small_model", "copyspec+small_model", "casd+small_model")
+NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "copyspec+eagle", "casd+eagle")
+NAMED = (*COPIES, *NEURAL)
 DRAFTERS = (*NAMED, "random", "adversarial", "auto", "union")
-SLOW = ("small_model", "copyspec+small_model", "casd+small_model", "auto", "union")
+SLOW = (*NEURAL, "auto", "union")
 HEADS = ((0, 1), (1, 3))
 """Any heads will do: a wrong ranking costs time and nothing else."""
 
@@ -68,8 +70,16 @@ def letters(ids: object) -> str:
 @functools.cache
 def engine(architecture: str, memory: float) -> Engine:
     """Its draft model agrees often with the target of little memory, and seldom with the other."""
-    equipment = Equipment(draft_model=tiny_target(architecture, VOCAB, memory=0.0), induction_heads=HEADS)
-    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], letters, equipment)
+    target = tiny_target(architecture, VOCAB, memory=memory)
+    return Engine(target, "plain", [2], letters, equipment_of(target, architecture))
+
+
+def equipment_of(target: TargetModel, architecture: str = "llama", window: int = 512) -> Equipment:
+    return Equipment(
+        draft_model=tiny_target(architecture, VOCAB, window=window, memory=0.0),
+        eagle_head=tiny_eagle(target, draft_vocab=50),
+        induction_heads=HEADS,
+    )
 
 
 @functools.cache
@@ -173,8 +183,8 @@ def test_batches_of_everything_at_once(seed: int, architecture: str, monkeypatch
 
 
 def test_at_the_end_of_the_window() -> None:
-    equipment = Equipment(draft_model=tiny_target("llama", VOCAB, window=40, memory=0.0), induction_heads=HEADS)
-    narrow = Engine(tiny_target("llama", VOCAB, window=48, memory=0.01), "plain", equipment=equipment)
+    target = tiny_target("llama", VOCAB, window=48, memory=0.01)
+    narrow = Engine(target, "plain", equipment=equipment_of(target, window=40))
     for size in (1, 20, 47):
         prompt = tuple(3 + i % 5 for i in range(size))
         params = SamplingParams(max_tokens=48 - size)
