@@ -13,6 +13,7 @@ from decoder.drafters.logitspec import LogitSpecDrafter
 from decoder.drafters.plain import PlainDrafter
 from decoder.drafters.pld import PldDrafter
 from decoder.drafters.pld_plus import PldPlusDrafter
+from decoder.drafters.sdsat import SdsatDrafter, SdsatTwoStepDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.errors import UnknownDrafter
 
@@ -53,6 +54,8 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "eagle": EagleDrafter,
     "copyspec+eagle": copyspec_else_eagle,
     "casd+eagle": casd_beside_eagle,
+    "sdsat": SdsatDrafter,
+    "sdsat_two_step": SdsatTwoStepDrafter,
     "auto": AutoDrafter,
 }
 
