@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from decoder.adaptive import COUPLER, UP, Adapters
 from decoder.artifacts import NOTHING, Artifacts
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
@@ -84,6 +85,19 @@ def tiny_eagle(target: TargetModel, seed: int = 0, scale: float = 1.0, draft_voc
         for weight in head.parameters():
             weight.mul_(scale)
     return FittedHead(head, target)
+
+
+def tiny_adapters(
+    target: TargetModel, seed: int = 0, scale: float = 1.0, length: int = 3, coupler: int = 8
+) -> Adapters:
+    """Random adapters for a tiny target, in its dtype: `scale` is that of what they add; with 0 they add nothing."""
+    fresh = Adapters.fresh(target.model, length, rank=2, coupler=coupler, seed=seed)
+    source = torch.Generator().manual_seed(seed)
+    made = {
+        name: scale * torch.randn(tensor.shape, generator=source) if name.endswith((UP, COUPLER[-1])) else tensor
+        for name, tensor in fresh.tensors().items()
+    }
+    return Adapters.of(made).to(target.device, target.dtype)
 
 
 class UnsteadyTarget(TargetModel):

@@ -1,0 +1,155 @@
+"""Trees from adaptive rows: the likeliest paths through what the masks guess, best first.
+
+Knows guesses of one sequence, adapters and the target's head; knows no pass and no cache.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from decoder.history import History
+from decoder.params import SamplingParams
+from decoder.select import contest
+from decoder.tree import ROOT, DraftTree, TokenSource
+
+if TYPE_CHECKING:
+    from decoder.adaptive import Adapters
+    from decoder.sequence import Sequence
+    from decoder.target import TargetModel
+
+CANDIDATES = 64
+"""Tokens of each mask that are looked at."""
+
+
+class MaskGuesses:
+    """What the masks behind one accept point guess: `CANDIDATES` tokens each.
+
+    Args:
+        target: its head makes logits of states; it has adapters.
+        states: [k, D], the masks' rows behind the final norm; row i tells the token i + 2 places behind the point.
+    """
+
+    def __init__(self, target: TargetModel, states: torch.Tensor) -> None:
+        assert target.adapters is not None, "states of adaptive rows come from a target with adapters"
+        self._adapters: Adapters = target.adapters
+        self._model = target.model
+        self._states = states
+        self._logits = target.head(states)  # [k, V]
+        best = self._logits.topk(min(CANDIDATES, self._logits.shape[-1]))
+        self._ids, self._scores = best.indices, best.values  # [k, n]
+        mass = self._scores.double().logsumexp(-1) - self._logits.double().logsumexp(-1)
+        self._mass: list[float] = mass.exp().tolist()
+        self._tokens: list[list[int]] = self._ids.tolist()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @torch.inference_mode()
+    def scores(self, mask: int, before: int) -> torch.Tensor:
+        """Logits of a mask's candidates, [n], knowing the token before them."""
+        if self._adapters.coupler is None:
+            return self._scores[mask]
+        embedding = self._model.get_input_embeddings().weight[before]
+        state = self._adapters.coupled(self._states[mask], embedding)
+        head = self._model.get_output_embeddings()
+        scores: torch.Tensor = head.weight[self._ids[mask]] @ state
+        return scores if head.bias is None else scores + head.bias[self._ids[mask]]
+
+    def best(
+        self, mask: int, before: int, params: SamplingParams, position: int, history: History, branches: int
+    ) -> list[tuple[float, int]]:
+        """The likeliest tokens at an absolute position: (chance, token), in falling order, at most `branches`.
+
+        They are ranked as `select` would rank them, with the answer's own noise. The target's logits are taken to be
+        the guess off by standard Gumbel noise, as training by cross-entropy has it; at temperature T that is 1 / T in
+        what `select` compares, so a chance is the softmax of T times that, and of the logits for greedy answers.
+        """
+        scores = self.scores(mask, before)
+        tokens = self._tokens[mask]
+        if params.plain_greedy:
+            compared = scores.to("cpu", torch.float64).numpy()
+        else:
+            tokens, compared = self._contest(mask, scores, params, position, history)
+            if not tokens:
+                return []
+        weights = np.exp(compared - compared.max())
+        order = np.argsort(-weights, kind="stable")[:branches].tolist()
+        whole = float(weights.sum()) / self._mass[mask]
+        return [(float(weights[place]) / whole, tokens[place]) for place in order if weights[place] > 0.0]
+
+    def _contest(
+        self, mask: int, scores: torch.Tensor, params: SamplingParams, position: int, history: History
+    ) -> tuple[list[int], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+        """`select.contest` over the candidates, and the tokens a bias speaks for: tokens, and T times what it compares
+        (the scores themselves at temperature 0)."""
+        logits = torch.full((self._logits.shape[-1],), float("-inf"), dtype=torch.float64)
+        for token, bias in params.logit_bias.items():
+            if bias > 0.0:
+                logits[token] = self._logits[mask, token].item()
+        logits[self._ids[mask].cpu()] = scores.to("cpu", torch.float64)
+        for token, bias in params.logit_bias.items():
+            if bias == float("-inf"):
+                logits[token] = float("-inf")
+        if not bool(torch.isfinite(logits).any()):
+            return [], np.empty(0)
+        tokens, compared = contest(logits, params, position, history)
+        finite = np.isfinite(compared)
+        return tokens[finite].tolist(), compared[finite] * (params.temperature or 1.0)
+
+
+def grow(
+    sequence: Sequence,
+    guesses: MaskGuesses,
+    source: TokenSource,
+    nodes: int,
+    branches: int,
+    least: float,
+) -> DraftTree:
+    """The `nodes` likeliest nodes, parents before children and `values` falling.
+
+    Args:
+        branches: children of a node at most.
+        least: nodes of less value are left out.
+    """
+    tree = DraftTree()
+    depth = min(len(guesses), sequence.remaining - 1)  # a pass yields one token more than it accepts
+    reads, params = sequence.params.reads_history, sequence.params
+
+    def children(node: int) -> Iterator[tuple[float, int, int]]:
+        below = 0 if node == ROOT else tree.depths[node]
+        if below >= depth:
+            return
+        before = sequence.last_token if node == ROOT else tree.tokens[node]
+        history = _behind(sequence.history, tree, node) if reads else sequence.history
+        value = 1.0 if node == ROOT else tree.values[node]
+        for chance, token in guesses.best(below, before, params, sequence.position + below, history, branches):
+            if value * chance >= least:
+                yield -value * chance, node, token
+
+    waiting = list(children(ROOT)) if nodes > 0 else []
+    heapq.heapify(waiting)
+    while waiting and len(tree) < nodes:
+        falling, parent, token = heapq.heappop(waiting)
+        node = tree.add(token, parent, source)
+        tree.values.append(-falling)
+        if len(tree) < nodes:
+            for child in children(node):
+                heapq.heappush(waiting, child)
+    return tree
+
+
+def _behind(history: History, tree: DraftTree, node: int) -> History:
+    """The history with a node's path pushed onto it."""
+    path: list[int] = []
+    while node != ROOT:
+        path.append(tree.tokens[node])
+        node = tree.parents[node]
+    copied = history.copy()
+    for token in reversed(path):
+        copied.push(token)
+    return copied
