@@ -22,7 +22,7 @@ from decoder import attention
 from decoder.artifacts import Artifacts, Needs
 from decoder.errors import EagleHeadError
 from decoder.kv_cache import KVCache
-from decoder.packed_linear import pack, packed_passes
+from decoder.packed_linear import PackedLinear, pack, packed_passes
 from decoder.target import TargetModel
 
 CHUNK = 512
@@ -137,11 +137,10 @@ class EagleHead(nn.Module):
         if self.eagle3:
             if features.shape[-1] != self.size:
                 features = self.fc(features)
-            states: torch.Tensor = self.midlayer(embedded, features, **attending)
-            return states
-        out = self.layers[0](self.fc(torch.cat([embedded, features], dim=-1)), **attending)
-        states = out[0] if isinstance(out, tuple) else out
-        return states
+            out: torch.Tensor = self.midlayer(embedded, features, **attending)
+        else:
+            out = self.layers[0](self.fc(torch.cat([embedded, features], dim=-1)), **attending)
+        return out
 
 
 class FittedHead(nn.Module):
@@ -190,7 +189,7 @@ class FittedHead(nn.Module):
     def nbytes(self) -> int:
         """Memory of its own, in bytes: weights, output rows, packed copies; not what it shares with the target."""
         own = sum(weight.nbytes for weight in self.parameters())
-        packed = sum(module.weight.nbytes for module in self.modules() if hasattr(module, "packed"))
+        packed = sum(module.weight.nbytes for module in self.modules() if isinstance(module, PackedLinear))
         return own + packed
 
     def new_cache(self, capacity: int) -> KVCache:

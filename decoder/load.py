@@ -13,6 +13,7 @@ from decoder.acceptance import AcceptanceTables
 from decoder.calibration import fingerprint, measured
 from decoder.drafters.equipment import Equipment
 from decoder.engine import Engine
+from decoder.shipped_heads import fit_head
 from decoder.target import TargetModel
 
 DTYPES = {
@@ -30,6 +31,8 @@ def load_engine(
     *,
     drafter: str = "auto",
     draft_model: str | None = None,
+    eagle_head: str | Path | None = None,
+    allow_pickle: bool = False,
     dtype: str = "float32",
     device: str = "cpu",
     models_dir: Path | None = None,
@@ -42,6 +45,9 @@ def load_engine(
         model: a name from `rag models list`, a folder with config.json and *.safetensors, or a hub id.
         drafter: name of the default drafter.
         draft_model: a smaller model with the same tokenizer, named like `model`; for `small_model` and its kind.
+        eagle_head: an EAGLE head's folder, for `eagle` and its kind, or the name of one that comes with the package; None
+            takes the one that comes with the package for this model, if there is one, and "off" none.
+        allow_pickle: read a head's `pytorch_model.bin`, for its weights alone, where it has no safetensors.
         dtype: float64, float32, bfloat16 or float16.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: where named models are kept; the default cache folder where None.
@@ -52,7 +58,8 @@ def load_engine(
     Raises:
         ValueError: unknown dtype or drafter, a model cannot be found, or the draft model's tokenizer is another one;
             the message says what to do.
-        DrafterUnavailable: the default drafter needs a draft model and none is named.
+        DrafterUnavailable: the default drafter needs a draft model or an EAGLE head and none is named.
+        EagleHeadError: the head cannot be read or is another model's.
         InductionHeadsError: the file of induction heads is damaged or another model's.
         UnsupportedModel: a model's attention cannot take draft trees.
     """
@@ -73,6 +80,7 @@ def load_engine(
             )
         equipment.draft_model = TargetModel(_weights(draft_folder, dtype, device))
     target = TargetModel(_weights(folder, dtype, device))
+    equipment.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
     equipment.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 
     def detokenize(ids: Sequence[int]) -> str:

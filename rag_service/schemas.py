@@ -26,9 +26,13 @@ DrafterName = Literal[
     "small_model",
     "copyspec+small_model",
     "casd+small_model",
+    "eagle",
+    "copyspec+eagle",
+    "casd+eagle",
 ]
 DRAFTERS: tuple[str, ...] = get_args(DrafterName)
-"""Drafters that a query may name; `off` and `plain` decode plainly, those of a small model need RAG_DRAFT_MODEL."""
+"""Drafters that a query may name; `off` and `plain` decode plainly, those of a small model need RAG_DRAFT_MODEL,
+those of an EAGLE head one for the model, which RAG_EAGLE_HEAD can name."""
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
 SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -50,13 +54,31 @@ class SpeculationOptions(RequestBody):
     max_nodes: int | None = Field(default=None, ge=1, le=256, description="Most draft tokens in one step.")
 
 
-class QueryRequest(RequestBody):
-    question: str
-    collection: str | None = Field(default=None, description="Default: the session's, else `default`.")
-    session_id: SessionId | None = Field(
-        default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
-    )
+class TextPart(RequestBody):
+    type: Literal["text"]
+    text: str
+
+
+class Prediction(RequestBody):
+    """What the answer will be, or much of it, as OpenAI's API takes it."""
+
+    type: Literal["content"]
+    content: str | Annotated[list[TextPart], Field(max_length=256)]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class AnswerOptions(RequestBody):
+    """How an answer is generated; what queries and edits have in common."""
+
     stream: bool = Field(default=False, description="Answer with server-sent events.")
+    on_conflict: Literal["wait", "reject"] = Field(
+        default="wait",
+        description="When the session's last answer is not finished: `wait` for it, or `reject` with 409 "
+        "`session_busy` at once.",
+    )
     max_tokens: int | None = Field(default=None, ge=1, le=32768)
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0 is greedy.")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -77,10 +99,28 @@ class QueryRequest(RequestBody):
         description="`strict` chooses near-ties again in passes of one token, as plain decoding does: in half "
         "precision fewer tokens differ from it, for a few more passes.",
     )
-    retrieval: RetrievalOptions = RetrievalOptions()
     speculation: DrafterName | SpeculationOptions | None = Field(
         default=None,
         description="`off`, `auto` or a drafter's name. Changes how fast an answer comes, never what it says.",
+    )
+
+    @property
+    def stops(self) -> list[str]:
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+
+class QueryRequest(AnswerOptions):
+    question: str
+    collection: str | None = Field(default=None, description="Default: the session's, else `default`.")
+    session_id: SessionId | None = Field(
+        default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
+    )
+    retrieval: RetrievalOptions = RetrievalOptions()
+    prediction: str | Prediction | None = Field(
+        default=None,
+        description="What the answer will be, or much of it: a text, or OpenAI's `{type: content, content}`. `auto` "
+        "copies from it, so a good one makes the answer faster; it never changes what the answer says. "
+        "`usage.completion_tokens_details` counts its accepted and rejected tokens.",
     )
 
     @field_validator("question")
@@ -91,8 +131,21 @@ class QueryRequest(RequestBody):
         return question
 
     @property
-    def stops(self) -> list[str]:
-        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+    def predicted(self) -> str | None:
+        """The prediction's text; None where there is none, or an empty one."""
+        given = self.prediction.text if isinstance(self.prediction, Prediction) else self.prediction
+        return given or None
+
+
+class EditRequest(AnswerOptions):
+    instruction: str = Field(description="What to change about the answer.")
+
+    @field_validator("instruction")
+    @classmethod
+    def _not_blank(cls, instruction: str) -> str:
+        if not instruction.strip():
+            raise ValueError("the instruction is empty; write what to change about the answer")
+        return instruction
 
 
 class SearchRequest(RequestBody):
@@ -156,8 +209,11 @@ class Answer(_Response):
     answer_id: str
     session_id: str
     turn: int = Field(description="Its place in the session, from 1.")
+    version: int = Field(default=1, description="1 for an answer to a question; edits count on from it.")
+    base: str | None = Field(default=None, description="Id of the version that this one is an edit of.")
+    instruction: str | None = Field(default=None, description="What an edit was to change.")
     status: JobStatus
-    question: str
+    question: str = Field(description="Of an edit: that of its first version.")
     collection: str | None
     answer: str | None = None
     citations: list[CitationOut] | None = None
@@ -170,14 +226,36 @@ class Answer(_Response):
     token_ids: list[int] | None = Field(
         default=None, description="The answer's token ids, where asked for with `?token_ids=true`."
     )
-    usage: dict[str, int] | None = None
+    usage: dict[str, int | dict[str, int]] | None = Field(
+        default=None,
+        description="prompt_tokens, completion_tokens, total_tokens; of edits and where a `prediction` was given also "
+        "completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: those drafted from "
+        "the text under edit or the prediction that were accepted, and those that were not.",
+    )
     timings: dict[str, float] | None = None
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, where the answer failed.")
 
 
+class Version(_Response):
+    answer_id: str
+    version: int
+    base: str | None = Field(description="Null for the first one.")
+    instruction: str | None
+    status: JobStatus
+    finish_reason: Literal["stop", "length", "cancelled", "error"] | None
+    answer: str | None = Field(description="Null while it runs, and where it failed.")
+    created: float
+
+
+class VersionList(_Response):
+    versions: list[Version]
+
+
 class Turn(_Response):
     answer_id: str
+    base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
+    instruction: str | None = Field(default=None, description="Of an edit: what it was to change.")
     question: str
     answer: str
     passages: list[PassageOut]

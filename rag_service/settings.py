@@ -69,6 +69,7 @@ class Limits(_Section):
     """What a request may ask for; beyond it the answer is a 4xx."""
 
     question_chars: int = Field(default=8000, ge=1, description="Most characters of a question.")
+    prediction_chars: int = Field(default=200_000, ge=1, description="Most characters of a `prediction`.")
     body_bytes: int = Field(default=16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
     upload_bytes: int = Field(
         default=100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together."
@@ -119,6 +120,15 @@ class Settings(BaseSettings):
         default=None,
         description="A smaller model with the target's tokenizer, named like `RAG_MODEL`, for the drafter "
         "`small_model` and those that end in `+small_model`. Unset: those drafters are not available.",
+    )
+    eagle_head: str | None = Field(
+        default=None,
+        description="Folder of an EAGLE head trained for `RAG_MODEL`, for the drafter `eagle` and those that end in "
+        "`+eagle`; or `off`. Unset: the head that comes with the package for that model, if there is one.",
+    )
+    eagle_allow_pickle: bool = Field(
+        default=False,
+        description="Also read an EAGLE head's `pytorch_model.bin`, its weights alone, where it has no safetensors.",
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()

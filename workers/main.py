@@ -38,7 +38,8 @@ class WorkerConfig:
         models_dir: where named models are kept; `models` in the data folder where None.
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name or a folder; None for a worker that ingests nothing.
-        dtype, device, drafter, draft_model: as `decoder.load_engine`.
+        dtype, device, drafter, draft_model, eagle_head: as `decoder.load_engine`.
+        eagle_allow_pickle: its `allow_pickle`.
         concurrency: answers decoded together.
         name: of this worker; made from host and process where None.
         drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
@@ -55,6 +56,8 @@ class WorkerConfig:
     device: str = "cpu"
     drafter: str = "auto"
     draft_model: str | None = None
+    eagle_head: str | None = None
+    eagle_allow_pickle: bool = False
     concurrency: int = 8
     name: str | None = None
     drain_s: float = 5.0
@@ -99,6 +102,8 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         str(folder),
         drafter=config.drafter,
         draft_model=config.draft_model,
+        eagle_head=config.eagle_head,
+        allow_pickle=config.eagle_allow_pickle,
         dtype=config.dtype,
         device=config.device,
         models_dir=config.models_folder,
@@ -127,6 +132,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         "window": engine.target.max_positions,
         "drafter": config.drafter,
         "draft_model": config.draft_model,
+        "eagle_head": None if engine.equipment.eagle_head is None else config.eagle_head or "shipped",
         "device": config.device,
         "dtype": config.dtype,
         "concurrency": config.concurrency,

@@ -18,7 +18,13 @@ class Opened:
 
 
 def open_model(
-    model: str, *, dtype: str, device: str, models_dir: Path | None = None, draft_model: str | None = None
+    model: str,
+    *,
+    dtype: str,
+    device: str,
+    models_dir: Path | None = None,
+    draft_model: str | None = None,
+    eagle_head: str | None = None,
 ) -> Opened:
     """Load a model by name, folder or hub id. Errors as `load_engine`, and BenchError without a chat template."""
     from decoder.load import load_engine
@@ -26,7 +32,13 @@ def open_model(
 
     chat = Chat.load(resolve(model, models_dir or default_models_dir()))
     engine = load_engine(
-        model, drafter="plain", draft_model=draft_model, dtype=dtype, device=device, models_dir=models_dir
+        model,
+        drafter="plain",
+        draft_model=draft_model,
+        eagle_head=eagle_head,
+        dtype=dtype,
+        device=device,
+        models_dir=models_dir,
     )
     return Opened(engine, chat, Path(model).name)
 

@@ -40,6 +40,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         device=options.device,
         models_dir=options.models_dir,
         draft_model=options.draft_model,
+        eagle_head=options.eagle_head,
     )
     engine = opened.engine
     if options.near_tie is not None:
@@ -48,6 +49,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         **{"model": opened.name, "dtype": options.dtype, "device": options.device, "near_tie": engine.near_tie},
         **{"max_tokens": params.max_tokens, "temperature": params.temperature, "seed": params.seed},
         "draft_model": options.draft_model,
+        "eagle_head": options.eagle_head,
     }
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     valued = any(not is_peer(mode) and make_from_spec(split_exact(mode)[0]).valued for mode in modes)

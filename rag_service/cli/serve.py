@@ -60,6 +60,8 @@ def worker(
         device=settings.device,
         drafter=settings.drafter,
         draft_model=settings.draft_model,
+        eagle_head=settings.eagle_head,
+        eagle_allow_pickle=settings.eagle_allow_pickle,
         concurrency=settings.concurrency,
         name=name,
         answer_ttl_s=settings.answers.ttl,
