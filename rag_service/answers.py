@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from rag_service.citations import CitedPassage, Text, cite
+from rag_service.citations import Citation, CitedPassage, Text, carry, cite
 from rag_service.errors import problem_document
-from rag_service.schemas import Answer, CitationOut, PassageOut
-from workers.messages import DoneEvent, ErrorEvent
+from rag_service.schemas import Answer, CitationOut, PassageOut, Version
+from workers.messages import DoneEvent, Edit, ErrorEvent
 from workers.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer does not rest on your documents."
@@ -50,9 +50,13 @@ def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: b
         fields["token_ids"] = done.ids if token_ids else None
     elif error is not None:
         fields |= {"finish_reason": "error", "error": failure(error)}
+    edit = record["job"].edit
     return Answer(
         answer_id=record["answer_id"],
         session_id=record["session_id"],
+        version=edit.version if edit else 1,
+        base=edit.base if edit else None,
+        instruction=edit.instruction if edit else None,
         turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments),
         status=record["status"],
         question=record["question"],
@@ -64,6 +68,21 @@ def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: b
     )
 
 
+def version(record: AnswerRecord) -> Version:
+    """An answer as one of several versions."""
+    done, edit = record["result"], record["job"].edit
+    return Version(
+        answer_id=record["answer_id"],
+        version=edit.version if edit else 1,
+        base=edit.base if edit else None,
+        instruction=edit.instruction if edit else None,
+        status=record["status"],
+        finish_reason=done.finish_reason if done else "error" if record["error"] else None,
+        answer=done.text if done else None,
+        created=record["created"],
+    )
+
+
 def failure(error: ErrorEvent) -> dict[str, Any]:
     """A failed answer's problem document."""
     status = 500 if error.code == "internal_error" else 503 if error.code == "out_of_memory" else 422
@@ -71,15 +90,21 @@ def failure(error: ErrorEvent) -> dict[str, Any]:
 
 
 def citations(
-    done: DoneEvent, passages: Sequence[dict[str, Any]], tokens: TextTokens, min_run: int
+    done: DoneEvent,
+    passages: Sequence[dict[str, Any]],
+    tokens: TextTokens,
+    min_run: int,
+    edit: Edit | None = None,
 ) -> list[CitationOut]:
-    """What a finished answer cites of the passages in its prompt."""
+    """What a finished answer cites of the passages in its prompt, and what an edit left of its base's citations."""
     cited = [
         CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
         for p in passages
         if p.get("in_prompt", True)
     ]
     found = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
+    if edit is not None:
+        found = carry(edit.text, [Citation(**citation) for citation in edit.citations], done.text, found)
     return [CitationOut(**asdict(citation)) for citation in found]
 
 
@@ -118,7 +143,7 @@ def spans(pieces: Sequence[bytes], strips_space: bool = False) -> list[tuple[int
 
 
 def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:
-    found = citations(done, record["passages"], tokens, min_run)
+    found = citations(done, record["passages"], tokens, min_run, record["job"].edit)
     return {
         "answer": done.text,
         "citations": found,
@@ -135,5 +160,5 @@ def _note(record: AnswerRecord) -> str:
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
         return NOT_HELD
     job = record["job"]
-    looked = any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
+    looked = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     return NO_PASSAGES if looked else RETRIEVAL_OFF

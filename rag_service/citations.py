@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 MIN_RUN = 8
@@ -91,7 +91,32 @@ def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_R
     runs = copied_runs([i for i, _ in shown], [p.content.ids for p in passages], min_run)
     copied = [citation for run in runs if (citation := _copied(answer, passages[run.passage], run))]
     found = copied + list(_retrieved(answer.text, passages, copied))
-    return sorted(found, key=lambda c: (c.answer_start, c.kind, c.answer_end))
+    return sorted(found, key=_place)
+
+
+def carry(before: str, cited: Sequence[Citation], after: str, found: Sequence[Citation]) -> list[Citation]:
+    """Citations of an edited answer: those found in it, and those of the answer before whose span it left as it was.
+
+    A span that new citations of the same kind touch is theirs: what is cited there may have grown.
+
+    Args:
+        before, cited: the answer under edit and its citations.
+        after, found: the edited answer and what `cite` finds in it.
+    """
+    kept = list(found)
+    reached = 0
+    for citation in sorted(cited, key=lambda c: c.answer_start):
+        span = before[citation.answer_start : citation.answer_end]
+        start = after.find(span, reached)
+        if start < 0:
+            start = after.find(span)
+        if not span or start < 0:
+            continue
+        reached = max(reached, start)
+        moved = replace(citation, answer_start=start, answer_end=start + len(span))
+        if not any(c.kind == moved.kind and _overlap(start, moved.answer_end, [c]) for c in kept):
+            kept.append(moved)
+    return sorted(kept, key=_place)
 
 
 def copied_runs(answer: Sequence[int], passages: Sequence[Sequence[int]], min_run: int) -> list[Run]:
@@ -146,6 +171,10 @@ def _uncovered(taken: bytearray, start: int, end: int) -> tuple[int, int]:
     while start < end and taken[end - 1]:
         end -= 1
     return start, end
+
+
+def _place(citation: Citation) -> tuple[int, str, int]:
+    return citation.answer_start, citation.kind, citation.answer_end
 
 
 def _copied(answer: Text, passage: CitedPassage, run: Run) -> Citation | None:

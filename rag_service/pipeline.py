@@ -5,47 +5,50 @@ Knows the order of the hops and what is refused before a worker is troubled; kno
 
 from __future__ import annotations
 
-import secrets
+import contextlib
+import copy
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from rag_service import answers, prompt
-from rag_service.errors import (
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    Problem,
-    TooLarge,
-    Unavailable,
-    no_worker,
-)
+from rag_service import answers, edits, prompt
+from rag_service.admission import Admission
+from rag_service.errors import NotFound, Problem, Unavailable
+from rag_service.generation_options import sampling, speculation
 from rag_service.models import model_folder, window_of
 from rag_service.pipeline_names import DEFAULT_COLLECTION
-from rag_service.schemas import Answer, QueryRequest, SpeculationOptions
+from rag_service.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.settings import Settings
+from rag_service.turns import busy, claim
 from retriever import Embedder, Library
+from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
-from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, Sampling, Speculation, TurnRecord
+from workers.errors import ClaimLost, QueueUnavailable
+from workers.messages import AnswerEvent, DoneEvent, Edit, ErrorEvent, GenerateJob, TurnRecord
 from workers.queue import Queue
 from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
 from workers.tokens import Tokens
 
-TENANT = "default"
 POLL_MS = 400
 """Longest wait for one look at a stream."""
 
 
+@dataclass
+class Totals:
+    asked: int = 0
+    """Answers enqueued by this process."""
+
+
 class Pipeline:
-    """Everything a query passes through, opened once per process.
+    """Everything a query passes through, opened once per process; `of` gives each tenant's.
 
     Args:
         settings: the service's.
@@ -69,6 +72,7 @@ class Pipeline:
         folder = partial(model_folder, models_folder=settings.models_folder)
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
+        self.tenant = DEFAULT_TENANT
         self.library = Library(settings.data_dir, embedder or _embedder(folder(settings.embedding_model)))
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
@@ -76,8 +80,15 @@ class Pipeline:
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
         self.queue = Queue(self._celery, self.redis, **ttl)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
-        self.asked = 0
-        """Answers enqueued by this process."""
+        self.admission = Admission(settings, self.tokens, self.queue)
+        self.totals = Totals()
+
+    def of(self, tenant: str) -> Pipeline:
+        """The same for another tenant: shares everything but what it may see."""
+        theirs = copy.copy(self)
+        theirs.tenant = tenant
+        theirs.library = self.library.of(tenant)
+        return theirs
 
     async def close(self) -> None:
         self.library.close()
@@ -92,7 +103,7 @@ class Pipeline:
         """
         self.library.collection(name)
         if self.settings.answers.store_tokens:
-            erase_collection(self.redis, TENANT, name)
+            erase_collection(self.redis, self.tenant, name)
         self.library.delete(name)
 
     async def answer(self, request: QueryRequest) -> str:
@@ -101,7 +112,34 @@ class Pipeline:
         Raises:
             Problem: the request is refused, and nothing was kept of it.
         """
-        return await anyio.to_thread.run_sync(self._answer, request)
+        await anyio.to_thread.run_sync(self._check, request)
+        session_id = request.session_id or uuid.uuid4().hex
+        return await self._next_turn(request, session_id, lambda answer_id: self._query(request, session_id, answer_id))
+
+    async def edit(self, answer_id: str, request: EditRequest) -> str:
+        """Enqueue a new version of a finished answer. Returns the new version's id.
+
+        Raises:
+            Problem: the request is refused, and nothing was kept of it.
+        """
+        await anyio.to_thread.run_sync(self._check, request)
+        record = await self.record(answer_id)
+        edits.finished(record)
+        base = await self.result(answer_id)
+        return await self._next_turn(
+            request, record["session_id"], lambda new_id: self._edited(request, record, base, new_id)
+        )
+
+    async def versions(self, answer_id: str) -> list[Version]:
+        """The versions of an answer that are kept, the first one first; any of them may be asked with.
+
+        Raises:
+            NotFound: the answer is not kept (any more).
+        """
+        root = edits.root(await self.record(answer_id))
+        ids = await anyio.to_thread.run_sync(self.sessions.versions, self.tenant, root)
+        records = [await self._stream(one).arecord() for one in ids]
+        return [answers.version(record) for record in records if record is not None]
 
     async def events(self, answer_id: str, after: str = "0-0") -> AsyncIterator[tuple[str, AnswerEvent] | None]:
         """Events after an entry id as they come, up to the last one; None after each stretch of silence.
@@ -148,7 +186,7 @@ class Pipeline:
             NotFound: it is not kept (any more).
         """
         await self.record(answer_id)
-        return await anyio.to_thread.run_sync(self.queue.cancel, TENANT, answer_id)
+        return await anyio.to_thread.run_sync(self.queue.cancel, self.tenant, answer_id)
 
     async def result(self, answer_id: str, token_ids: bool = False) -> Answer:
         """The answer in its present state; with its token ids where asked for.
@@ -180,15 +218,37 @@ class Pipeline:
         return await self.result(answer_id)
 
     def _stream(self, answer_id: str) -> AnswerStream:
-        return AnswerStream(self.redis, TENANT, answer_id, self._async_redis)
+        return AnswerStream(self.redis, self.tenant, answer_id, self._async_redis)
 
-    def _answer(self, request: QueryRequest) -> str:
-        self.check_question(request.question)
-        self.check_top_k(request.retrieval.top_k)
-        self._check_bias(request)
-        self.check_capacity()
-        session_id = request.session_id or uuid.uuid4().hex
-        turns = self.sessions.turns(TENANT, session_id) if request.session_id else []
+    def _check(self, request: QueryRequest | EditRequest) -> None:
+        """Refuse what can be refused before anything else is looked at."""
+        self.admission.check(request)
+        if isinstance(request, QueryRequest) and request.collection is not None:
+            self.library.collection(request.collection)  # unknown names are refused whatever the mode
+        self.admission.check_capacity()
+
+    async def _next_turn(self, request: AnswerOptions, session_id: str, make: Callable[[str], GenerateJob]) -> str:
+        """Enqueue what `make` makes for a new answer id as the session's next turn; returns the id."""
+        answer_id = uuid.uuid4().hex
+        patience_s = self.settings.answers.timeout if request.on_conflict == "wait" else None
+        await claim(self.sessions, self.tenant, session_id, answer_id, patience_s=patience_s)
+
+        def enqueue() -> None:
+            try:
+                self.queue.enqueue_generate(make(answer_id), claimed=True)
+            except ClaimLost:
+                raise busy(session_id) from None
+            except BaseException:
+                with contextlib.suppress(QueueUnavailable):  # then the claim lapses by itself
+                    self.sessions.release(self.tenant, session_id, answer_id)
+                raise
+
+        await anyio.to_thread.run_sync(enqueue)
+        self.totals.asked += 1
+        return answer_id
+
+    def _query(self, request: QueryRequest, session_id: str, answer_id: str) -> GenerateJob:
+        turns = self.sessions.turns(self.tenant, session_id) if request.session_id else []
         mode = request.retrieval.mode or self.settings.retrieval.mode
         collection = self._collection(request, turns) if mode != "none" else request.collection
         passages = self._retrieve(request, mode, collection)
@@ -202,9 +262,9 @@ class Pipeline:
             max_tokens=max_tokens,
             grounded=mode != "none",
         )
-        job = GenerateJob(
-            answer_id=uuid.uuid4().hex,
-            tenant=TENANT,
+        return GenerateJob(
+            answer_id=answer_id,
+            tenant=self.tenant,
             session_id=session_id,
             collection=collection,
             question=request.question,
@@ -212,53 +272,53 @@ class Pipeline:
             new_from=built.new_from,
             turn=len(turns),
             passages=built.passages,
-            sampling=_sampling(request, max_tokens),
-            speculation=_speculation(request, self.settings.drafter),
+            sampling=sampling(request, max_tokens),
+            speculation=speculation(request, self.settings.drafter),
+            prediction=request.predicted,
             created=time.time(),
         )
-        self.queue.enqueue_generate(job)
-        self.asked += 1
-        return job.answer_id
 
-    def check_question(self, question: str) -> None:
-        most = self.settings.limits.question_chars
-        if len(question) > most:
-            raise TooLarge(
-                f"The question has {len(question):,} characters; ask it in at most {most:,}, "
-                "and ingest long texts as documents.",
-                "question_too_long",
-            )
-
-    def matching(self, workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Those workers whose tokenizer is this process's, so that prompts and citations mean the same to both."""
-        return [worker for worker in workers if worker.get("tokenizer", self.tokens.hash) == self.tokens.hash]
-
-    def check_capacity(self) -> None:
-        """Refuse work that nobody would do.
-
-        Raises:
-            Unavailable: no worker runs (with this process's model), or Redis is away.
-            Overloaded: too many jobs wait.
-        """
-        if not self.matching(self.queue.workers()):
-            raise no_worker()
-        waiting = sum(self.queue.depth().values())
-        if waiting >= self.settings.limits.queued:
-            raise Overloaded(
-                f"{waiting} jobs wait for a worker already. Try again shortly, or start more workers.", retry_after=5
-            )
-
-    def check_top_k(self, top_k: int | None) -> None:
-        if top_k is not None and top_k > self.settings.limits.passages:
-            raise InvalidRequest(
-                f"The top_k asked for is {top_k}; retrieve at most {self.settings.limits.passages} passages."
-            )
-
-    def _check_bias(self, request: QueryRequest) -> None:
-        unknown = [token for token in request.logit_bias if int(token) >= self.tokens.vocab_size]
-        if unknown:
-            last = self.tokens.vocab_size - 1
-            raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; this model's ids are 0 to {last}.")
+    def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
+        turns = self.sessions.turns(self.tenant, base.session_id)
+        found = edits.conversation(record, turns, self.tokens.eos_ids)
+        usual = self.settings.answers.max_tokens
+        # Room for the whole answer and for what is added to it.
+        max_tokens = request.max_tokens or max(usual, min(len(found.answer.ids or ()) + usual // 2, 32768))
+        built = prompt.build(
+            request.instruction,
+            edits.passages(record),
+            found.turns,
+            self.tokens,
+            window=self.window,
+            max_tokens=max_tokens,
+            edited=found.answer,
+        )
+        assert built.edited is not None
+        root = edits.root(record)
+        edit = Edit(
+            base=base.answer_id,
+            root=root,
+            version=max(len(self.sessions.versions(self.tenant, root)), base.version) + 1,
+            instruction=request.instruction,
+            segment=built.edited,
+            text=base.answer or "",
+            citations=[citation.model_dump() for citation in base.citations or ()],
+        )
+        return GenerateJob(
+            answer_id=answer_id,
+            tenant=self.tenant,
+            session_id=base.session_id,
+            collection=base.collection,
+            question=base.question,
+            segments=built.segments,
+            new_from=built.new_from,
+            turn=found.turn,
+            passages=built.passages,
+            sampling=sampling(request, max_tokens),
+            speculation=speculation(request, self.settings.drafter),
+            edit=edit,
+            created=time.time(),
+        )
 
     def _collection(self, request: QueryRequest, turns: list[TurnRecord]) -> str | None:
         """The named collection, else that of the session's last turn, else `default` if there is one."""
@@ -272,7 +332,7 @@ class Pipeline:
 
     def _retrieve(self, request: QueryRequest, mode: str, collection: str | None) -> list[dict[str, Any]]:
         if collection is not None:
-            found = self.library.collection(collection)  # unknown names are refused whatever the mode
+            found = self.library.collection(collection)
         if collection is None or mode == "none":
             return []
         options = request.retrieval
@@ -290,27 +350,3 @@ def _embedder(folder: Path) -> Embedder:
     from retriever import SentenceTransformerEmbedder
 
     return SentenceTransformerEmbedder(folder)
-
-
-def _sampling(request: QueryRequest, max_tokens: int) -> Sampling:
-    return Sampling(
-        max_tokens=max_tokens,
-        temperature=request.temperature,
-        top_k=request.top_k,
-        top_p=request.top_p,
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        logit_bias={int(token): amount for token, amount in request.logit_bias.items()},
-        seed=secrets.randbits(32) if request.seed is None else request.seed,
-        stop=request.stops,
-        exact=request.exact,
-    )
-
-
-def _speculation(request: QueryRequest, drafter: str) -> Speculation:
-    asked = request.speculation
-    if isinstance(asked, SpeculationOptions):
-        return Speculation(drafter=asked.drafter, max_nodes=asked.max_nodes)
-    return Speculation(drafter=asked or drafter)

@@ -1,5 +1,8 @@
 """Prompts in token space: the ordered segments of a turn. Pure.
 
+An edit is a turn as well: it asks for the whole revised answer. The answer under edit stands in the conversation as its
+last answer; an older one is quoted before the instruction.
+
 A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. A
 session's prompt only grows: system, then per turn its new passages, its question and its answer. Knows segments, the
 chat template's pieces and the window; knows no Redis and no model.
@@ -25,6 +28,8 @@ SYSTEM = (
 )
 SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
 INSTRUCTION = "First quote, word for word, the sentences of the passages that answer the question, then explain."
+WHOLE = "Write the whole revised answer, and leave everything else in it exactly as it is, word for word."
+EARLIER = "This is an earlier answer of yours:\n\n"
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 
 Passage = Mapping[str, Any]
@@ -58,12 +63,14 @@ class Prompt:
         tokens: length of the prompt.
         passages: this turn's, in rank order, `in_prompt` telling which have room; then the earlier turns' that are
             still in the prompt, marked `earlier`, their ranks continuing.
+        edited: index of the segment that is the answer under edit.
     """
 
     segments: list[Segment]
     new_from: int
     tokens: int
     passages: list[dict[str, Any]]
+    edited: int | None = None
 
 
 def build(
@@ -75,16 +82,18 @@ def build(
     window: int,
     max_tokens: int,
     grounded: bool = True,
+    edited: Segment | None = None,
 ) -> Prompt:
     """The prompt of a new turn.
 
     Args:
-        question: as the user wrote it.
-        passages: retrieved for this turn, best first.
+        question: as the user wrote it; of an edit, its instruction.
+        passages: retrieved for this turn, best first; of an edit, those of the answer under edit.
         turns: the session's finished turns, oldest first.
         window: tokens that the model can hold, prompt and answer together.
         max_tokens: most tokens of the answer.
         grounded: whether passages were looked for.
+        edited: the answer under edit, with its ids; None for a question.
 
     Raises:
         ContextOverflow: even without passages it does not fit; says by how much and what to lower.
@@ -96,10 +105,15 @@ def build(
     while True:
         shown = {s.chunk_id for part in earlier for s in part.user if s.kind == "passage"}
         new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
-        prompt = _assemble(question, new, earlier, tokens, grounded, bool(passages or shown))
-        if prompt[2] <= room:
+        if edited is None:
+            asked = _asked(question, grounded, bool(passages or shown))
+        else:
+            asked = _instructed(question, edited, quoted=edited.key != earlier[-1].answer.key)
+        segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, grounded)
+        if size <= room:
             listed = _listed(passages, passages[:fits], shown, turns)
-            return Prompt(*prompt, passages=listed)
+            place = None if edited is None else _last(segments, edited.key)
+            return Prompt(segments, new_from, size, passages=listed, edited=place)
         if forgotten < len(earlier):
             kept = tuple(s for s in earlier[forgotten].user if s.kind != "passage")
             earlier[forgotten] = _Turn(earlier[forgotten].system, kept, earlier[forgotten].answer)
@@ -107,7 +121,7 @@ def build(
         elif fits:
             fits -= 1
         else:
-            raise _overflow(prompt[2], max_tokens, window, len(turns))
+            raise _overflow(size, max_tokens, window, len(turns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +139,34 @@ def _contents(turn: TurnRecord) -> _Turn:
     return _Turn(system, tuple(s for s in asked if s.kind not in ("system", "template")), answer)
 
 
+def _asked(question: str, grounded: bool, anything: bool) -> list[Segment]:
+    """A question, and how to answer it."""
+    if not grounded:
+        return [_segment("question", question)]
+    return [
+        _segment("question", f"{question}\n\n"),
+        _segment("instruction", INSTRUCTION if anything else NOTHING_FOUND),
+    ]
+
+
+def _instructed(instruction: str, edited: Segment, quoted: bool) -> list[Segment]:
+    """What to change about an answer; the answer goes before it where it is not the last one."""
+    asked = [_segment("instruction", f"{instruction.strip()}\n\n"), _segment("instruction", WHOLE)]
+    if not quoted:
+        return asked
+    quote = edited.model_copy(update={"kind": "edited"})
+    return [_segment("instruction", EARLIER), quote, _segment("instruction", "\n\n"), *asked]
+
+
+def _last(segments: Sequence[Segment], key: str) -> int:
+    """Where the last answer or quote with this key stands."""
+    return max(n for n, segment in enumerate(segments) if segment.key == key and segment.ids is not None)
+
+
 def _assemble(
-    question: str,
-    new: Sequence[Passage],
-    earlier: Sequence[_Turn],
-    tokens: PromptTokens,
-    grounded: bool,
-    anything: bool,
+    user: Sequence[Segment], earlier: Sequence[_Turn], tokens: PromptTokens, grounded: bool
 ) -> tuple[list[Segment], int, int]:
     """(segments, index of the first new one, length in tokens)."""
-    user = [passage_segment(passage) for passage in new]
-    if grounded:
-        user.append(_segment("question", f"{question}\n\n"))
-        user.append(_segment("instruction", INSTRUCTION if anything else NOTHING_FOUND))
-    else:
-        user.append(_segment("question", question))
     system = earlier[0].system if earlier else (_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
     roles = ["system"]
     contents: list[Sequence[Segment]] = [system]
@@ -194,7 +221,11 @@ def _listed(
     passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[str | None], turns: Sequence[TurnRecord]
 ) -> list[dict[str, Any]]:
     in_prompt = shown | {passage["chunk_id"] for passage in fitting}
-    listed = [{**passage, "in_prompt": passage["chunk_id"] in in_prompt, "earlier": False} for passage in passages]
+    # Of an edit: `earlier` is what it was for the answer under edit.
+    listed = [
+        {**passage, "in_prompt": passage["chunk_id"] in in_prompt, "earlier": bool(passage.get("earlier"))}
+        for passage in passages
+    ]
     known = {passage["chunk_id"] for passage in passages}
     rank = len(listed)
     for passage in (passage for turn in reversed(turns) for passage in turn.passages):

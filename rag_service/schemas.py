@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from rag_service.json_body import RequestBody
 from workers.messages import IngestFailure, JobProgress, JobStatus
@@ -59,15 +59,31 @@ class TextPart(RequestBody):
     text: str
 
 
+def _as_parts(content: Any) -> Any:
+    if not isinstance(content, str | list):
+        raise ValueError("the content of a prediction is a text, or a list of {type: text, text: …}")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 class Prediction(RequestBody):
     """What the answer will be, or much of it, as OpenAI's API takes it."""
 
     type: Literal["content"]
-    content: str | Annotated[list[TextPart], Field(max_length=256)]
+    content: Annotated[
+        list[TextPart],
+        Field(max_length=256),
+        BeforeValidator(_as_parts, json_schema_input_type=str | list[TextPart]),
+    ]
 
     @property
     def text(self) -> str:
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return "".join(part.text for part in self.content)
+
+
+def _as_prediction(value: Any) -> Any:
+    if not isinstance(value, str | dict | Prediction):
+        raise ValueError("a prediction is a text, or {type: content, content: …}")
+    return {"type": "content", "content": value} if isinstance(value, str) else value
 
 
 class AnswerOptions(RequestBody):
@@ -116,7 +132,9 @@ class QueryRequest(AnswerOptions):
         default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
     )
     retrieval: RetrievalOptions = RetrievalOptions()
-    prediction: str | Prediction | None = Field(
+    prediction: (
+        Annotated[Prediction, BeforeValidator(_as_prediction, json_schema_input_type=str | Prediction)] | None
+    ) = Field(
         default=None,
         description="What the answer will be, or much of it: a text, or OpenAI's `{type: content, content}`. `auto` "
         "copies from it, so a good one makes the answer faster; it never changes what the answer says. "
@@ -133,8 +151,7 @@ class QueryRequest(AnswerOptions):
     @property
     def predicted(self) -> str | None:
         """The prediction's text; None where there is none, or an empty one."""
-        given = self.prediction.text if isinstance(self.prediction, Prediction) else self.prediction
-        return given or None
+        return (self.prediction.text or None) if self.prediction else None
 
 
 class EditRequest(AnswerOptions):

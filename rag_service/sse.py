@@ -72,10 +72,13 @@ def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
     source: dict[str, Any] = {"drafter": first.drafter, "kind": "answer", "copied": len(copied), "of": len(event.ids)}
     if first.segment is not None and first.segment < len(job.segments):
         segment = job.segments[first.segment]
-        source["kind"] = segment.kind
+        edited = job.edit is not None and job.edit.segment == first.segment
+        source["kind"] = "edited" if edited else segment.kind
         if segment.document_id is not None:
             source |= {"document_id": segment.document_id, "chunk_id": segment.chunk_id}
     elif first.segment is not None and first.segment - len(job.segments) < len(job.unread):
         passage = job.unread[first.segment - len(job.segments)]
         source |= {"kind": "passage", "document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
+    elif first.segment == job.predicted_segment and job.prediction is not None:
+        source["kind"] = "prediction"
     return source

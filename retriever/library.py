@@ -1,7 +1,7 @@
 """All collections below one folder.
 
-Knows names and folders: `DATA_DIR/collections/NAME/`, and `DATA_DIR/tenants/TENANT/collections/NAME/`. A collection appears by one rename, complete, and disappears by
-one rename, so other processes never see half of one.
+Knows names and folders: `DATA_DIR/collections/NAME/`, and `DATA_DIR/tenants/TENANT/collections/NAME/`. A
+collection appears by one rename, complete, and disappears by one rename, so other processes never see half of one.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from typing import Any
 
 CREATE = """
 -- keys: record, events, session, session answers, sessions, claim, versions
--- args: ttl, passages event, created, session id, answer id, session ttl, lease of the claim or '', first version or '',
---       seconds for which versions are listed, then field/value pairs of the record
+-- args: ttl, passages event, created, session id, answer id, session ttl, lease of the claim or '',
+--       first version or '', seconds for which versions are listed, then field/value pairs of the record
 -- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 if ARGV[7] ~= '' then

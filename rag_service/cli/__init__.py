@@ -2,7 +2,7 @@
 
 Exit status: 0 done; 1 refused, or part of it failed; 2 wrong usage; 3 nothing answers; 130 interrupted.
 
-The only part of the service that may import `decoder.models` and `decoder.bench`, lazily; everything heavy is imported
+The only part of the service that may import `decoder.models`, `decoder.bench` and `decoder.training`, lazily; everything heavy is imported
 inside the command that needs it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli import ask, bench, config, doctor, ingest, models, search, serve, up, verify
+from rag_service.cli import ask, bench, config, doctor, ingest, models, search, serve, train, up, verify
 from rag_service.cli.console import FAILED, INTERRUPTED, CliError, say_error
 from rag_service.errors import RagServiceError
 
@@ -52,5 +52,6 @@ app.command("search")(search.search)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("bench", context_settings=bench.CONTEXT)(bench.bench)
+app.command("train", context_settings=train.CONTEXT)(train.train)
 app.add_typer(models.app, name="models")
 app.add_typer(config.app, name="config")

@@ -1,4 +1,4 @@
-"""/v1/answers: read an answer, resume its events, cancel it."""
+"""/v1/answers: read an answer, resume its events, cancel it, edit it and list its versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Response
 from rag_service import sse
 from rag_service.deps import PipelineDep
 from rag_service.errors import InvalidRequest
-from rag_service.schemas import Answer, Cancelled
+from rag_service.schemas import Answer, Cancelled, EditRequest, VersionList
 
 router = APIRouter(prefix="/v1/answers", tags=["answers"])
 
@@ -46,3 +46,30 @@ async def events(
 async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
     return Cancelled(cancelled=await pipeline.cancel(answer_id))
+
+
+@router.post(
+    "/{answer_id}/edits",
+    response_model=Answer,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"}},
+)
+async def edit(answer_id: str, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
+    """Change an answer: the whole answer again, as a new version with an id of its own.
+
+    The edit is the next turn of the answer's session. The answer under edit is copied from first, so an edit that
+    changes little costs few passes. Any version can be edited again. Citations of spans that the edit leaves as they
+    are stay. Without `max_tokens` there is room for the answer and for half the usual length more.
+
+    409 `answer_running` while the answer is not finished; 409 `not_editable` where it failed, was cancelled or is
+    empty. With `stream: true` events as those of a query.
+    """
+    new_id = await pipeline.edit(answer_id, body)
+    if body.stream:
+        return sse.streaming(pipeline, (await pipeline.record(new_id))["job"])
+    return await pipeline.finished(new_id)
+
+
+@router.get("/{answer_id}/versions")
+async def versions(answer_id: str, pipeline: PipelineDep) -> VersionList:
+    """An answer and its edits, the first version first; any version's id gives the same list."""
+    return VersionList(versions=await pipeline.versions(answer_id))

@@ -48,8 +48,8 @@ def delete(collection: str, pipeline: PipelineDep) -> None:
 @router.post("/{collection}/search")
 def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
     """Retrieval alone: the best passages for a question."""
-    pipeline.check_question(body.question)
-    pipeline.check_top_k(body.top_k)
+    pipeline.admission.check_question(body.question)
+    pipeline.admission.check_top_k(body.top_k)
     top_k = body.top_k or pipeline.settings.retrieval.top_k
     found = collection.search(body.question, top_k, body.mode, body.filter)
     return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in found])

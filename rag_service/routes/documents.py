@@ -19,7 +19,7 @@ from starlette.datastructures import UploadFile
 from rag_service.deps import CollectionDep, PipelineDep
 from rag_service.errors import BadRequest, InvalidRequest, TooLarge
 from rag_service.json_body import has_surrogates
-from rag_service.pipeline import TENANT, Pipeline
+from rag_service.pipeline import Pipeline
 from rag_service.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
 from retriever.types import DocumentInfo as StoredInfo
 from workers.messages import IngestFile, IngestJob
@@ -48,7 +48,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
 
     Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
     """
-    await anyio.to_thread.run_sync(pipeline.check_capacity)
+    await anyio.to_thread.run_sync(pipeline.admission.check_capacity)
     job_id = uuid.uuid4().hex
     folder = (pipeline.settings.data_dir / "uploads" / job_id).resolve()
     try:
@@ -56,7 +56,9 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
             files = await _uploads(request, pipeline, folder)
         else:
             files = _texts(await request.body(), pipeline)
-        job = IngestJob(job_id=job_id, tenant=TENANT, collection=collection.name, files=files, created=time.time())
+        job = IngestJob(
+            job_id=job_id, tenant=pipeline.tenant, collection=collection.name, files=files, created=time.time()
+        )
         await anyio.to_thread.run_sync(pipeline.queue.enqueue_ingest, job)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -41,7 +41,7 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
         workers = pipeline.queue.workers()
         if not workers:
             checks["worker"] = "none is running; start one with `rag worker`"
-        elif not pipeline.matching(workers):
+        elif not pipeline.admission.matching(workers):
             checks["worker"] = "those running serve another model; start one with the API's RAG_MODEL"
     except QueueUnavailable as error:
         checks["redis"] = str(error)
@@ -67,7 +67,7 @@ def metrics(pipeline: PipelineDep) -> PlainTextResponse:
         lines += ["# TYPE rag_queue_depth gauge"]
         lines += [f'rag_queue_depth{{queue="{name}"}} {count}' for name, count in depth.items()]
     lines += ["# HELP rag_answers_total Answers asked for in this process.", "# TYPE rag_answers_total counter"]
-    lines.append(f"rag_answers_total {pipeline.asked}")
+    lines.append(f"rag_answers_total {pipeline.totals.asked}")
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
-from rag_service.pipeline import TENANT, Pipeline
+from rag_service.pipeline import Pipeline
 from rag_service.schemas import Cancelled, JobProgress
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -22,11 +22,11 @@ def read(job_id: str, pipeline: PipelineDep) -> JobProgress:
 def cancel(job_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)
-    return Cancelled(cancelled=pipeline.queue.cancel_job(TENANT, job_id))
+    return Cancelled(cancelled=pipeline.queue.cancel_job(pipeline.tenant, job_id))
 
 
 def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
-    progress = pipeline.queue.job(TENANT, job_id)
+    progress = pipeline.queue.job(pipeline.tenant, job_id)
     if progress is None:
         raise NotFound(f"There is no job {job_id[:80]!r}: it has expired or was never accepted.", "unknown_job")
     return progress

@@ -22,6 +22,9 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     With `stream: true`: server-sent events `passages`, `token` `{text, source?}`, `done` (the whole answer) and
     `error`. Their ids resume at `GET /v1/answers/{id}/events` with `Last-Event-ID`. A client that goes away does not
     stop the answer; `DELETE /v1/answers/{id}` does.
+
+    A session's turns come one after the other: while its last answer is not finished, a request waits for it
+    (`on_conflict: wait`), or gets 409 `session_busy` at once (`reject`).
     """
     answer_id = await pipeline.answer(body)
     if body.stream:

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
-from rag_service.pipeline import TENANT
 from rag_service.schemas import PassageOut, Session, SessionList, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -19,24 +18,26 @@ def list_sessions(
     pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, offset: Annotated[int, Query(ge=0)] = 0
 ) -> SessionList:
     """Sessions, the latest change first."""
-    found = pipeline.sessions.list(TENANT, limit, offset)
+    found = pipeline.sessions.list(pipeline.tenant, limit, offset)
     return SessionList(sessions=[SessionSummary(**summary) for summary in found])
 
 
 @router.get("/{session_id}")
 def read(session_id: str, pipeline: PipelineDep) -> Session:
     """A session's finished turns, oldest first."""
-    if not pipeline.sessions.exists(TENANT, session_id):
+    if not pipeline.sessions.exists(pipeline.tenant, session_id):
         raise _unknown(session_id)
     turns = [
         Turn(
             answer_id=turn.answer_id,
+            base=turn.base,
+            instruction=turn.instruction,
             question=turn.question,
             answer=turn.segments[-1].text,
             passages=[PassageOut(**passage) for passage in turn.passages],
             created=turn.created,
         )
-        for turn in pipeline.sessions.turns(TENANT, session_id)
+        for turn in pipeline.sessions.turns(pipeline.tenant, session_id)
     ]
     return Session(session_id=session_id, turns=turns)
 
@@ -44,7 +45,7 @@ def read(session_id: str, pipeline: PipelineDep) -> Session:
 @router.delete("/{session_id}", status_code=204)
 def erase(session_id: str, pipeline: PipelineDep) -> None:
     """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
-    if not pipeline.sessions.erase(TENANT, session_id):
+    if not pipeline.sessions.erase(pipeline.tenant, session_id):
         raise _unknown(session_id)
 
 

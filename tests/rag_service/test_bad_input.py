@@ -76,7 +76,11 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"speculation": {"drafter": "warp"}}, "speculation"),
     ({"speculation": {"max_nodes": 0}}, "speculation"),
     ({"max_token": 5}, "did you mean 'max_tokens'"),
-    ({"prediction": "x"}, "prediction"),
+    ({"prediction": 5}, "prediction"),
+    ({"prediction": {"type": "content"}}, "prediction.content"),
+    ({"prediction": {"type": "text", "content": "x"}}, "prediction.type"),
+    ({"prediction": {"type": "content", "content": [{"type": "text", "text": 5}]}}, "prediction.content[0].text"),
+    ({"on_conflict": "fight"}, "on_conflict"),
     ({"exact": "mostly"}, "exact"),
     ({"exact": "mostly"}, "exact"),
 ]
@@ -277,7 +281,7 @@ async def test_an_unexpected_error_shows_no_trace(make_client: Any, world: Any, 
         def fail() -> None:
             raise ZeroDivisionError("secret detail")
 
-        client.pipeline.check_capacity = fail
+        client.pipeline.admission.check_capacity = fail
         response = await client.post("/v1/query", json={"question": "x"})
         assert "secret" not in check_problem(response, 500, "internal_error")["detail"]
         assert "secret detail" in caplog.text

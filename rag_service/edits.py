@@ -1,0 +1,110 @@
+"""What an edit starts from: the answer under edit, and the conversation that its prompt continues. Pure.
+
+An edit is a turn of its base's session, so that the prompt only grows and whatever a worker kept of it stays good. A
+base that is not part of its session (the session was begun anew, or the answer came too late for its turn) is edited
+in the conversation that its own record holds; such an edit stays apart from the session as well.
+
+Knows records and turns; knows no Redis and no HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rag_service.errors import Conflict
+from workers.messages import DoneEvent, Segment, TurnRecord
+from workers.streams import AnswerRecord
+
+APART = -1
+"""`GenerateJob.turn` of an answer that is not to become part of its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What an edit's prompt continues.
+
+    Attributes:
+        turns: finished turns, oldest first.
+        answer: the answer under edit, with its ids.
+        turn: for GenerateJob.turn.
+    """
+
+    turns: Sequence[TurnRecord]
+    answer: Segment
+    turn: int
+
+
+def finished(record: AnswerRecord) -> DoneEvent:
+    """The result of an answer that can be edited.
+
+    Raises:
+        Conflict: it runs (Retry-After), failed, was cancelled, or says nothing.
+    """
+    answer_id = record["answer_id"]
+    if record["status"] in ("queued", "running"):
+        raise Conflict(
+            f"The answer {answer_id} is not finished: follow /v1/answers/{answer_id}/events to its end, then edit it.",
+            "answer_running",
+            retry_after=2,
+        )
+    done = record["result"]
+    if done is None or done.finish_reason in ("error", "cancelled"):
+        how = "was cancelled" if record["status"] == "cancelled" else "failed"
+        raise Conflict(
+            f"The answer {answer_id} {how}, so there is nothing to edit: ask again, or edit another version.",
+            "not_editable",
+        )
+    if not done.text.strip():
+        raise Conflict(
+            f"The answer {answer_id} is empty, so there is nothing to edit: ask again, or edit another version.",
+            "not_editable",
+        )
+    return done
+
+
+def root(record: AnswerRecord) -> str:
+    """Id of an answer's first version."""
+    edit = record["job"].edit
+    return edit.root if edit else record["answer_id"]
+
+
+def conversation(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Collection[int]) -> Conversation:
+    """Where a finished answer is edited.
+
+    Args:
+        turns: of its session.
+        end_ids: tokens that end an answer and are no part of its text.
+    """
+    for turn in turns:
+        if turn.answer_id == record["answer_id"]:
+            return Conversation(turns, turn.segments[-1], len(turns))
+    done = finished(record)
+    ids = done.ids[:-1] if done.ids[-1] in end_ids else done.ids
+    answer = Segment(kind="answer", key=record["answer_id"], text=done.text, ids=ids)
+    return Conversation(_recorded(record, answer), answer, APART)
+
+
+def passages(record: AnswerRecord) -> list[dict[str, Any]]:
+    """Those that the answer's prompt holds."""
+    return [passage for passage in record["passages"] if passage.get("in_prompt", True)]
+
+
+def _recorded(record: AnswerRecord, answer: Segment) -> list[TurnRecord]:
+    """The turns of an answer's own prompt, and the answer."""
+    turns: list[TurnRecord] = []
+    segments: list[Segment] = []
+    for segment in [*record["job"].segments, answer]:
+        segments.append(segment)
+        if segment.kind == "answer":
+            turn = TurnRecord(
+                answer_id=segment.key,
+                question=record["question"],
+                segments=segments,
+                passages=[],
+                created=record["created"],
+            )
+            turns.append(turn)
+            segments = []
+    return turns
