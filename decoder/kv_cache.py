@@ -48,8 +48,9 @@ class KVCache:
         needed = self.length + rows
         if needed > self.capacity:
             layers, two, heads, _, dim = self._buffer.shape
-            grown = self._buffer.new_empty(layers, two, heads, max(needed, 2 * self.capacity), dim)
-            grown[:, :, :, : self.length] = self._buffer[:, :, :, : self.length]
+            with torch.inference_mode(False):  # passes run in it, and `keep` could not write what is made there
+                grown = self._buffer.new_empty(layers, two, heads, max(needed, 2 * self.capacity), dim)
+                grown[:, :, :, : self.length] = self._buffer[:, :, :, : self.length]
             self._buffer = grown
         self.pending = rows
 

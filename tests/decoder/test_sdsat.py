@@ -1,0 +1,501 @@
+"""`sdsat`: adaptive rows change no answer and no ordinary row, see what they should, and are never kept."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+import torch
+
+from decoder import Engine, SamplingParams, Sequence
+from decoder.adaptive import Adapters
+from decoder.artifacts import Artifacts, Needs
+from decoder.drafters import make_drafter
+from decoder.drafters.base import Drafter
+from decoder.drafters.casd import CasdDrafter
+from decoder.drafters.equipment import Equipment
+from decoder.drafters.mask_tree import MaskGuesses
+from decoder.drafters.sdsat import SdsatDrafter, SdsatTwoStepDrafter
+from decoder.errors import DrafterUnavailable
+from decoder.kv_cache import KVCache
+from decoder.mask_chains import NO_MASKS, MaskChains
+from decoder.near_ties import THRESHOLDS
+from decoder.target import PromptChunk, TargetModel, TreePass
+from decoder.testing import ARCHITECTURES, RandomDrafter, UnionDrafter, UnsteadyTarget, tiny_adapters, tiny_model
+from decoder.tree import ROOT, DraftTree, TokenSource
+from decoder.verify import Accepted
+
+VOCAB = 61
+PROMPTS = 6
+MAX_TOKENS = 24
+MODES: dict[str, SamplingParams] = {
+    "greedy": SamplingParams(max_tokens=MAX_TOKENS),
+    "greedy_no_eos": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True),
+    "penalties": SamplingParams(max_tokens=MAX_TOKENS, repetition_penalty=1.2, presence_penalty=0.3),
+    "bias": SamplingParams(max_tokens=MAX_TOKENS, logit_bias={2: 3.0, 5: float("-inf"), 7: 1.5}),
+    "one_token_possible": SamplingParams(
+        max_tokens=9, logit_bias={token: float("-inf") for token in range(VOCAB) if token != 33}
+    ),
+    "temperature": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, seed=1),
+    "hot": SamplingParams(max_tokens=MAX_TOKENS, temperature=3.0, seed=2, ignore_eos=True),
+    "top_k": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.0, top_k=4, seed=3),
+    "nucleus": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.0, top_k=10, top_p=0.95, seed=4),
+    "min_p": SamplingParams(max_tokens=MAX_TOKENS, temperature=1.2, min_p=0.1, seed=5),
+    "all": SamplingParams(
+        max_tokens=MAX_TOKENS,
+        temperature=0.9,
+        top_k=20,
+        top_p=0.9,
+        min_p=0.02,
+        repetition_penalty=1.1,
+        frequency_penalty=0.1,
+        logit_bias={3: 1.0, 9: float("-inf")},
+        seed=6,
+        choice=2,
+    ),
+    "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
+    "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
+    "short": SamplingParams(max_tokens=3, ignore_eos=True),
+    "strict": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, exact="strict"),
+    "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
+}
+WEIGHTS = {"random": 1.0, "small": 0.05, "zeroed": 0.0}
+
+
+def letters(ids: object) -> str:
+    return "".join(chr(97 + token % 26) for token in ids)  # type: ignore[attr-defined]
+
+
+@functools.cache
+def engine(architecture: str, weights: str, near_tie: float | None = None) -> Engine:
+    target = TargetModel(tiny_model(architecture, VOCAB, memory=0.3))
+    target.adapters = tiny_adapters(target, seed=3, scale=WEIGHTS[weights])
+    return Engine(target, "plain", [2], letters, near_tie=near_tie)
+
+
+@functools.cache
+def prompts() -> tuple[tuple[int, ...], ...]:
+    source = random.Random(5)
+    made = [(7,)]
+    while len(made) < PROMPTS:
+        run = [source.randrange(3, VOCAB) for _ in range(source.randint(2, 9))]
+        made.append((*run, *(source.randrange(3, VOCAB) for _ in range(source.randint(0, 20))), *run))
+    return tuple(made)
+
+
+def run(engine: Engine, prompt: tuple[int, ...], params: SamplingParams, drafter: str | Drafter) -> Sequence:
+    sequence = engine.start(prompt, params, drafter=drafter)
+    engine.prefill(sequence)
+    while not sequence.finished:
+        engine.step([sequence])
+    return sequence
+
+
+@functools.cache
+def plain(architecture: str, prompt: tuple[int, ...], mode: str) -> Sequence:
+    return run(engine(architecture, "random"), prompt, MODES[mode], "plain")
+
+
+def drafters(number: int) -> dict[str, Drafter]:
+    """Wide trees, so that untrained masks are right now and then."""
+    wide = {"nodes": 30, "branches": 12, "points": 12, "least": 0.0}
+    return {
+        "one_pass": SdsatDrafter(**wide),  # type: ignore[arg-type]
+        "two_step": SdsatTwoStepDrafter(**wide),  # type: ignore[arg-type]
+        "narrow": SdsatDrafter(length=2, nodes=2, branches=1, points=1),
+        "beside": CasdDrafter(beside=SdsatDrafter()),
+        "among": UnionDrafter([SdsatDrafter(nodes=20, branches=10), RandomDrafter(number, VOCAB)]),
+    }
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_identical_to_plain(weights: str, mode: str, architecture: str) -> None:
+    near_tie = 0.3 if mode.startswith("strict") else None
+    for number, prompt in enumerate(prompts()):
+        expected = plain(architecture, prompt, mode)
+        for at, drafter in enumerate(drafters(number).values()):
+            if (at + number + list(MODES).index(mode)) % 3:
+                continue
+            got = run(engine(architecture, weights, near_tie), prompt, MODES[mode], drafter)
+            assert got.tokens == expected.tokens
+            assert got.finish_reason == expected.finish_reason
+            assert got.cache.length == len(prompt) + len(got.tokens) - 1
+
+
+def test_drafts_are_accepted_and_every_pass_counts() -> None:
+    for name, drafter in drafters(0).items():
+        accepted = steps = tokens = 0
+        for prompt in prompts():
+            got = run(engine("llama", "small"), prompt, MODES["greedy_no_eos"], drafter).stats
+            accepted, steps, tokens = accepted + got.accepted, steps + got.steps, tokens + got.tokens - 1
+        assert accepted == tokens - steps, "each pass yields one token and what it accepts"
+        assert accepted > (0 if name == "narrow" else 5), name
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_mixed_with_other_drafters(seed: int, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences with and without masks, and prompts in pieces, share passes; each says what it says alone."""
+    source = random.Random(seed)
+    monkeypatch.setattr("decoder.engine.MIXED_CHUNK", source.randint(1, 20))
+    shared = engine(architecture, "random")
+    waiting: list[tuple[Sequence, Sequence]] = []
+    for number, mode in enumerate(MODES):
+        prompt = prompts()[(number + seed) % PROMPTS]
+        named: list[str | Drafter] = ["plain", "pld", "auto", "sdsat", "sdsat_two_step", *drafters(number).values()]
+        sequence = shared.start(prompt, MODES[mode], drafter=source.choice(named))
+        waiting.append((sequence, plain(architecture, prompt, mode)))
+    everything, running = list(waiting), []
+    while waiting or running:
+        while waiting and (not running or source.random() < 0.5):
+            running.append(waiting.pop()[0])
+        source.shuffle(running)
+        shared.step(running)
+        running = [sequence for sequence in running if not sequence.finished]
+    for got, expected in everything:
+        assert got.tokens == expected.tokens
+        assert got.finish_reason == expected.finish_reason
+
+
+def random_parts(target: TargetModel, seed: int, masked: bool = True) -> list[TreePass | PromptChunk]:
+    """Two sequences with trees and masks, one with a tree alone and a prompt chunk, in any order."""
+    source = random.Random(seed)
+    parts: list[TreePass | PromptChunk] = []
+    for number in range(3):
+        cache = target.new_cache(60)
+        target.prefill([source.randrange(VOCAB) for _ in range(source.randint(1, 20))], cache)
+        tree = DraftTree()
+        for _ in range(source.randint(0, 6)):
+            tree.add(source.randrange(VOCAB), source.randint(ROOT, len(tree) - 1), TokenSource("test"))
+        points = source.sample(range(ROOT, len(tree)), min(len(tree) + 1, 3))
+        masks = MaskChains(tuple(points), tuple(source.randint(1, 3) for _ in points)) if number else NO_MASKS
+        needs = Needs(hidden=frozenset({0, 1}), queries=frozenset({1}))
+        parts.append(TreePass(cache, source.randrange(VOCAB), tree, needs, masks if masked else NO_MASKS))
+    parts.append(PromptChunk(target.new_cache(20), [source.randrange(VOCAB) for _ in range(5)], Needs(frozenset({1}))))
+    source.shuffle(parts)
+    return parts
+
+
+def same(ours: Artifacts, theirs: Artifacts) -> bool:
+    return torch.equal(ours.logits, theirs.logits) and all(
+        torch.equal(ours.hidden[layer], theirs.hidden[layer]) for layer in ours.hidden
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ordinary_rows_are_bit_identical(architecture: str, dtype: torch.dtype) -> None:
+    """To those of a pass of the same shape without adapters, whatever the adapters and the masks say."""
+    target = TargetModel(tiny_model(architecture, VOCAB).to(dtype))
+    random_adapters = tiny_adapters(target, seed=1, scale=3.0)
+    differing = 0
+    for seed in range(6):
+        made = []
+        for adapters in (Adapters(torch.zeros_like(random_adapters.masks)), random_adapters):
+            target.adapters = adapters
+            made.append(target.forward_tree(random_parts(target, seed)))
+        without, with_adapters = made
+        for ours, theirs in zip(with_adapters, without, strict=True):
+            assert same(ours, theirs)
+            if ours.masks is not None and theirs.masks is not None:
+                differing += not torch.allclose(ours.masks.states, theirs.masks.states)
+    assert differing > 8, "the adapters did act"
+
+
+def test_an_adapter_that_acts_everywhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TargetModel(tiny_model("llama", VOCAB))
+    target.adapters = tiny_adapters(target)
+    expected = target.forward_tree(random_parts(target, 1))
+    monkeypatch.setattr("decoder.adaptive.AdaptiveRows._of", lambda self, rows: rows[0])
+    monkeypatch.setattr(
+        "decoder.adaptive.AdaptiveRows._adding",
+        lambda self, name: lambda _m, inputs, output: output[0].add_(self._adapters.delta(name, inputs[0][0])),
+    )
+    got = target.forward_tree(random_parts(target, 1))
+    assert not all(same(ours, theirs) for ours, theirs in zip(got, expected, strict=True))
+
+
+def test_nothing_hooks_a_pass_without_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TargetModel(tiny_model("llama", VOCAB))
+    target.adapters = tiny_adapters(target)
+    hooked: list[object] = []
+    monkeypatch.setattr(torch.nn.Module, "register_forward_hook", lambda self, hook: hooked.append(self))
+    cache = target.new_cache(8)
+    target.prefill([5, 6, 7], cache)
+    target.forward_tree([TreePass(cache, 8, DraftTree.chain([1, 2], [TokenSource("t")] * 2))])
+    assert not hooked
+    monkeypatch.undo()
+    target.forward_tree([TreePass(cache, 8, DraftTree(), masks=MaskChains.behind([ROOT], 2))])
+    assert not any(module._forward_hooks for module in target.model.modules())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_masks_see_their_point_its_past_and_their_own_chain(architecture: str) -> None:
+    """Each chain alone behind the committed text of its path comes to the same states."""
+    target = TargetModel(tiny_model(architecture, VOCAB))
+    target.adapters = tiny_adapters(target, scale=1.0)
+    compared = 0
+    for seed in range(8):
+        parts = random_parts(target, seed)
+        for part, made in zip(parts, target.forward_tree(parts), strict=True):
+            if not isinstance(part, TreePass) or made.masks is None:
+                continue
+            for point, length in zip(part.masks.points, part.masks.lengths, strict=True):
+                path = path_to(part.tree, point)
+                cache = target.new_cache(80)
+                cache.take(part.cache)
+                text = [part.root, *(part.tree.tokens[node] for node in path)]
+                if len(text) > 1:
+                    target.prefill(text[:-1], cache)
+                slow = alone(target, cache, text[-1], length)
+                behind = made.masks.behind(path)
+                assert behind is not None
+                torch.testing.assert_close(behind.states, slow, rtol=1e-9, atol=1e-9)
+                compared += 1
+    assert compared > 20
+
+
+def path_to(tree: DraftTree, node: int) -> list[int]:
+    path: list[int] = []
+    while node != ROOT:
+        path.insert(0, node)
+        node = tree.parents[node]
+    return path
+
+
+def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.Tensor:
+    """One chain behind the last token, row by row: each mask in a pass of its own, its keys and values kept."""
+    assert target.adapters is not None
+    target.prefill([last], cache)
+    states = []
+    hooks = [
+        target.model.get_decoder()
+        .get_submodule(name)
+        .register_forward_hook(lambda _m, inputs, output, name=name: output + target.adapters.delta(name, inputs[0]))
+        for name in target.adapters.pairs
+    ]
+    embedding = target.model.get_input_embeddings()
+    head = target.model.get_output_embeddings()
+    kept: list[torch.Tensor] = []
+    hooks.append(head.register_forward_pre_hook(lambda _m, inputs: kept.append(inputs[0][0])))
+    for number in range(length):
+        mask = target.adapters.masks[number]
+        hook = embedding.register_forward_hook(lambda _m, _i, output, mask=mask: mask.expand_as(output))
+        target.prefill([0], cache)
+        hook.remove()
+        states.append(kept.pop())
+    for hook in hooks:
+        hook.remove()
+    return torch.cat(states)
+
+
+def test_masks_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache after an answer is that of the tokens alone; one that keeps a mask's row gives other answers."""
+    for drafter in drafters(1).values():
+        got = run(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafter)
+        target = engine("llama", "random").target
+        cache = target.new_cache(80)
+        target.prefill([*prompts()[3], *got.tokens[:-1]], cache)
+        torch.testing.assert_close(got.cache.rows(), cache.rows(), rtol=1e-9, atol=1e-9)
+    keep = KVCache.keep
+
+    def keeps_a_mask(cache: KVCache, path: list[int]) -> None:
+        spare = cache.pending
+        keep(cache, path)
+        cache.length += spare > 4
+
+    monkeypatch.setattr(KVCache, "keep", keeps_a_mask)
+    expected = plain("llama", prompts()[3], "greedy_no_eos").tokens
+    got = run(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafters(1)["one_pass"])
+    assert got.tokens != expected
+
+
+def test_masks_that_ordinary_rows_see_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = MaskChains.mask
+
+    def leaking(self: MaskChains, tree: DraftTree) -> object:
+        sees = mask(self, tree)
+        sees[: len(tree) + 1, -1] = True
+        return sees
+
+    monkeypatch.setattr(MaskChains, "mask", leaking)
+    wrong = 0
+    for prompt in prompts():
+        got = run(engine("llama", "random"), prompt, MODES["greedy_no_eos"], "sdsat")
+        wrong += got.tokens != plain("llama", prompt, "greedy_no_eos").tokens
+    assert wrong
+
+
+class Watched(SdsatDrafter):
+    """Notes, before each pass, the tree and the masks."""
+
+    def __init__(self, **options: int) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.passes: list[tuple[DraftTree, MaskChains]] = []
+
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        wanted = super().masks(sequence, tree)
+        self.passes.append((tree, wanted))
+        return wanted
+
+
+def test_one_pass_drafts_and_verifies_in_every_pass_behind_the_first() -> None:
+    watched = Watched(nodes=4, points=99)
+    watched.least = 0.0
+    run(engine("llama", "small"), prompts()[2], MODES["greedy_no_eos"], watched)
+    assert len(watched.passes[0][0]) == 0, "nothing behind the prompt to draft from"
+    assert watched.passes[0][1] == MaskChains.behind([ROOT], 3)
+    for tree, masks in watched.passes[1:-4]:
+        assert len(tree) == 4
+        assert set(masks.points) == {ROOT, *range(4)}
+
+
+def test_two_steps_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[bool, int]] = []
+    forward = TargetModel.forward_tree
+
+    def noting(target: TargetModel, batch: list[TreePass]) -> list[Artifacts]:
+        shapes.extend((len(part.tree) > 0, len(part.masks)) for part in batch)
+        return forward(target, batch)
+
+    shared = engine("llama", "small")
+    sequence = shared.start(prompts()[2], MODES["greedy_no_eos"], drafter="sdsat_two_step")
+    shared.prefill(sequence)
+    monkeypatch.setattr(TargetModel, "forward_tree", noting)
+    while sequence.remaining > 6:
+        shared.step([sequence])
+    assert shapes[0::2] == [(False, 3)] * len(shapes[0::2])
+    assert shapes[1::2] == [(True, 0)] * len(shapes[1::2])
+    assert sequence.stats.steps == len(shapes)
+
+
+def test_trees_are_valued_best_first() -> None:
+    """The chosen nodes are the best of all paths, and their values the products of their chances."""
+    shared = engine("llama", "small")
+    for params in (MODES["greedy_no_eos"], MODES["all"], MODES["penalties"]):
+        drafter = SdsatDrafter(nodes=12, branches=3, least=0.0)
+        sequence = shared.start(prompts()[2], params, drafter=drafter)
+        shared.prefill(sequence)
+        shared.step([sequence])
+        tree = drafter.draft(sequence, 64)
+        assert tree.values == sorted(tree.values, reverse=True)
+        assert drafter._rows is not None
+        every = sorted(paths(sequence, MaskGuesses(shared.target, drafter._rows.states), 3), reverse=True)
+        assert len(tree) == min(12, len(every)) > 2
+        ours = []
+        for node, value in enumerate(tree.values):
+            ours.append((value, [tree.tokens[step] for step in path_to(tree, node)]))
+        assert [path for _, path in sorted(ours, reverse=True)] == [path for _, path in every[:12]]
+        for (mine, _), (slow, _) in zip(sorted(ours, reverse=True), every, strict=False):
+            assert mine == pytest.approx(slow)
+
+
+def paths(sequence: Sequence, guesses: MaskGuesses, branches: int) -> list[tuple[float, list[int]]]:
+    found: list[tuple[float, list[int]]] = []
+    waiting: list[tuple[float, list[int]]] = [(1.0, [])]
+    while waiting:
+        value, path = waiting.pop()
+        if len(path) == len(guesses):
+            continue
+        history = sequence.history.copy()
+        for token in path:
+            history.push(token)
+        before = path[-1] if path else sequence.last_token
+        place = len(path), before, sequence.params, sequence.position + len(path), history, branches
+        more = [(value * chance, [*path, token]) for chance, token in guesses.best(*place)]
+        found += more
+        waiting += more
+    return found
+
+
+def test_masks_go_where_the_walk_is_likeliest_to_end() -> None:
+    shared = engine("llama", "random")
+    drafter = SdsatDrafter(points=2, least=0.05)
+    sequence = shared.start(prompts()[2], MODES["greedy_no_eos"], drafter=drafter)
+    tree = DraftTree.chain([1, 2, 3], [TokenSource("t")] * 3)
+    tree.add(4, ROOT, TokenSource("t"))
+    tree.values = [0.9, 0.85, 0.2, 0.03]  # ends: root 0.07, then 0.05, 0.65, 0.2, 0.03
+    assert drafter.masks(sequence, tree).points == (1, 2)
+    drafter.points = 9
+    assert drafter.masks(sequence, tree).points[:3] == (1, 2, ROOT)
+    assert 3 not in drafter.masks(sequence, tree).points
+    assert drafter.masks(sequence, DraftTree()).points == (ROOT,)
+
+
+def test_masks_stay_inside_the_window() -> None:
+    for window in (40, 41, 42, 43):
+        target = TargetModel(tiny_model("llama", VOCAB, window=window))
+        target.adapters = tiny_adapters(target)
+        narrow = Engine(target, "plain")
+        prompt = prompts()[2][:20]
+        params = SamplingParams(max_tokens=window - len(prompt), ignore_eos=True)
+        expected = run(narrow, prompt, params, "plain").tokens
+        assert run(narrow, prompt, params, "sdsat").tokens == expected
+    chains = MaskChains((ROOT, 1), (3, 3))
+    tree = DraftTree.chain([1, 2], [TokenSource("t")] * 2)
+    assert chains.within(tree, 4) == MaskChains((ROOT, 1), (3, 2))
+    assert chains.within(tree, 2) == MaskChains((ROOT,), (2,))
+
+
+def test_a_cache_grows_for_masks() -> None:
+    """A small node budget plans a small cache; many masks outgrow it in the middle of a pass."""
+    shared = engine("llama", "small")
+    params = SamplingParams(max_tokens=8, ignore_eos=True)
+    sequence = shared.start(prompts()[2], params, drafter=drafters(0)["one_pass"], max_nodes=4)
+    planned = sequence.cache.capacity
+    shared.prefill(sequence)
+    while not sequence.finished:
+        shared.step([sequence])
+    assert sequence.cache.capacity > planned
+    assert sequence.tokens == run(shared, prompts()[2], params, "plain").tokens
+
+
+def test_a_strict_answer_decides_near_ties_without_masks() -> None:
+    target = UnsteadyTarget(tiny_model("llama", VOCAB, memory=0.3), noise=0.1)
+    target.adapters = tiny_adapters(target, seed=3)
+    steady = engine("llama", "random")
+    unsteady = Engine(target, "plain", [2], near_tie=0.25)
+    params = SamplingParams(max_tokens=40, ignore_eos=True, exact="strict")
+    extra = 0
+    for prompt in prompts():
+        expected = run(steady, prompt, SamplingParams(max_tokens=40, ignore_eos=True), "plain").tokens
+        got = run(unsteady, prompt, params, "sdsat")
+        assert got.tokens == expected
+        extra += got.stats.extra_passes
+    assert extra > 0
+    assert THRESHOLDS[torch.float64] < 0.25
+
+
+def test_without_adapters_it_says_so() -> None:
+    bare = Engine(TargetModel(tiny_model("llama", VOCAB)), "plain")
+    for name in ("sdsat", "sdsat_two_step"):
+        with pytest.raises(DrafterUnavailable, match="RAG_SDSAT_ADAPTERS"):
+            bare.start([1, 2], drafter=name)
+        with pytest.raises(DrafterUnavailable, match="no recording"):
+            make_drafter(name).equip(Equipment())
+    with pytest.raises(DrafterUnavailable, match="3 masks, not for 4"):
+        engine("llama", "random").start([1, 2], drafter=SdsatDrafter(length=4))
+    with pytest.raises(ValueError, match="adapters"):
+        bare.target.forward_tree(
+            [TreePass(bare.target.new_cache(9), 1, DraftTree(), masks=MaskChains.behind([ROOT], 1))]
+        )
+    for wrong in ({"length": 0}, {"nodes": 0}, {"least": 1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            SdsatDrafter(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_draft_made_for_another_position_is_not_used() -> None:
+    shared = engine("llama", "random")
+    drafter = SdsatDrafter()
+    sequence = shared.start(prompts()[2], MODES["greedy_no_eos"], drafter=drafter)
+    shared.prefill(sequence)
+    assert not drafter.ready(sequence)
+    shared.step([sequence])
+    assert drafter.ready(sequence)
+    assert len(drafter.draft(sequence, 64)) > 0
+    assert len(drafter.draft(sequence, 1)) == 1
+    drafter.observe(sequence, DraftTree(), Accepted([1], [], [None]), Artifacts(torch.zeros(1, VOCAB)))
+    assert len(drafter.draft(sequence, 64)) == 0
