@@ -1,24 +1,35 @@
 """Learn the acceptance table that `auto` ships with, by replaying recorded answers.
 
-    python benchmarks/learn_acceptance.py answers.jsonl --edits 400 --out decoder/tables/acceptance.json
+    python benchmarks/learn_acceptance.py answers.jsonl --edits 400 --model smollm2-135m --shown 400 \
+        --out decoder/tables/acceptance.json
 
 The answers are recordings (`rag bench record`) of training prompts; no benchmark prompt may be among them. Recorded
 answers of a small model seldom edit, so `--edits` adds answers that repeat a part of a prompt with random tokens put
-in, replaced and left out.
+in, replaced and left out. `--model` runs the model that gave the answers over `--shown` of them, for what its logits
+and hidden states tell of a copy.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+from decoder import load_engine
 from decoder.acceptance import AcceptanceTable
+from decoder.artifacts import Needs
+from decoder.bench.kept import BEST, Kept
 from decoder.bench.record import Recording, read_recordings
 from decoder.bench.replay import replay
 from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.equipment import Equipment
+from decoder.target import TargetModel, TreePass
+from decoder.tree import DraftTree, TokenSource
 
 ANSWER_TOKENS = 256
 
@@ -27,10 +38,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("recorded", type=Path, nargs="+")
     parser.add_argument("--edits", type=int, default=400, help="edited copies to add (default 400)")
+    parser.add_argument("--model", help="the model that gave the answers")
+    parser.add_argument("--shown", type=int, default=400, help="answers that the model is run over (default 400)")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
-    learn(recordings, options.edits).save(options.out)
+    with tempfile.TemporaryDirectory() as folder:
+        if options.model is not None:
+            target = load_engine(options.model, drafter="plain").target
+            recordings = list(shown(recordings, options.shown, target, Path(folder)))
+        learn(recordings, options.edits).save(options.out)
+
+
+def shown(recordings: list[Recording], count: int, target: TargetModel, folder: Path) -> Iterator[Recording]:
+    """All recordings, `count` of them, evenly spread, with the logits and hidden states of the model that gave them."""
+    every = max(len(recordings) // max(count, 1), 1)
+    for number, recording in enumerate(recordings):
+        if number % every or len(recording.output_ids) < 2:
+            yield recording
+            continue
+        path = folder / f"{number}.npz"
+        artifacts(recording, target).save(path)
+        yield replace(recording, kept=path)
+
+
+def artifacts(recording: Recording, target: TargetModel) -> Kept:
+    """What passes over a recorded answer leave behind: its tokens are drafted as one chain behind its prompt."""
+    prompt, answer = recording.prompt_ids, recording.output_ids
+    layer = target.layers // 3
+    needs = Needs(hidden=frozenset({layer}))
+    cache = target.new_cache(len(prompt) + len(answer))
+    before = target.prefill(prompt[:-1], cache, needs).hidden[layer] if len(prompt) > 1 else None
+    chain = DraftTree.chain(answer[:-1], [TokenSource("recorded")] * (len(answer) - 1))
+    made = target.forward_tree([TreePass(cache, prompt[-1], chain, needs)])[0]
+    best = made.logits.float().topk(BEST)
+    states = made.hidden[layer] if before is None else torch.cat([before, made.hidden[layer]])
+    return Kept(best.indices.int().numpy(), best.values.numpy(), target.vocab_size, {layer: states.half().numpy()})
 
 
 def learn(recordings: list[Recording], edits: int) -> AcceptanceTable:
@@ -65,7 +108,7 @@ def edited(recording: Recording, source: random.Random) -> Recording:
         replaced, put_in = source.choice(((1, 1), (1, 1), (0, 1), (1, 0), (2, 1), (1, 2), (3, 3)))
         answer += source.choices(prompt, k=put_in)
         pending = pending[replaced:]
-    return replace(recording, id=f"{recording.id}-edit-{start}", output_ids=answer[:ANSWER_TOKENS])
+    return replace(recording, id=f"{recording.id}-edit-{start}", output_ids=answer[:ANSWER_TOKENS], kept=None)
 
 
 if __name__ == "__main__":

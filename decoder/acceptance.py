@@ -5,6 +5,7 @@ Knows what a node rests on (its `evidence`, as one number); knows no tokens, no 
 A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the lane; with the
 agreement; with how this answer went lately; with what kind of text the copy comes from. Each finer average counts for
 as much as it has seen, the coarser one stands in for the rest, so a cell that was never seen still has an estimate.
+What the model shows of a token besides turns the estimate into its chance (`calibrator`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-LANES = ("match", "near", "resume", "substitute", "delete", "neural")
+from decoder.calibrator import Calibrator
+
+LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
 goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
-neural drafter, whose "matched length" counts the tokens it drafted before."""
+neural drafter, whose "matched length" counts the tokens it drafted before; a guess by the last logits, whose "matched
+length" is its rank among them."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
 """What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
@@ -44,7 +48,7 @@ _RANK_STRIDE = _LANE_STRIDE * len(LANES)
 _HEAT_STRIDE = _RANK_STRIDE * RANKS
 _LENGTH_STRIDE = _HEAT_STRIDE * HEATS
 CELLS = _LENGTH_STRIDE * len(LENGTHS)
-_FORMAT = f"acceptance 1, {CELLS} cells"
+_FORMAT = f"acceptance 2, {CELLS} cells"
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
 """Learned by replaying answers to training prompts (`benchmarks/learn_acceptance.py`); no benchmark prompt is among
@@ -89,6 +93,7 @@ class AcceptanceTable:
     """Estimates of acceptance by evidence. Not safe for several threads; an engine uses its own from one."""
 
     def __init__(self) -> None:
+        self.calibrator = Calibrator()
         self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
         self._known: dict[int, float] = {}  # cell -> estimate, until something new is learned of it
 
@@ -105,8 +110,15 @@ class AcceptanceTable:
         self._known[cell] = estimate
         return estimate
 
-    def learn(self, cell: int, accepted: bool) -> None:
-        """Count a node whose parent was accepted."""
+    def chance(self, cell: int, at: int, similarity: float | None, gap: float | None) -> float:
+        """The estimate, corrected by what the model shows of the token; arguments as `Calibrator.chance`."""
+        return self.calibrator.chance(self.probability(cell), at, similarity, gap)
+
+    def learn(
+        self, cell: int, accepted: bool, at: int = 0, similarity: float | None = None, gap: float | None = None
+    ) -> None:
+        """Count a node whose parent was accepted; arguments as `chance`."""
+        self.calibrator.learn(self.probability(cell), at, similarity, gap, accepted)
         for key in _levels(cell):
             counts = self._seen.setdefault(key, [0.0, 0.0])
             if counts[1] >= _MOST:
@@ -119,6 +131,7 @@ class AcceptanceTable:
     def copy(self) -> AcceptanceTable:
         table = AcceptanceTable()
         table._seen = {key: list(counts) for key, counts in self._seen.items()}
+        table.calibrator = self.calibrator.copy()
         return table
 
     def faded(self, most: float) -> AcceptanceTable:
@@ -135,7 +148,8 @@ class AcceptanceTable:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
-        draft.write_text(json.dumps({"format": _FORMAT, "rows": rows}, separators=(",", ":")) + "\n", encoding="utf-8")
+        value = {"format": _FORMAT, "calibrator": self.calibrator.state(), "rows": rows}
+        draft.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
         draft.replace(path)
 
     @classmethod
@@ -145,7 +159,9 @@ class AcceptanceTable:
             value = json.loads(path.read_text(encoding="utf-8"))
             if value["format"] != _FORMAT:
                 raise ValueError(f"{path} is of another version")
-            return cls._of(value["rows"])
+            table = cls._of(value["rows"])
+            table.calibrator = Calibrator.of(value["calibrator"])
+            return table
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None
 

@@ -66,6 +66,11 @@ class Artifacts:
     features: torch.Tensor | None = None
     masks: MaskRows | None = None
 
+    @property
+    def has_logits(self) -> bool:
+        """Whether logits are there; they always are, unless a recording without them is replayed."""
+        return True
+
     def part(self, needs: Needs, start: int, stop: int, first: int, last: int) -> Artifacts:
         """One sequence's rows of a pass, start..stop, as views, and no more than it asked for.
 

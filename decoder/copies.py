@@ -9,12 +9,14 @@ Knows a sequence's index and corpora; knows no probabilities and no tree.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence as Ids
 from typing import NamedTuple
 
 from decoder.acceptance import KINDS, LANES
 from decoder.sequence import BESIDE, Sequence
 
-MATCH, NEAR, RESUME, NEURAL = (LANES.index(name) for name in ("match", "near", "resume", "neural"))
+MATCH, NEAR, RESUME, NEURAL, GUESS = (LANES.index(name) for name in ("match", "near", "resume", "neural", "guess"))
 _OWN = KINDS.index("answer")
 _KIND_OF = {
     "passage": "passage",
@@ -25,6 +27,8 @@ _KIND_OF = {
     "store": "store",
 }
 
+NO_PLACE = -1
+"""Position of a candidate that is no copy."""
 LONGEST_MATCH = 32
 NEAR_TOKENS = 32
 """A match at most this far behind the last copied run is taken for its continuation."""
@@ -44,6 +48,8 @@ class Candidate(NamedTuple):
         position: of tokens[0], see `Sequence.copy_of`.
         length: tokens before it that equal the last tokens of the text.
         lane, kind: indices into LANES and KINDS.
+        similarity: cosine of the model's states there and here, None where unknown.
+        rank: of a guess, among the last logits, from 0; `length` then counts what matched before tokens[1], less 1.
     """
 
     tokens: list[int]
@@ -51,6 +57,8 @@ class Candidate(NamedTuple):
     length: int
     lane: int
     kind: int
+    similarity: float | None = None
+    rank: int = 0
 
 
 class Copies:
@@ -68,8 +76,14 @@ class Copies:
         self._gap = 0
         self._sequence: Sequence | None = None
 
-    def candidates(self, sequence: Sequence) -> list[Candidate]:
-        """Candidates for the next tokens, the strongest first; each has at least one token."""
+    def candidates(
+        self, sequence: Sequence, similarities: Callable[[Ids[int]], list[float | None]] | None = None
+    ) -> list[Candidate]:
+        """Candidates for the next tokens, the strongest first; each has at least one token.
+
+        Args:
+            similarities: positions -> how alike the model's states are there and here.
+        """
         if self._sequence is not sequence:
             self._begin(sequence)
         cursor = self._cursor
@@ -88,11 +102,12 @@ class Copies:
                 if cursor + skipped not in known:
                     found.append((_RESUME_STRENGTH - skipped, cursor + skipped, 0, RESUME + skipped))
         found.sort(key=_order)
+        alike = similarities([at for _, at, _, _ in found]) if similarities and found else [None] * len(found)
         made = []
-        for _, at, length, lane in found:
+        for (_, at, length, lane), similarity in zip(found, alike, strict=True):
             tokens = self._read(sequence, at)
             if tokens:
-                made.append(Candidate(tokens, at, length, lane, self._kind(sequence, at)))
+                made.append(Candidate(tokens, at, length, lane, self._kind(sequence, at), similarity))
         return made
 
     def follow(self, end: int | None, run: int, committed: int) -> None:

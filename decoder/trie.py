@@ -13,11 +13,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from decoder.acceptance import AcceptanceTable, evidence
-from decoder.copies import Candidate
+from decoder.copies import GUESS, MATCH, Candidate
 from decoder.tree import ROOT, DraftTree, TokenSource
 
 _Child = tuple[int, int, list[Candidate]]
 """(token, evidence, candidates that propose it, the strongest first)."""
+_Shown = tuple[float | None, float | None]
+"""What the model shows of a child: similarity and logit gap, see `Calibrator.chance`."""
 
 
 class Trie:
@@ -31,6 +33,7 @@ class Trie:
         depth: most tokens of a branch.
         least: nodes of less value are left out.
         source_of: the source of a candidate's token at a depth from 0.
+        gaps: tokens -> their last logits less the chosen token's; None where those are unknown.
     """
 
     def __init__(
@@ -43,13 +46,15 @@ class Trie:
         depth: int,
         least: float,
         source_of: Callable[[Candidate, int], TokenSource],
+        gaps: Callable[[list[int]], list[float]] | None = None,
     ) -> None:
         self.tree = DraftTree()
         self.led_by: list[Candidate] = []
         """Each node's strongest candidate."""
         self._table = table
         self._heat = heat
-        self._children: dict[int, list[_Child]] = {}
+        self._gaps = gaps
+        self._children: dict[int, list[tuple[_Child, _Shown]]] = {}
         self._waiting: list[tuple[float, int, int, int, int, list[Candidate]]] = []
         self._queued = 0
         self._expand(ROOT, 0, 1.0, candidates)
@@ -66,9 +71,9 @@ class Trie:
     def learn(self, tokens: list[int]) -> None:
         """Tell the table what came true of everything proposed along the true tokens, verified or not."""
         node = ROOT
-        for token in tokens:
-            for proposed, cell, _ in self._children.get(node, ()):
-                self._table.learn(cell, proposed == token)
+        for at, token in enumerate(tokens):
+            for (proposed, cell, _), shown in self._children.get(node, ()):
+                self._table.learn(cell, proposed == token, at, *shown)
             child = self.tree.child(node, token)
             if child is None:
                 return
@@ -96,13 +101,23 @@ class Trie:
 
     def _expand(self, node: int, at: int, value: float, candidates: list[Candidate]) -> None:
         """Queue the children of a node: what its candidates say comes at this depth."""
-        children = self._children[node] = _children(candidates, at, self._heat)
+        children = _children(candidates, at, self._heat)
+        shown = self._shown(children, at)
+        self._children[node] = list(zip(children, shown, strict=True))
         left = 1.0  # siblings exclude each other
-        for token, cell, group in children:
-            chance = min(self._table.probability(cell), left)
+        for (token, cell, group), signs in zip(children, shown, strict=True):
+            chance = min(self._table.chance(cell, at, *signs), left)
             left -= chance
             self._queued += 1
             heappush(self._waiting, (-value * chance, self._queued, node, at, token, group))
+
+    def _shown(self, children: list[_Child], at: int) -> list[_Shown]:
+        similar = [
+            max((c.similarity for c in group if c.similarity is not None), default=None) for _, _, group in children
+        ]
+        if at or self._gaps is None or not children:
+            return [(similarity, None) for similarity in similar]
+        return list(zip(similar, self._gaps([token for token, _, _ in children]), strict=True))
 
 
 def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
@@ -111,11 +126,14 @@ def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
         only = candidates[0]
         if at >= len(only.tokens):
             return []
-        return [(only.tokens[at], evidence(only.length + at, only.lane, only.kind, 0, 0, heat), candidates)]
+        return [(only.tokens[at], _evidence(only, at, 0, 0, heat), candidates)]
     groups: dict[int, list[Candidate]] = {}
+    guesses: list[_Child] = []
     total = 0
     for candidate in candidates:
-        if at < len(candidate.tokens):
+        if at == 0 and candidate.lane == GUESS:
+            guesses.append((candidate.tokens[0], _evidence(candidate, 0, 0, 0, heat), [candidate]))
+        elif at < len(candidate.tokens):
             groups.setdefault(candidate.tokens[at], []).append(candidate)
             total += 1
     children: list[_Child] = []
@@ -125,7 +143,12 @@ def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
             agreement = 0 if size == 1 else 1 if size < 4 else 2
         else:
             agreement = 3 if size == 1 else 4 if 2 * size < total else 5
-        best = group[0]
-        cell = evidence(best.length + at, best.lane, best.kind, agreement, rank, heat)
-        children.append((token, cell, group))
-    return children
+        children.append((token, _evidence(group[0], at, agreement, rank, heat), group))
+    return children + guesses
+
+
+def _evidence(candidate: Candidate, at: int, agreement: int, rank: int, heat: int) -> int:
+    length, lane = candidate.length + at, candidate.lane
+    if lane == GUESS:  # behind a guess comes what its n-gram matched
+        length, lane = (length, MATCH) if at else (candidate.rank, GUESS)
+    return evidence(length, lane, candidate.kind, agreement, rank, heat)

@@ -129,6 +129,10 @@ class RecordedArtifacts(Artifacts):
             object.__setattr__(self, name, value)
 
     @property
+    def has_logits(self) -> bool:
+        return self._best[0] is not None
+
+    @property
     def logits(self) -> torch.Tensor:
         built = self._logits
         if built is None:

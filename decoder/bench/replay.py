@@ -121,9 +121,8 @@ class _Passes:
 
 
 def _hidden_layer(recording: Recording) -> int | None:
-    """Where one layer's hidden states were kept, they are the ones to read."""
-    layers = contents(recording.kept)[1] if recording.kept else frozenset()
-    return next(iter(layers)) if len(layers) == 1 else None
+    """The layer to compare, where the drafter names none: the lowest of those that were kept."""
+    return min(contents(recording.kept)[1], default=None) if recording.kept else None
 
 
 def _commit(sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:

@@ -4,19 +4,25 @@ tokens among them where they are worth their time. The engine verifies as much o
 What a candidate would have been worth is known as soon as the true tokens are, drafted or not: the table learns from
 every candidate along the true path, so it costs nothing to keep an eye on sources that are not used. Only a neural
 drafter has to run to be judged; `NeuralGate` sees to that.
+
+Two things that passes leave behind anyway sharpen the chances (`calibrator`): one layer's hidden states, by which PLD+
+ranks copies, and the last logits, in which LogitSpec finds guesses of the token after the next.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence as Ids
 from typing import ClassVar
 
-from decoder.artifacts import Artifacts
+from decoder.artifacts import Artifacts, Needs
 from decoder.budget import choose
-from decoder.copies import NEURAL, Candidate, Copies
+from decoder.copies import GUESS, NEURAL, NO_PLACE, Candidate, Copies
 from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.small_model import SmallModelDrafter
+from decoder.drafters.unit_rows import UnitRows, followed
+from decoder.guesses import Guesses
 from decoder.sequence import Sequence
 from decoder.tree import DraftTree, TokenSource
 from decoder.trie import Trie
@@ -28,8 +34,6 @@ _HEAT_MEMORY = 0.8
 _WARM, _HOT = 0.3, 0.7
 _USUAL_CHAIN = 4
 """Nodes a neural draft is taken to add, before it has run."""
-_NO_PLACE = -1
-"""Position of a candidate that is no copy."""
 
 
 class AutoDrafter(Drafter):
@@ -50,6 +54,9 @@ class AutoDrafter(Drafter):
         self._copies = Copies(matches, longest)
         self._learn = learn
         self._equipment = Equipment()
+        self._layer: int | None = None
+        self._states: UnitRows | None = None
+        self._guesses: Guesses | None = None
         self._neural: SmallModelDrafter | None = None
         self._warmth = 0.5
         """How much of what was generated lately came from drafts."""
@@ -62,35 +69,66 @@ class AutoDrafter(Drafter):
 
     def equip(self, equipment: Equipment) -> None:
         self._equipment = equipment
+        self._layer = equipment.compared_layer
+        if self._layer is not None:
+            self.needs = Needs(hidden=frozenset({self._layer}))
         if equipment.draft_model is not None:
             self._neural = SmallModelDrafter()
             self._neural.equip(equipment)
-            self.needs = self._neural.needs
+            self.needs |= self._neural.needs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
-        candidates = self._copies.candidates(sequence)
+        candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
+        candidates += self._guessed(sequence, candidates, budget)
         trie = self._trie = self._merged(sequence, candidates, budget)
         self._run = None
         if self._neural is not None and (drafted := self._neural_chain(sequence, trie, budget, self._neural)):
-            chain = Candidate(drafted, _NO_PLACE, 0, NEURAL, 0)
+            chain = Candidate(drafted, NO_PLACE, 0, NEURAL, 0)
             trie = self._trie = self._merged(sequence, [*candidates, chain], budget)
         return trie.tree
 
     def _merged(self, sequence: Sequence, candidates: list[Candidate], budget: int) -> Trie:
-        cost = self._equipment.cost
+        guesses = self._guesses
         return Trie(
             candidates,
             self._equipment.acceptance.of(sequence.domain),
-            (self._warmth >= _WARM) + (self._warmth >= _HOT),
+            self._heat,
             nodes=budget,
             depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
-            least=max(_LEAST, cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget)),
-            source_of=lambda candidate, at: (
-                TokenSource(self._neural.name if self._neural else self.name)
-                if candidate.position == _NO_PLACE
-                else sequence.copy_of(self.name, candidate.position + at)
-            ),
+            least=self._least(sequence, budget),
+            source_of=lambda candidate, at: self._source(sequence, candidate, at),
+            gaps=None if guesses is None else lambda tokens: guesses.gaps(tokens, sequence.last_token),
         )
+
+    @property
+    def _heat(self) -> int:
+        return (self._warmth >= _WARM) + (self._warmth >= _HOT)
+
+    def _least(self, sequence: Sequence, budget: int) -> float:
+        """The value below which no node is worth its row."""
+        return max(_LEAST, self._equipment.cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
+
+    def _source(self, sequence: Sequence, candidate: Candidate, at: int) -> TokenSource:
+        if candidate.lane == NEURAL and self._neural is not None:
+            return TokenSource(self._neural.name)
+        if candidate.lane == GUESS and at == 0:
+            return TokenSource(self.name)
+        return sequence.copy_of(self.name, candidate.position + at)
+
+    def _similarities(self, positions: Ids[int]) -> list[float | None]:
+        """Cosines of the states before the last token and before the tokens that stand ahead of `positions`."""
+        states = self._states
+        assert states is not None
+        known = [position for position in positions if states.first + 2 <= position <= states.end + 1]
+        found = dict(zip(known, states.cosines([at - 2 for at in known], states.end - 1).tolist(), strict=True))
+        return [found.get(position) for position in positions]
+
+    def _guessed(self, sequence: Sequence, copies: list[Candidate], budget: int) -> list[Candidate]:
+        if self._guesses is None:
+            return []
+        table = self._equipment.acceptance.of(sequence.domain)
+        taken = {candidate.tokens[0] for candidate in copies}
+        return self._guesses.candidates(sequence, table, self._heat, self._least(sequence, budget), taken)
 
     def _neural_chain(self, sequence: Sequence, copies: Trie, budget: int, neural: SmallModelDrafter) -> list[int]:
         """The neural drafter's tokens, where the gate lets it run."""
@@ -116,13 +154,16 @@ class AutoDrafter(Drafter):
         if self._neural is not None:
             self._neural.observe(sequence, tree, accepted, artifacts)
             self._judge(sequence, accepted)
+        if self._layer is not None and self._layer in artifacts.hidden:
+            self._states = followed(self._states, sequence, artifacts.hidden[self._layer])
+        self._guesses = Guesses(artifacts.logits[-1].clone()) if artifacts.has_logits else None
         copied, committed = len(accepted.path), len(accepted.tokens)
         source = None
         if self._trie is not None:
             if self._learn:
                 self._trie.learn(accepted.tokens)
             source = self._trie.leading(accepted.tokens[:copied])
-        if source is None or source.position == _NO_PLACE:
+        if source is None or source.position == NO_PLACE:
             self._copies.follow(None, 0, committed)
         else:
             self._copies.follow(source.position + copied, source.length + copied, committed)

@@ -41,6 +41,13 @@ class Equipment:
     gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None
 
+    @property
+    def compared_layer(self) -> int | None:
+        """The layer whose hidden states are compared; None where none is named and the target is unknown."""
+        if self.hidden_layer is None and self.target is not None:
+            return self.target.layers // 3
+        return self.hidden_layer
+
     def save(self) -> None:
         """Keep what was learned while serving, where there are places for it."""
         self.acceptance.save()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from decoder.artifacts import Artifacts, Needs
 from decoder.drafters.base import CopyDrafter
-from decoder.drafters.unit_rows import UnitRows
+from decoder.drafters.unit_rows import UnitRows, followed
 from decoder.errors import DrafterUnavailable
 from decoder.sequence import Sequence
 from decoder.tree import DraftTree
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from decoder.verify import Accepted
 
 Ranking = Literal["h", "a"]
-
-ROOM = 1024
-"""Answer tokens whose states there is room for from the start."""
 
 
 class PldPlusDrafter(CopyDrafter):
@@ -72,9 +69,7 @@ class PldPlusDrafter(CopyDrafter):
 
     def _choose_layer(self, equipment: Equipment) -> None:
         if self.layer is None:
-            self.layer = equipment.hidden_layer
-        if self.layer is None and equipment.target is not None:
-            self.layer = equipment.target.layers // 3
+            self.layer = equipment.compared_layer
         if self.layer is None:
             raise DrafterUnavailable(
                 self.name, "it compares one layer's hidden states; name the layer, as in pld_plus:layer=9"
@@ -108,13 +103,7 @@ class PldPlusDrafter(CopyDrafter):
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
         if self.layer is not None and self.layer in artifacts.hidden:
-            states = artifacts.hidden[self.layer]
-            # The last committed token has no state; where a stop cut the step, neither have those behind it.
-            end = sequence.position - 1
-            if self.states is None:
-                room = len(states) + min(sequence.params.max_tokens, ROOM)
-                self.states = UnitRows(room, first=end - len(states))
-            self.states.append(states[: end - self.states.end])
+            self.states = followed(self.states, sequence, artifacts.hidden[self.layer])
         self._queries = {
             layer: artifacts.queries[layer][-1][heads]
             for layer, heads in self._heads.items()

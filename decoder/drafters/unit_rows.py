@@ -11,6 +11,11 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from decoder.sequence import Sequence
+
+ROOM = 1024
+"""Answer tokens whose states there is room for from the start."""
+
 
 class UnitRows:
     """One row for each position from `first` on, in order.
@@ -64,3 +69,17 @@ class UnitRows:
         rows = self.rows
         at = torch.as_tensor(positions, dtype=torch.int64).to(rows.device) - self.first
         return rows.index_select(0, at) @ rows[to - self.first]
+
+
+def followed(rows: UnitRows | None, sequence: Sequence, states: torch.Tensor) -> UnitRows:
+    """The rows of a sequence, grown by what its last step left behind: one for every committed token but the last.
+
+    Args:
+        rows: those so far; None after prefill.
+        states: [rows of the step, D]. Where a stop cut the step, the last ones are of tokens that were not committed.
+    """
+    end = sequence.position - 1
+    if rows is None:
+        rows = UnitRows(len(states) + min(sequence.params.max_tokens, ROOM), first=end - len(states))
+    rows.append(states[: end - rows.end])
+    return rows

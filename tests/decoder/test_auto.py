@@ -8,10 +8,12 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 
 import decoder.verify
 from decoder import Corpus, Engine, PromptSegment, SamplingParams, Sequence
 from decoder.acceptance import AcceptanceTable, AcceptanceTables, shipped
+from decoder.bench.kept import RecordedArtifacts
 from decoder.cost_curve import CostCurve
 from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.equipment import Equipment
@@ -19,6 +21,7 @@ from decoder.testing import tiny_target
 from decoder.tree import ROOT, DraftTree
 from decoder.verify import Accepted
 
+NO_ARTIFACTS = RecordedArtifacts({})
 RUN = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
 
 
@@ -51,7 +54,7 @@ def step(sequence: Sequence, drafter: AutoDrafter, truth: list[int]) -> int:
         node = child
     accepted = Accepted(truth[: len(path) + 1], path, [*(tree.sources[n] for n in path), None])
     sequence.extend(accepted.tokens)
-    drafter.observe(sequence, tree, accepted, None)  # type: ignore[arg-type]
+    drafter.observe(sequence, tree, accepted, NO_ARTIFACTS)
     return len(accepted.tokens)
 
 
@@ -124,7 +127,7 @@ def test_it_learns_from_candidates_that_were_not_drafted() -> None:
     for token in text[5:60]:
         drafter.draft(sequence, 64)
         sequence.extend([token])
-        drafter.observe(sequence, DraftTree(), Accepted([token], [], [None]), None)  # type: ignore[arg-type]
+        drafter.observe(sequence, DraftTree(), Accepted([token], [], [None]), NO_ARTIFACTS)
     assert drafter.draft(sequence, 64).values[0] > before
 
 
@@ -138,7 +141,7 @@ def test_what_never_comes_true_is_no_longer_drafted() -> None:
     for _ in range(300):
         drafter.draft(sequence, 64)
         sequence.extend([source.randrange(1000, 2000), prompt[source.randrange(100)]])
-        drafter.observe(sequence, DraftTree(), Accepted(sequence.tokens[-2:], [], [None, None]), None)  # type: ignore[arg-type]
+        drafter.observe(sequence, DraftTree(), Accepted(sequence.tokens[-2:], [], [None, None]), NO_ARTIFACTS)
     assert sum(drafter.draft(sequence, 64).values) < 0.5 * first
 
 
@@ -226,3 +229,20 @@ def test_an_empty_table_still_estimates() -> None:
 def test_options_are_checked(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         AutoDrafter(**options)  # type: ignore[arg-type]
+
+
+def test_of_equal_matches_the_one_whose_state_is_alike_comes_first() -> None:
+    """PLD+'s ranking: the text says 5, 6 three times, the model's state tells which of them is meant."""
+    text = [5, 6, 70, 1, 5, 6, 80, 2, 5, 6, 90, 3]
+    for meant, follows in ((0, 70), (4, 80), (8, 90)):
+        sequence, drafter = sequence_of([*text, 5], [6])
+        drafter.equip(Equipment(hidden_layer=0))
+        table = drafter._equipment.acceptance.of("")
+        for _ in range(3000):
+            table.calibrator.learn(0.4, 0, 0.95, None, True)
+            table.calibrator.learn(0.4, 0, 0.05, None, False)
+        states = torch.eye(len(sequence.prompt))
+        states[-1] = states[meant]  # behind the second 5: as behind the 5 that is meant
+        drafter.observe(sequence, DraftTree(), Accepted([6], [], [None]), RecordedArtifacts({0: states}))
+        tree = drafter.draft(sequence, 64)
+        assert tree.tokens[0] == follows
