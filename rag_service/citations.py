@@ -104,15 +104,15 @@ def carry(before: str, cited: Sequence[Citation], after: str, found: Sequence[Ci
         after, found: the edited answer and what `cite` finds in it.
     """
     kept = list(found)
-    reached = 0
+    reached = dict.fromkeys(("copied", "retrieved"), 0)  # citations of one kind do not overlap, and keep their order
     for citation in sorted(cited, key=lambda c: c.answer_start):
         span = before[citation.answer_start : citation.answer_end]
-        start = after.find(span, reached)
+        start = after.find(span, reached[citation.kind])
         if start < 0:
             start = after.find(span)
         if not span or start < 0:
             continue
-        reached = max(reached, start)
+        reached[citation.kind] = max(reached[citation.kind], start + len(span))
         moved = replace(citation, answer_start=start, answer_end=start + len(span))
         if not any(c.kind == moved.kind and _overlap(start, moved.answer_end, [c]) for c in kept):
             kept.append(moved)

@@ -29,10 +29,12 @@ DrafterName = Literal[
     "eagle",
     "copyspec+eagle",
     "casd+eagle",
+    "sdsat",
+    "sdsat_two_step",
 ]
 DRAFTERS: tuple[str, ...] = get_args(DrafterName)
 """Drafters that a query may name; `off` and `plain` decode plainly, those of a small model need RAG_DRAFT_MODEL,
-those of an EAGLE head one for the model, which RAG_EAGLE_HEAD can name."""
+those of an EAGLE head one for the model, which RAG_EAGLE_HEAD can name, and so with RAG_SDSAT_ADAPTERS."""
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
 SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -130,6 +130,11 @@ class Settings(BaseSettings):
         default=False,
         description="Also read an EAGLE head's `pytorch_model.bin`, its weights alone, where it has no safetensors.",
     )
+    sdsat_adapters: str | None = Field(
+        default=None,
+        description="Folder of SDSAT adapters trained for `RAG_MODEL`, for the drafters `sdsat` and `sdsat_two_step`; "
+        "or `off`. Unset: those that come with the package for that model, if there are any.",
+    )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()

@@ -61,6 +61,7 @@ def worker(
         drafter=settings.drafter,
         draft_model=settings.draft_model,
         eagle_head=settings.eagle_head,
+        sdsat_adapters=settings.sdsat_adapters,
         eagle_allow_pickle=settings.eagle_allow_pickle,
         concurrency=settings.concurrency,
         name=name,
