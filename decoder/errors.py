@@ -8,6 +8,7 @@ DecoderError
 ├── UnknownDrafter (also a ValueError)
 ├── DrafterUnavailable (also a ValueError)
 ├── EagleHeadError (also a ValueError)
+├── AdaptersError (also a ValueError)
 └── UnsupportedModel
 """
 
@@ -60,6 +61,10 @@ class DrafterUnavailable(DecoderError, ValueError):
 
 class EagleHeadError(DecoderError, ValueError):
     """A draft head cannot be read, or does not fit the target model."""
+
+
+class AdaptersError(DecoderError, ValueError):
+    """SDSAT adapters cannot be read, or were trained for another model."""
 
 
 class UnsupportedModel(DecoderError):

@@ -10,6 +10,7 @@ import torch
 
 from decoder import induction_heads as heads
 from decoder.acceptance import AcceptanceTables
+from decoder.adapter_files import fit_adapters
 from decoder.calibration import fingerprint, measured
 from decoder.drafters.equipment import Equipment
 from decoder.engine import Engine
@@ -32,6 +33,7 @@ def load_engine(
     drafter: str = "auto",
     draft_model: str | None = None,
     eagle_head: str | Path | None = None,
+    sdsat_adapters: str | Path | None = None,
     allow_pickle: bool = False,
     dtype: str = "float32",
     device: str = "cpu",
@@ -45,8 +47,9 @@ def load_engine(
         model: a name from `rag models list`, a folder with config.json and *.safetensors, or a hub id.
         drafter: name of the default drafter.
         draft_model: a smaller model with the same tokenizer, named like `model`; for `small_model` and its kind.
-        eagle_head: an EAGLE head's folder, for `eagle` and its kind, or the name of one that comes with the package; None
-            takes the one that comes with the package for this model, if there is one, and "off" none.
+        eagle_head: an EAGLE head's folder, for `eagle` and its kind, or the name of one that comes with the package;
+            None takes the one that comes with the package for this model, if there is one, and "off" none.
+        sdsat_adapters: the same for SDSAT adapters, for `sdsat` and `sdsat_two_step`.
         allow_pickle: read a head's `pytorch_model.bin`, for its weights alone, where it has no safetensors.
         dtype: float64, float32, bfloat16 or float16.
         device: "cpu", "cuda", "cuda:1", ...
@@ -59,6 +62,7 @@ def load_engine(
         ValueError: unknown dtype or drafter, a model cannot be found, or the draft model's tokenizer is another one;
             the message says what to do.
         DrafterUnavailable: the default drafter needs a draft model or an EAGLE head and none is named.
+        AdaptersError: the SDSAT adapters cannot be read or are another model's.
         EagleHeadError: the head cannot be read or is another model's.
         InductionHeadsError: the file of induction heads is damaged or another model's.
         UnsupportedModel: a model's attention cannot take draft trees.
@@ -80,6 +84,7 @@ def load_engine(
             )
         equipment.draft_model = TargetModel(_weights(draft_folder, dtype, device))
     target = TargetModel(_weights(folder, dtype, device))
+    target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
     equipment.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
     equipment.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 
@@ -93,6 +98,16 @@ def load_engine(
             equipment.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
         equipment.cost = measured(target, equipment.cost_file)
     return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, equipment)
+
+
+def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> tuple[TargetModel, str]:
+    """A target model alone, and its name; arguments and errors as `load_engine`."""
+    from decoder.models import default_models_dir, resolve
+
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    folder = resolve(model, models_dir or default_models_dir())
+    return TargetModel(_weights(folder, dtype, device)), Path(model).name
 
 
 def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:

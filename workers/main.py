@@ -38,7 +38,7 @@ class WorkerConfig:
         models_dir: where named models are kept; `models` in the data folder where None.
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name or a folder; None for a worker that ingests nothing.
-        dtype, device, drafter, draft_model, eagle_head: as `decoder.load_engine`.
+        dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
         eagle_allow_pickle: its `allow_pickle`.
         concurrency: answers decoded together.
         name: of this worker; made from host and process where None.
@@ -58,6 +58,7 @@ class WorkerConfig:
     draft_model: str | None = None
     eagle_head: str | None = None
     eagle_allow_pickle: bool = False
+    sdsat_adapters: str | None = None
     concurrency: int = 8
     name: str | None = None
     drain_s: float = 5.0
@@ -104,6 +105,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         draft_model=config.draft_model,
         eagle_head=config.eagle_head,
         allow_pickle=config.eagle_allow_pickle,
+        sdsat_adapters=config.sdsat_adapters,
         dtype=config.dtype,
         device=config.device,
         models_dir=config.models_folder,
