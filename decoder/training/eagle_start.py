@@ -1,0 +1,57 @@
+"""What an EAGLE head starts from: the target's last layer, and `fc` passing the feature through."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from decoder.eagle_head import EagleHead
+from decoder.errors import EagleHeadError
+from decoder.target import TargetModel
+from decoder.training.answers import Answer, counts
+
+FAMILIES = ("llama", "qwen2", "mistral")
+_EMBEDDED = 0.02
+"""Size of `fc`'s weights on the embedding, at first."""
+
+
+def fresh_head(target: TargetModel, tokens: torch.Tensor | None, seed: int) -> EagleHead:
+    """A head that copies the target's last layer, in float32 on the target's device (float64 for such a target).
+
+    Raises:
+        EagleHeadError: there are no EAGLE heads for this kind of model.
+    """
+    source = target.model.config
+    if source.model_type not in FAMILIES:
+        raise EagleHeadError(
+            f"EAGLE heads are trained for models of the kinds {', '.join(FAMILIES)}, not for {source.model_type}"
+        )
+    if getattr(target.model.get_output_embeddings(), "bias", None) is not None:
+        raise EagleHeadError("EAGLE heads are trained for models without a bias in their output layer")
+    config: Any = copy.deepcopy(source)
+    config.num_hidden_layers = 1
+    if getattr(config, "layer_types", None):
+        config.layer_types = ["full_attention"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = EagleHead(config, tokens=tokens)
+        torch.nn.init.normal_(head.fc.weight, std=_EMBEDDED)
+    last = target.model.get_decoder().layers[-1].state_dict()
+    own = head.layer.state_dict()
+    size = head.size
+    with torch.no_grad():
+        head.fc.weight[:, size:] = torch.eye(size)
+        head.layer.load_state_dict({name: last[name].detach().float().cpu() for name in own})
+    dtype = torch.float64 if target.dtype == torch.float64 else torch.float32
+    return head.to(target.device, dtype)
+
+
+def draft_tokens(answers: Sequence[Answer], vocab_size: int, size: int) -> torch.Tensor | None:
+    """The `size` tokens that answers use most, int64 ascending; None where that would be all."""
+    if not 0 < size < vocab_size:
+        return None
+    used = torch.from_numpy(counts(answers, vocab_size))
+    return used.sort(descending=True, stable=True).indices[:size].sort().values

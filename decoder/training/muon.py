@@ -1,0 +1,51 @@
+"""Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon): momentum whose every update of a matrix is made
+orthogonal by a few Newton-Schulz steps, so that all directions of a matrix learn alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+STEPS = 5
+
+
+def orthogonalised(update: torch.Tensor, steps: int = STEPS) -> torch.Tensor:
+    """[m, n] -> the same singular vectors with singular values near 1, by a quintic iteration."""
+    wide = update.to(torch.bfloat16 if update.is_cuda else torch.float32)
+    tall = wide.shape[0] > wide.shape[1]
+    wide = wide.T if tall else wide
+    wide = wide / (wide.norm() + 1e-7)
+    for _ in range(steps):
+        square = wide @ wide.T
+        wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
+    made: torch.Tensor = wide.T if tall else wide
+    return made.to(update.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    """For matrices; vectors and embeddings belong to AdamW.
+
+    Args:
+        lr: length of a step; a step's root mean square is that of AdamW's with the same rate (factor 0.2 times the root
+            of the longer side).
+    """
+
+    def __init__(
+        self, params: Iterable[torch.Tensor], lr: float = 1e-3, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                kept = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+                kept.lerp_(weight.grad, 1 - group["momentum"])
+                update = orthogonalised(weight.grad.lerp(kept, group["momentum"]))
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(update, alpha=-group["lr"] * 0.2 * max(weight.shape) ** 0.5)
