@@ -20,11 +20,11 @@ from pathlib import Path
 
 from decoder.calibrator import Calibrator
 
-LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess")
+LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
 goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
 neural drafter, whose "matched length" counts the tokens it drafted before; a guess by the last logits, whose "matched
-length" is its rank among them."""
+length" is its rank among them; a drafter that says how sure it is, by a head or by masks, which is then its length."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
 """What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
