@@ -11,11 +11,19 @@ from rag_service.settings import Settings
 from retriever import Collection
 
 
-def _pipeline(request: Request) -> Pipeline:
+def _open_pipeline(request: Request) -> Pipeline:
     pipeline: Pipeline = request.app.state.pipeline
     return pipeline
 
 
+def _pipeline(request: Request) -> Pipeline:
+    """The tenant's, whom the authentication found."""
+    pipeline: Pipeline = request.app.state.pipeline
+    return pipeline.of(request.state.tenant)
+
+
+OpenPipelineDep = Annotated[Pipeline, Depends(_open_pipeline)]
+"""For what anyone may ask for: health and counts, nobody's answers or documents."""
 PipelineDep = Annotated[Pipeline, Depends(_pipeline)]
 
 

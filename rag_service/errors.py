@@ -5,6 +5,7 @@
     └── Problem
         ├── BadRequest           400   malformed beyond its fields: not JSON, not UTF-8
         │   └── ContextOverflow  400   the prompt does not fit the model's window
+        ├── Unauthorized         401   no API key, or one that is not valid
         ├── NotFound             404   unknown collection, document, answer, session, job
         ├── Conflict             409   it exists already, or cannot change now
         ├── TooLarge             413   body, question or upload above its limit
@@ -63,6 +64,17 @@ class BadRequest(Problem):
 
 class ContextOverflow(BadRequest):
     default_code = "context_overflow"
+
+
+class Unauthorized(Problem):
+    """`invalid_key` where a key was sent; `key_required` where none was."""
+
+    status = 401
+    default_code = "key_required"
+
+    def headers(self) -> dict[str, str]:
+        error = ', error="invalid_token"' if self.code == "invalid_key" else ""
+        return {**super().headers(), "WWW-Authenticate": f'Bearer realm="rag-service"{error}'}
 
 
 class NotFound(Problem):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from fastapi.security import HTTPBearer
 
 from rag_service import problems
+from rag_service.authentication import KeyCheck
 from rag_service.errors import InvalidSettings
 from rag_service.pipeline import Pipeline
 from rag_service.routes import answers, collections, documents, health, jobs, query, sessions
@@ -31,8 +33,11 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     responses = {"4XX": {"model": ProblemOut}, "503": {"model": ProblemOut}}
     app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, responses=responses)  # type: ignore[arg-type]
     problems.install(app, settings.limits)
-    for module in (query, answers, sessions, collections, documents, jobs, health):
-        app.include_router(module.router)
+    app.add_middleware(KeyCheck, settings=settings)  # outermost: it comes before bodies are read
+    described = Depends(HTTPBearer(auto_error=False, description="An API key. Not needed on loopback by default."))
+    for module in (query, answers, sessions, collections, documents, jobs):
+        app.include_router(module.router, dependencies=[described])
+    app.include_router(health.router)
     return app
 
 

@@ -19,6 +19,7 @@ import anyio
 
 from rag_service import answers, edits, prompt
 from rag_service.admission import Admission
+from rag_service.api_keys import ApiKeys
 from rag_service.errors import NotFound, Problem, Unavailable
 from rag_service.generation_options import sampling, speculation
 from rag_service.models import model_folder, window_of
@@ -76,6 +77,7 @@ class Pipeline:
         self.library = Library(settings.data_dir, embedder or _embedder(folder(settings.embedding_model)))
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
+        self.api_keys = ApiKeys(self.redis, self._async_redis)
         self._celery = make_app(redis_url)
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
         self.queue = Queue(self._celery, self.redis, **ttl)

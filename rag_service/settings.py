@@ -5,12 +5,13 @@ The only place that reads the environment. Knows names, defaults and meanings; o
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -65,6 +66,21 @@ class Answers(_Section):
     )
 
 
+class Keys(_Section):
+    """Who may use the HTTP API."""
+
+    required: bool | None = Field(
+        default=None,
+        description="Whether requests need an API key (`rag keys create NAME`). Unset: unless the API listens on "
+        "loopback only.",
+    )
+    reached_at: str | None = Field(
+        default=None,
+        description="Address at which the API is reached, where that is not the one it listens on, such as a "
+        "container's published port; decides in its place whether keys are required.",
+    )
+
+
 class Limits(_Section):
     """What a request may ask for; beyond it the answer is a 4xx."""
 
@@ -103,6 +119,9 @@ class Settings(BaseSettings):
         default=None,
         description="API that `rag ask`, `rag ingest` and their like talk to. Unset: the one `rag up` started.",
     )
+    api_key: SecretStr | None = Field(
+        default=None, description="API key that the `rag` commands send, where the service wants one."
+    )
     model: str = Field(
         default="smollm2-135m",
         description="Target model: a name from `rag models list`, a folder, or a hub id. "
@@ -138,12 +157,28 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()
+    keys: Keys = Keys()
     limits: Limits = Limits()
 
     @property
     def models_folder(self) -> Path:
         """Where model files lie: `models_dir`, else `models` in the data folder."""
         return self.models_dir or self.data_dir / "models"
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether requests need an API key, by what is set and where the API listens."""
+        if self.keys.required is not None:
+            return self.keys.required
+        return not is_loopback(self.keys.reached_at or self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; False for a name other than `localhost`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -180,7 +215,7 @@ def settings_table() -> str:
 
 
 def setting_values(settings: Settings) -> dict[str, Any]:
-    """Every variable with its value in force, as text, number or None; passwords in URLs are hidden."""
+    """Every variable with its value in force, as text, number or None; keys, and passwords in URLs, are hidden."""
     values: dict[str, Any] = {}
 
     def collect(model: BaseModel, prefix: str) -> None:
@@ -189,7 +224,7 @@ def setting_values(settings: Settings) -> dict[str, Any]:
             if isinstance(value, BaseModel):
                 collect(value, f"{prefix}{name.upper()}__")
             else:
-                values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path) else value
+                values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path | SecretStr) else value
 
     collect(settings, PREFIX)
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from rag_service.deps import PipelineDep
+from rag_service.deps import OpenPipelineDep
 from rag_service.errors import Unavailable
 from rag_service.pipeline import Pipeline
 from workers.queue import QueueUnavailable
@@ -23,7 +23,7 @@ def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz")
-def readyz(pipeline: PipelineDep) -> dict[str, Any]:
+def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
     """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
     checks = ready_checks(pipeline)
     missing = {name: reason for name, reason in checks.items() if reason != "ok"}
@@ -54,7 +54,7 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-def metrics(pipeline: PipelineDep) -> PlainTextResponse:
+def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
     """Prometheus text format."""
     lines = ["# HELP rag_redis_up Whether Redis answers.", "# TYPE rag_redis_up gauge"]
     try:
