@@ -69,7 +69,9 @@ def run(
     learned, aside = split(answers)
     kept = _checkpoint(out, options.resume, facts)
     tokens = kept["tokens"] if kept else draft_tokens(learned, target.vocab_size, options.vocab)
-    trainer = Trainer(target, fresh_head(target, tokens, options.seed), options.levels, options.lr)
+    trainer = Trainer(
+        target, fresh_head(target, tokens, learned[0].tokens.tolist(), options.seed), options.levels, options.lr
+    )
     if kept:
         trainer.restore(kept)
         say(f"going on at step {trainer.step}, {trainer.positions} positions, {trainer.seconds / 60:.1f} minutes")

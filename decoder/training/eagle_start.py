@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from decoder.artifacts import Needs
 from decoder.eagle_head import EagleHead
 from decoder.errors import EagleHeadError
 from decoder.target import TargetModel
@@ -18,8 +19,15 @@ _EMBEDDED = 0.02
 """Size of `fc`'s weights on the embedding, at first."""
 
 
-def fresh_head(target: TargetModel, tokens: torch.Tensor | None, seed: int) -> EagleHead:
+def fresh_head(target: TargetModel, tokens: torch.Tensor | None, probe: Sequence[int], seed: int) -> EagleHead:
     """A head that copies the target's last layer, in float32 on the target's device (float64 for such a target).
+
+    The layer stood in the middle of a stream that is wider than the features and had a norm in front of its attention.
+    So what it adds is scaled to the features, and the two norms' weights go into its queries, keys and values.
+
+    Args:
+        tokens: int64 [draft vocabulary], what it can draft; None for all.
+        probe: ids of a text, to measure the stream on.
 
     Raises:
         EagleHeadError: there are no EAGLE heads for this kind of model.
@@ -39,12 +47,19 @@ def fresh_head(target: TargetModel, tokens: torch.Tensor | None, seed: int) -> E
         torch.manual_seed(seed)
         head = EagleHead(config, tokens=tokens)
         torch.nn.init.normal_(head.fc.weight, std=_EMBEDDED)
-    last = target.model.get_decoder().layers[-1].state_dict()
-    own = head.layer.state_dict()
-    size = head.size
+    layers = target.model.get_decoder().layers
+    last = {name: weight.detach().float().cpu() for name, weight in layers[-1].state_dict().items()}
+    norm = target.model.get_decoder().norm.weight.detach().float().cpu()
+    made = target.prefill(probe, target.new_cache(len(probe)), Needs(frozenset({len(layers) - 1}), features=True))
+    assert made.features is not None, "they were asked for"
+    narrower = float(made.features.float().norm() / made.hidden[len(layers) - 1].float().norm())
+    for name in ("q_proj", "k_proj", "v_proj"):
+        last[f"self_attn.{name}.weight"] *= last["input_layernorm.weight"] / norm
+    for name in ("self_attn.o_proj.weight", "mlp.down_proj.weight"):
+        last[name] *= narrower
     with torch.no_grad():
-        head.fc.weight[:, size:] = torch.eye(size)
-        head.layer.load_state_dict({name: last[name].detach().float().cpu() for name in own})
+        head.fc.weight[:, head.size :] = torch.eye(head.size)
+        head.layer.load_state_dict({name: last[name] for name in head.layer.state_dict()})
     dtype = torch.float64 if target.dtype == torch.float64 else torch.float32
     return head.to(target.device, dtype)
 
