@@ -20,6 +20,7 @@ from decoder.target import TargetModel
 FOLDER = Path(__file__).parent / "adapters"
 WEIGHTS, CONFIG = "adapters.safetensors", "config.json"
 FORMAT = "rag-sdsat-1"
+_CPU = torch.device("cpu")
 _SIZES = ("hidden_size", "vocab_size", "layers")
 
 
@@ -89,7 +90,7 @@ def save(
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in adapters.tensors().items()}
+    tensors = {name: tensor.detach().contiguous() for name, tensor in adapters.to(_CPU, dtype).tensors().items()}
     temporary = folder / f".{WEIGHTS}"
     save_file(tensors, temporary, metadata={"format": "pt"})
     temporary.replace(folder / WEIGHTS)
@@ -99,7 +100,8 @@ def save(
         "rank": adapters.rank,
         "linears": [name for name in LINEARS if any(pair.endswith(name) for pair in adapters.pairs)],
         "coupler": 0 if adapters.coupler is None else len(adapters.coupler[0]),
-        "parameters": sum(tensor.numel() for tensor in tensors.values()),
+        "tokens": None if adapters.tokens is None else len(adapters.tokens),
+        "parameters": sum(tensor.numel() for tensor in adapters.weights().values()),
         **more,
         "target": target,
     }
@@ -144,6 +146,9 @@ def _check_shapes(adapters: Adapters, model: Any, folder: Path) -> None:
                 f"{folder}: {name} has adapters of shape {tuple(down.shape)} and {tuple(up.shape)} for a layer of "
                 f"{layer.in_features} to {layer.out_features}"
             )
+    tokens = adapters.tokens
+    if tokens is not None and not (0 <= int(tokens.min()) <= int(tokens.max()) < model.config.vocab_size):
+        raise AdaptersError(f"{folder}: tokens outside the model's vocabulary of {model.config.vocab_size}")
     if adapters.coupler is not None:
         state, token, out = adapters.coupler
         hidden = len(state)

@@ -23,9 +23,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from decoder.packed_linear import pack, packed_passes
+
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
-MASKS, DOWN, UP = "masks", ".down", ".up"
+MASKS, DOWN, UP, TOKENS = "masks", ".down", ".up", "tokens"
 COUPLER = ("coupler.state", "coupler.token", "coupler.out")
 
 
@@ -37,11 +39,15 @@ class Adapters:
         masks: [k, D], what enters in place of a token's embedding, by place in the chain.
         pairs: name of a linear layer -> (down [r, in], up [out, r]).
         coupler: (state [C, D], token [C, D], out [D, C]); None where drafts are read off the rows as they are.
+        tokens: int64 [n], the target's ids that can be drafted, ascending; all where None.
     """
 
     masks: torch.Tensor
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     coupler: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+    tokens: torch.Tensor | None = None
+    _head: _Rows | None = None
+    """The target's output rows of `tokens`, once they were asked for."""
 
     @property
     def length(self) -> int:
@@ -54,7 +60,9 @@ class Adapters:
 
     @property
     def nbytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.tensors().values())
+        """Memory in bytes: weights, and the output rows that were gathered."""
+        gathered = 0 if self._head is None else self._head.rows.weight.nbytes
+        return gathered + sum(tensor.nbytes for tensor in self.tensors().values())
 
     @classmethod
     def fresh(
@@ -65,6 +73,7 @@ class Adapters:
         linears: Sequence[str] = LINEARS,
         coupler: int = 0,
         seed: int = 0,
+        tokens: torch.Tensor | None = None,
     ) -> Adapters:
         """Untrained adapters: `up` and the coupler's `out` are zero, masks lie near the mean embedding. float32.
 
@@ -74,6 +83,7 @@ class Adapters:
             rank: of every low-rank addition; 0 trains masks alone.
             linears: which of LINEARS get one.
             coupler: hidden units of the coupler; 0 for none.
+            tokens: int64, ids that can be drafted, ascending; all where None.
 
         Raises ValueError for sizes out of range and layers that the model does not have.
         """
@@ -94,18 +104,25 @@ class Adapters:
             if rank
         }
         made = (random(coupler, width), random(coupler, width), torch.zeros(width, coupler)) if coupler else None
-        return cls(masks, pairs, made).to(model.device, torch.float32)
+        return cls(masks, pairs, made, tokens).to(model.device, torch.float32)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Adapters:
         """The same weights elsewhere."""
-        return Adapters.of({name: tensor.to(device, dtype) for name, tensor in self.tensors().items()})
+        moved = {name: tensor.to(device, None if name == TOKENS else dtype) for name, tensor in self.tensors().items()}
+        return Adapters.of(moved)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All weights by name, in a fixed order."""
         named = {MASKS: self.masks}
         for name, (down, up) in self.pairs.items():
             named |= {name + DOWN: down, name + UP: up}
+        if self.tokens is not None:
+            named[TOKENS] = self.tokens
         return named | dict(zip(COUPLER, self.coupler or (), strict=False))
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Those of `tensors` that are trained."""
+        return {name: tensor for name, tensor in self.tensors().items() if name != TOKENS}
 
     @classmethod
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> Adapters:
@@ -116,7 +133,17 @@ class Adapters:
             tensors[MASKS],
             {name: (tensors[name + DOWN], tensors[name + UP]) for name in names},
             coupler,  # type: ignore[arg-type]
+            tensors.get(TOKENS),
         )
+
+    def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
+        """[n, D], rows behind the final norm -> [n, tokens], by the model's own output matrix."""
+        if self._head is None and self.tokens is not None:
+            self._head = _Rows(model.get_output_embeddings(), self.tokens)
+            pack(self._head)
+        rows: torch.nn.Linear = model.get_output_embeddings() if self._head is None else self._head.rows
+        with packed_passes():
+            return rows(states)  # type: ignore[no-any-return]
 
     def delta(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
         """What a linear layer adds at adaptive rows: [..., in] -> [..., out]."""
@@ -138,6 +165,19 @@ class Adapters:
         state, token, out = (weight.to(states.dtype) for weight in self.coupler)
         before = F.rms_norm(before.to(states.dtype), before.shape[-1:])
         return states + F.linear(F.silu(F.linear(states, state) + F.linear(before, token)), out)
+
+
+class _Rows(torch.nn.Module):
+    """Some rows of an output matrix, gathered once."""
+
+    def __init__(self, output: torch.nn.Linear, tokens: torch.Tensor) -> None:
+        super().__init__()
+        weight = output.weight.detach()[tokens]
+        self.dtype, self.device = weight.dtype, weight.device
+        self.rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")
+        self.rows.weight = torch.nn.Parameter(weight, requires_grad=False)
+        if output.bias is not None:
+            self.rows.bias = torch.nn.Parameter(output.bias.detach()[tokens], requires_grad=False)
 
 
 def linears_of(model: Any, linears: Sequence[str] = LINEARS) -> dict[str, torch.nn.Linear]:

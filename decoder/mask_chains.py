@@ -109,7 +109,7 @@ class MaskRows:
 
     Attributes:
         chains: which rows they are.
-        states: [m, D], behind the final norm: the target's head makes logits of them.
+        states: [m, D], behind the final norm: an output matrix makes logits of them.
     """
 
     chains: MaskChains = NO_MASKS

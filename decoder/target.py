@@ -162,13 +162,6 @@ class TargetModel:
             row, mask = row + rows, mask + extra
         return made
 
-    @torch.inference_mode()
-    def head(self, states: torch.Tensor) -> torch.Tensor:
-        """Logits [n, V] of states [n, D] behind the final norm."""
-        with packed_passes():
-            logits: torch.Tensor = self.model.get_output_embeddings()(states)
-        return logits
-
     def _adaptive(self, rows: list[int], numbers: list[int]) -> AdaptiveRows | None:
         if not rows:
             return None

@@ -30,7 +30,7 @@ class MaskGuesses:
     """What the masks behind one accept point guess: `CANDIDATES` tokens each.
 
     Args:
-        target: its head makes logits of states; it has adapters.
+        target: has adapters, which make logits of states.
         states: [k, D], the masks' rows behind the final norm; row i tells the token i + 2 places behind the point.
     """
 
@@ -39,10 +39,14 @@ class MaskGuesses:
         self._adapters: Adapters = target.adapters
         self._model = target.model
         self._states = states
-        self._logits = target.head(states)  # [k, V]
-        best = self._logits.topk(min(CANDIDATES, self._logits.shape[-1]))
-        self._ids, self._scores = best.indices, best.values  # [k, n]
-        mass = self._scores.double().logsumexp(-1) - self._logits.double().logsumexp(-1)
+        with torch.inference_mode():
+            logits = target.adapters.logits(target.model, states)  # [k, V], or of the tokens that can be drafted
+            best = logits.topk(min(CANDIDATES, logits.shape[-1]))
+            self._ids, self._scores = best.indices, best.values  # [k, n]
+            if target.adapters.tokens is not None:
+                self._ids = target.adapters.tokens[self._ids]
+            mass = self._scores.double().logsumexp(-1) - logits.double().logsumexp(-1)
+        self._vocab_size = target.vocab_size
         self._mass: list[float] = mass.exp().tolist()
         self._tokens: list[list[int]] = self._ids.tolist()
 
@@ -52,13 +56,16 @@ class MaskGuesses:
     @torch.inference_mode()
     def scores(self, mask: int, before: int) -> torch.Tensor:
         """Logits of a mask's candidates, [n], knowing the token before them."""
-        if self._adapters.coupler is None:
-            return self._scores[mask]
+        return self._scores[mask] if self._adapters.coupler is None else self._of(mask, before, self._ids[mask])
+
+    @torch.inference_mode()
+    def _of(self, mask: int, before: int, ids: torch.Tensor) -> torch.Tensor:
+        """Logits of a mask for any tokens, [n]."""
         embedding = self._model.get_input_embeddings().weight[before]
         state = self._adapters.coupled(self._states[mask], embedding)
         head = self._model.get_output_embeddings()
-        scores: torch.Tensor = head.weight[self._ids[mask]] @ state
-        return scores if head.bias is None else scores + head.bias[self._ids[mask]]
+        scores: torch.Tensor = head.weight[ids] @ state
+        return scores if head.bias is None else scores + head.bias[ids]
 
     def best(
         self, mask: int, before: int, params: SamplingParams, position: int, history: History, branches: int
@@ -69,12 +76,11 @@ class MaskGuesses:
         the guess off by standard Gumbel noise, as training by cross-entropy has it; at temperature T that is 1 / T in
         what `select` compares, so a chance is the softmax of T times that, and of the logits for greedy answers.
         """
-        scores = self.scores(mask, before)
         tokens = self._tokens[mask]
         if params.plain_greedy:
-            compared = scores.to("cpu", torch.float64).numpy()
+            compared = self.scores(mask, before).to("cpu", torch.float64).numpy()
         else:
-            tokens, compared = self._contest(mask, scores, params, position, history)
+            tokens, compared = self._contest(mask, before, params, position, history)
             if not tokens:
                 return []
         weights = np.exp(compared - compared.max())
@@ -83,18 +89,19 @@ class MaskGuesses:
         return [(float(weights[place]) / whole, tokens[place]) for place in order if weights[place] > 0.0]
 
     def _contest(
-        self, mask: int, scores: torch.Tensor, params: SamplingParams, position: int, history: History
+        self, mask: int, before: int, params: SamplingParams, position: int, history: History
     ) -> tuple[list[int], np.ndarray[tuple[int], np.dtype[np.float64]]]:
         """`select.contest` over the candidates, and the tokens a bias speaks for: tokens, and T times what it compares
         (the scores themselves at temperature 0)."""
-        logits = torch.full((self._logits.shape[-1],), float("-inf"), dtype=torch.float64)
-        for token, bias in params.logit_bias.items():
-            if bias > 0.0:
-                logits[token] = self._logits[mask, token].item()
-        logits[self._ids[mask].cpu()] = scores.to("cpu", torch.float64)
-        for token, bias in params.logit_bias.items():
-            if bias == float("-inf"):
-                logits[token] = float("-inf")
+        logits = torch.full((self._vocab_size,), float("-inf"), dtype=torch.float64)
+        raised = [token for token, bias in params.logit_bias.items() if bias > 0.0]
+        if raised:
+            logits[raised] = self._of(mask, before, torch.tensor(raised, device=self._ids.device)).to(
+                "cpu", logits.dtype
+            )
+        logits[self._ids[mask].cpu()] = self.scores(mask, before).to("cpu", logits.dtype)
+        barred = [token for token, bias in params.logit_bias.items() if bias == float("-inf")]
+        logits[barred] = float("-inf")
         if not bool(torch.isfinite(logits).any()):
             return [], np.empty(0)
         tokens, compared = contest(logits, params, position, history)
