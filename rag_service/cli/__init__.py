@@ -13,7 +13,22 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli import ask, bench, config, doctor, ingest, models, search, serve, train, up, verify
+from rag_service.cli import (
+    ask,
+    bench,
+    chat,
+    config,
+    doctor,
+    edit,
+    ingest,
+    keys,
+    models,
+    search,
+    serve,
+    train,
+    up,
+    verify,
+)
 from rag_service.cli.console import FAILED, INTERRUPTED, CliError, say_error
 from rag_service.errors import RagServiceError
 
@@ -48,10 +63,13 @@ app.command("serve")(serve.serve)
 app.command("worker")(serve.worker)
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
+app.command("edit")(edit.edit)
+app.command("chat")(chat.chat)
 app.command("search")(search.search)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("bench", context_settings=bench.CONTEXT)(bench.bench)
 app.command("train", context_settings=train.CONTEXT)(train.train)
 app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")

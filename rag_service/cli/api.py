@@ -21,7 +21,9 @@ class Refused(CliError):
     """The service answered with a problem document."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
-        super().__init__(str(problem.get("detail") or f"The service answered with status {status}."))
+        said = str(problem.get("detail") or f"The service answered with status {status}.")
+        advice = " Here: set RAG_API_KEY, or give --api-key." if status == 401 else ""
+        super().__init__(said + advice)
         self.http_status = status
         self.code = str(problem.get("code", ""))
 
@@ -39,15 +41,26 @@ class Api:
     Args:
         url: where the API is.
         patience: seconds for which requests that are refused as too early (429, 503) are sent again.
+        api_key: sent with every request.
 
     Every method raises Refused, and CliError when nothing answers.
     """
 
-    def __init__(self, url: str, patience: float = 0.0, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        patience: float = 0.0,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        api_key: str | None = None,
+    ) -> None:
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+            raise CliError("The API key holds characters that no key has; copy it again from where it was shown.")
         self.url = url
         self._patience = patience
         timeout = httpx.Timeout(60.0, connect=5.0)
-        self._client = httpx.Client(base_url=url, timeout=timeout, transport=transport)
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._client = httpx.Client(base_url=url, timeout=timeout, transport=transport, headers=headers)
 
     def __enter__(self) -> Api:
         return self

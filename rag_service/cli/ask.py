@@ -10,32 +10,54 @@ from rich.console import Console
 from rich.text import Text
 
 from rag_service.cli.api import Api
+from rag_service.cli.connect import connect
 from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
-from rag_service.cli.options import Collection, Json, Url
-from rag_service.cli.running import api_url
+from rag_service.cli.options import ApiKey, Collection, Json, Url
 from rag_service.prompt import heading_line
-from rag_service.settings import load_settings
 
 QUOTED = 90
 """Characters of a citation that are shown."""
+COPIED = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
+"""Colours of text that was copied from these."""
+
+SpeculationName = Annotated[
+    str | None,
+    typer.Option("--speculation", help="off, auto or a drafter's name: changes the speed, never the answer."),
+]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.")]
+Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="For temperatures above 0: the same seed, the same answer.")]
+Exact = Annotated[str, typer.Option("--exact", help="strict decides near-ties again with passes of one token.")]
+
+
+class Cancelled(CliError):
+    """Ctrl-C ended an answer."""
+
+    def __init__(self) -> None:
+        super().__init__("Cancelled.", INTERRUPTED)
 
 
 def ask(
     question: Annotated[str, typer.Argument(help="What you want to know.")],
     collection: Collection = None,
     session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
-    speculation: Annotated[
-        str | None, typer.Option(help="off, auto or a drafter's name: changes the speed, never the answer.")
-    ] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of the answer.")] = None,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="For temperatures above 0: the same seed, the same answer.")] = None,
+    speculation: SpeculationName = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    exact: Exact = "default",
     top_k: Annotated[int | None, typer.Option(help="Passages to retrieve.")] = None,
     url: Url = None,
+    api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Ask a question over your documents. Ctrl-C cancels the answer."""
-    body: dict[str, Any] = {"question": question, "temperature": temperature, "stream": True}
+    body: dict[str, Any] = {
+        "question": question,
+        "temperature": temperature,
+        "exact": exact,
+        "stream": True,
+    }
     chosen = {
         "collection": collection,
         "session_id": session,
@@ -45,7 +67,7 @@ def ask(
         "retrieval": {"top_k": top_k} if top_k is not None else None,
     }
     body |= {name: value for name, value in chosen.items() if value is not None}
-    with Api(api_url(load_settings(), url)) as api:
+    with connect(url, api_key) as api:
         answer = follow(api, body, None if as_json else out())
     if as_json:
         print_json(answer)
@@ -53,19 +75,30 @@ def ask(
         show(answer, out())
 
 
-def follow(api: Api, body: dict[str, Any], screen: Console | None) -> dict[str, Any]:
+def follow(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
+    """`listen` for commands of one answer: Ctrl-C ends the command as well."""
+    try:
+        return listen(api, body, screen, path)
+    except Cancelled:
+        err().print("\nCancelled.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
     """Ask, and print the answer's text as it comes where there is a screen; returns the whole answer.
 
-    Ctrl-C cancels it. Raises CliError where it fails.
+    Raises:
+        Cancelled: Ctrl-C; the answer was told to stop.
+        CliError: it failed, or was refused.
     """
     answer_id = None
     try:
-        for event in api.stream("/v1/query", body):
+        for event in api.stream(path, body):
             if event.name == "passages":
                 answer_id = event.data["answer_id"]
             elif event.name == "token" and screen is not None:
-                copied = event.data.get("source", {}).get("kind") == "passage"
-                screen.print(Text(event.data["text"], style="green" if copied else ""), end="")
+                copied = event.data.get("source", {}).get("kind")
+                screen.print(Text(event.data["text"], style=COPIED.get(copied, "")), end="")
             elif event.name == "done":
                 if screen is not None:
                     screen.print()
@@ -76,16 +109,22 @@ def follow(api: Api, body: dict[str, Any], screen: Console | None) -> dict[str, 
         if answer_id is not None:
             with contextlib.suppress(CliError):
                 api.request("DELETE", f"/v1/answers/{answer_id}")
-        err().print("\nCancelled.")
-        raise typer.Exit(INTERRUPTED) from None
+        raise Cancelled from None
     raise CliError("The stream ended before the answer did; ask again.")
 
 
 def show(answer: dict[str, Any], screen: Console) -> None:
-    """Citations, passages and how the answer was decoded."""
+    """Note, citations, passages and how the answer was decoded."""
     screen.print()
     if answer["note"]:
         screen.print(answer["note"], style="yellow", markup=False)
+    show_sources(answer, screen)
+    for line in decoding(answer):
+        screen.print(line, style="dim", markup=False)
+
+
+def show_sources(answer: dict[str, Any], screen: Console) -> None:
+    """Citations and passages."""
     numbers = {passage["chunk_id"]: passage["rank"] for passage in answer["passages"]}
     if answer["citations"]:
         screen.print("Citations", style="bold")
@@ -103,19 +142,21 @@ def show(answer: dict[str, Any], screen: Console) -> None:
         earlier = " – from an earlier turn" if passage["earlier"] else ""
         where = f"{passage['document_id']}{page}"
         screen.print(f"  [{passage['rank']}] {title} ({where}){earlier}{unread}", markup=False)
-    for line in decoding(answer):
-        screen.print(line, style="dim", markup=False)
 
 
 def decoding(answer: dict[str, Any]) -> list[str]:
     """How the answer was decoded, in lines."""
     how, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
+    version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
     lines = [
-        f"Session {answer['session_id']} · answer {answer['answer_id']} · {answer['finish_reason']}",
+        f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {answer['finish_reason']}",
         f"{usage['completion_tokens']} tokens in {how['steps']} steps after the first: MAT {how['mat']:.2f} "
         f"(plain 1.00) · drafter {how['drafter']} · drafted {how['drafted']}, accepted {how['accepted']} "
         f"· {timings['total'] / 1000:.1f} s",
     ]
     for name, count in how["by_source"].items():
         lines.append(f"  {name}: drafted {count['drafted']}, accepted {count['accepted']}")
+    if predicted := usage.get("completion_tokens_details"):
+        accepted, rejected = (predicted[f"{how}_prediction_tokens"] for how in ("accepted", "rejected"))
+        lines.append(f"  of the text under edit: accepted {accepted}, rejected {rejected}")
     return lines

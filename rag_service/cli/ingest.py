@@ -13,11 +13,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rag_service.cli.api import Api, Refused
+from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
-from rag_service.cli.options import Json, Url
-from rag_service.cli.running import api_url
+from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.pipeline_names import DEFAULT_COLLECTION
-from rag_service.settings import load_settings
 
 BATCH_FILES = 50
 BATCH_BYTES = 16 * 2**20
@@ -39,6 +38,7 @@ def ingest(
         str, typer.Option("--collection", "-c", help="Collection; made if it is not there.")
     ] = DEFAULT_COLLECTION,
     url: Url = None,
+    api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Read files and folders into a collection. Files that are there already, unchanged, cost nothing.
@@ -48,7 +48,7 @@ def ingest(
     sources = list(find(paths))
     if not sources:
         raise CliError("There are no files in what you named; name files, or folders that hold some.")
-    with Api(api_url(load_settings(), url), patience=PATIENCE_S) as api:
+    with connect(url, api_key, PATIENCE_S) as api:
         _make(api, collection)
         failures = _ingest(api, collection, sources)
     if as_json:

@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rag_service.cli.api import Api
+from rag_service.cli.connect import connect
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import Json, Url
-from rag_service.cli.running import api_url
+from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.pipeline_names import DEFAULT_COLLECTION
 from rag_service.prompt import heading_line
-from rag_service.settings import load_settings
 
 
 def search(
@@ -21,11 +19,12 @@ def search(
     top_k: Annotated[int | None, typer.Option(help="Passages to find.")] = None,
     mode: Annotated[str, typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     url: Url = None,
+    api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Find the passages of a collection that a question is about."""
     body = {"question": question, "mode": mode, **({"top_k": top_k} if top_k is not None else {})}
-    with Api(api_url(load_settings(), url)) as api:
+    with connect(url, api_key) as api:
         found = api.request("POST", f"/v1/collections/{collection}/search", json=body)
     if as_json:
         print_json(found)

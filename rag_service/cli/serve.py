@@ -32,6 +32,8 @@ def serve(
     from rag_service.main import create_app
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
+    # Whether keys are wanted depends on where it listens in fact.
+    settings = settings.model_copy(update={"host": bound.getsockname()[0]})
     config = uvicorn.Config(create_app(settings), log_level="info", timeout_graceful_shutdown=3)
     logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
     server = uvicorn.Server(config)

@@ -122,6 +122,8 @@ def _welcome(settings: Settings, url: str) -> None:
         screen.print(
             f"{settings.model} is a small demo model; set RAG_MODEL to a better one for real use.", style="dim"
         )
+    if settings.keys_required:
+        screen.print("Requests need an API key: make one with `rag keys create NAME`, and set RAG_API_KEY to it.")
     screen.print("Next, in another terminal:")
     where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
     screen.print(f"  rag ingest PATH…{where}", markup=False)

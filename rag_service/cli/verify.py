@@ -11,10 +11,9 @@ from rich.console import Console
 
 from rag_service.cli.api import Api
 from rag_service.cli.ask import follow
+from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
-from rag_service.cli.options import Collection, Json, Url
-from rag_service.cli.running import api_url
-from rag_service.settings import load_settings
+from rag_service.cli.options import ApiKey, Collection, Json, Url
 
 QUOTED = 60
 """Characters shown of each answer from where they part."""
@@ -29,13 +28,14 @@ def verify(
     seed: Annotated[int | None, typer.Option(help="Of both answers; drawn when absent.")] = None,
     exact: Annotated[str, typer.Option(help="strict decides near-ties again with passes of one token.")] = "default",
     url: Url = None,
+    api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Check that speculation changes no token: exit status 0 when both answers are identical, 1 when they are not."""
     chosen = {"collection": collection, "max_tokens": max_tokens, "seed": seed}
     body: dict[str, Any] = {"question": question, "temperature": temperature, "exact": exact, "stream": True}
     body |= {name: value for name, value in chosen.items() if value is not None}
-    with Api(api_url(load_settings(), url)) as api:
+    with connect(url, api_key) as api:
         # Speculation goes first: what a first answer pays for waking a worker up must not be plain decoding's loss.
         with_it = _answer(api, {**body, "speculation": drafter}, f"with {drafter}")
         without = _answer(api, {**body, "speculation": "off", "seed": with_it["seed"]}, "without speculation")

@@ -1,0 +1,97 @@
+"""`rag keys`: make, list and revoke the keys of the HTTP API, in the Redis of the running stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from rag_service.api_keys import ApiKeys
+from rag_service.cli import running
+from rag_service.cli.console import UNREACHABLE, CliError, err, out, print_json
+from rag_service.cli.options import Json
+from rag_service.settings import load_settings
+
+app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keys of the HTTP API. Each names a tenant, who sees its own collections, sessions and answers alone."""
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    tenant: Annotated[
+        str, typer.Option("--tenant", "-t", help="Whose collections, sessions and answers it opens.")
+    ] = "default",
+    as_json: Json = False,
+) -> None:
+    """Make a key and show it, this once: only its hash is kept."""
+    with _keys() as keys:
+        try:
+            made, key = keys.create(name, tenant)
+        except ValueError as error:
+            raise CliError(f"No key was made: {error}.") from None
+    if as_json:
+        print_json({**asdict(made), "key": key})
+        return
+    out().print(key, markup=False)
+    err().print(
+        f"Key {made.id} of tenant {made.tenant!r}. It is shown this once. Send it as `Authorization: Bearer KEY`; for "
+        "the rag commands set RAG_API_KEY.",
+        style="dim",
+        markup=False,
+    )
+
+
+@app.command("list")
+def list_keys(as_json: Json = False) -> None:
+    """List the keys there are: id, tenant, when they were made, and what for."""
+    with _keys() as keys:
+        found = keys.list()
+    if as_json:
+        print_json([asdict(key) for key in found])
+        return
+    for key in found:
+        made = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
+        out().print(f"{key.id}  {key.tenant}  {made}  {key.name}", markup=False)
+    if not found:
+        err().print("There are no keys.")
+
+
+@app.command("revoke")
+def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` has it.")]) -> None:
+    """Forget a key: requests with it are refused from now on."""
+    with _keys() as keys:
+        if not keys.revoke(key_id):
+            raise CliError(f"There is no key {key_id[:80]!r}; `rag keys list` has those there are.")
+    out().print(f"Revoked {key_id}.", markup=False)
+
+
+@contextmanager
+def _keys() -> Iterator[ApiKeys]:
+    from workers.app import make_redis
+    from workers.errors import QueueUnavailable
+
+    url = running.redis_url(load_settings())
+    if url is None:
+        raise CliError(
+            "No Redis is set, and the keys are kept there: start everything with `rag up`, or set RAG_REDIS_URL.",
+            UNREACHABLE,
+        )
+    try:
+        client = make_redis(url)
+    except ValueError as error:
+        raise CliError(f"RAG_REDIS_URL: {error}.") from None
+    try:
+        yield ApiKeys(client)
+    except QueueUnavailable as error:
+        raise CliError(f"{error}.", UNREACHABLE) from None
+    finally:
+        client.close()
