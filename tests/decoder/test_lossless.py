@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
+from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
+from decoder.eagle_head import FittedHead
 from decoder.target import TargetModel
 from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, UnionDrafter, tiny_eagle, tiny_target
+from decoder.training.testing import trained_eagle
 
 VOCAB = 61
 PROMPTS = 9
@@ -56,8 +62,9 @@ MODES: dict[str, SamplingParams] = {
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "copyspec+eagle", "casd+eagle")
 NAMED = (*COPIES, *NEURAL)
-DRAFTERS = (*NAMED, "random", "adversarial", "auto", "union")
-SLOW = (*NEURAL, "auto", "union")
+HEADED = ("eagle_zero", "eagle_trained")
+DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", "auto", "union")
+SLOW = (*NEURAL, *HEADED, "auto", "union")
 HEADS = ((0, 1), (1, 3))
 """Any heads will do: a wrong ranking costs time and nothing else."""
 
@@ -107,6 +114,24 @@ def plain(architecture: str, memory: float, prompt: tuple[int, ...], mode: str) 
     return run(engine(architecture, memory), prompt, MODES[mode], "plain")
 
 
+class OtherHead(EagleDrafter):
+    """With a head of its own: one that says nothing, or one that learned a little."""
+
+    made: ClassVar[dict[object, FittedHead]] = {}
+
+    def __init__(self, make: Callable[[TargetModel], FittedHead]) -> None:
+        super().__init__()
+        self._make = make
+
+    def equip(self, equipment: Equipment) -> None:
+        target = equipment.target
+        assert target is not None
+        if (target, self._make) not in self.made:
+            head = tiny_eagle(target, scale=0.0) if self._make is tiny_eagle else self._make(target)
+            self.made[target, self._make] = head
+        super().equip(replace(equipment, eagle_head=self.made[target, self._make]))
+
+
 def build(name: str, answer: list[int], seed: int) -> str | Drafter:
     if name == "random":
         return RandomDrafter(seed, VOCAB)
@@ -114,6 +139,8 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
         return AdversarialDrafter(answer, VOCAB, seed)
     if name == "pld_plus_a":
         return PldPlusDrafter("a")
+    if name in HEADED:
+        return OtherHead(tiny_eagle if name == "eagle_zero" else trained_eagle)
     if name == "union":
         chosen = random.Random(seed).sample([n for n in DRAFTERS if n != "union"], 3)
         parts = (build(part, answer, seed) for part in chosen)
