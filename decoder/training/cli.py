@@ -11,9 +11,9 @@ import torch
 
 from decoder.bench.prompts import BenchError
 from decoder.errors import DecoderError
-from decoder.training import distil_command, eagle_command
+from decoder.training import distil_command, eagle_command, sdsat_command
 
-COMMANDS = (eagle_command, distil_command)
+COMMANDS = (eagle_command, sdsat_command, distil_command)
 """Modules with `add(commands)`, which adds a subparser whose default `work` takes the parsed options."""
 
 
