@@ -12,13 +12,22 @@ import pytest
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
+from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.eagle_head import FittedHead
 from decoder.target import TargetModel
-from decoder.testing import ARCHITECTURES, AdversarialDrafter, RandomDrafter, UnionDrafter, tiny_eagle, tiny_target
+from decoder.testing import (
+    ARCHITECTURES,
+    AdversarialDrafter,
+    RandomDrafter,
+    UnionDrafter,
+    knowing_adapters,
+    tiny_eagle,
+    tiny_target,
+)
 from decoder.training.testing import trained_eagle
 
 VOCAB = 61
@@ -61,10 +70,12 @@ MODES: dict[str, SamplingParams] = {
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "copyspec+eagle", "casd+eagle")
-NAMED = (*COPIES, *NEURAL)
+ADAPTIVE = ("sdsat", "sdsat_two_step")
+NAMED = (*COPIES, *NEURAL, *ADAPTIVE)
 HEADED = ("eagle_zero", "eagle_trained")
-DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", "auto", "union")
-SLOW = (*NEURAL, *HEADED, "auto", "union")
+AUTO = ("auto", "auto_small_model", "auto_masks", "auto_copies")
+DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", *AUTO, "union")
+SLOW = (*NEURAL, *ADAPTIVE, *HEADED, *AUTO, "union")
 HEADS = ((0, 1), (1, 3))
 """Any heads will do: a wrong ranking costs time and nothing else."""
 
@@ -82,6 +93,7 @@ def engine(architecture: str, memory: float) -> Engine:
 
 
 def equipment_of(target: TargetModel, architecture: str = "llama", window: int = 512) -> Equipment:
+    target.adapters = knowing_adapters(target)
     return Equipment(
         draft_model=tiny_target(architecture, VOCAB, window=window, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=50),
@@ -132,6 +144,20 @@ class OtherHead(EagleDrafter):
         super().equip(replace(equipment, eagle_head=self.made[target, self._make]))
 
 
+class AutoWithout(AutoDrafter):
+    """`auto` where the engine has no head, and perhaps no draft model; without adapters where it has neither."""
+
+    def __init__(self, draft_model: bool, adapters: bool) -> None:
+        super().__init__()
+        self._draft_model, self._adapters = draft_model, adapters
+
+    def equip(self, equipment: Equipment) -> None:
+        small = equipment.draft_model if self._draft_model else None
+        super().equip(replace(equipment, eagle_head=None, draft_model=small))
+        if not self._adapters:
+            self._masks = None
+
+
 def build(name: str, answer: list[int], seed: int) -> str | Drafter:
     if name == "random":
         return RandomDrafter(seed, VOCAB)
@@ -139,6 +165,8 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
         return AdversarialDrafter(answer, VOCAB, seed)
     if name == "pld_plus_a":
         return PldPlusDrafter("a")
+    if name in AUTO[1:]:
+        return AutoWithout(draft_model=name == "auto_small_model", adapters=name == "auto_masks")
     if name in HEADED:
         return OtherHead(tiny_eagle if name == "eagle_zero" else trained_eagle)
     if name == "union":
