@@ -106,7 +106,9 @@ async def test_a_foreign_tenants_things_are_not_there(guarded: httpx.AsyncClient
     answer = (await guarded.post("/v1/query", json={**QUESTION, "session_id": "ours"}, headers=ours)).json()
     documents = {"documents": [{"id": "own", "text": "Kiwis are green."}]}
     path = "/v1/collections/animals/documents"
-    job = (await guarded.post(path, json={"documents": [{"id": "kiwi", "text": "x"}]}, headers=ours)).json()["job_id"]
+    await guarded.post("/v1/collections", json={"name": "orchard"}, headers=ours)
+    accepted = await guarded.post("/v1/collections/orchard/documents", json=documents, headers=ours)
+    job = accepted.json()["job_id"]
     for method, where in (
         ("GET", f"/v1/answers/{answer['answer_id']}"),
         ("GET", f"/v1/answers/{answer['answer_id']}/events"),
