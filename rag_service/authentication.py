@@ -17,6 +17,8 @@ from rag_service.settings import Settings
 from retriever.library import DEFAULT_TENANT
 
 _GUARDED = "/v1"
+_FORWARDED = {b"forwarded", b"x-forwarded-for"}
+"""Headers by which proxies say that someone else asks."""
 
 
 class KeyCheck:
@@ -65,10 +67,12 @@ class KeyCheck:
         return tenant
 
     def _required(self, scope: Scope) -> bool:
-        """As the settings say; where they leave it open, also for a connection to an address that is not loopback."""
+        """As the settings say; where they leave it open, also for who comes through a proxy or not over loopback."""
         settings = self._settings
         if settings.keys_required or settings.keys.required is not None or settings.keys.reached_at is not None:
             return settings.keys_required
+        if any(name in _FORWARDED for name, _ in scope["headers"]):
+            return True
         server = scope.get("server")
         try:
             return server is not None and not ipaddress.ip_address(server[0]).is_loopback

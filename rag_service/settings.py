@@ -72,7 +72,7 @@ class Keys(_Section):
     required: bool | None = Field(
         default=None,
         description="Whether requests need an API key (`rag keys create NAME`). Unset: unless the API listens on "
-        "loopback only.",
+        "loopback only; requests that a proxy forwards need one then, too.",
     )
     reached_at: str | None = Field(
         default=None,

@@ -207,9 +207,21 @@ def test_keys_are_required_unless_on_loopback(host: str, changes: dict[str, Any]
 def test_an_address_that_is_not_loopback_wants_a_key_whatever_the_settings_think(address: str, required: bool) -> None:
     """An application server that listens elsewhere than the settings say."""
     settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    assert KeyCheck(_nothing, settings)._required({"server": (address, 80)}) == required
+    scope = {"server": (address, 80), "headers": []}
+    assert KeyCheck(_nothing, settings)._required(scope) == required
     free = Settings(_env_file=None, keys={"required": False})  # type: ignore[call-arg]
-    assert not KeyCheck(_nothing, free)._required({"server": (address, 80)})
+    assert not KeyCheck(_nothing, free)._required(scope)
+
+
+async def test_who_comes_through_a_proxy_needs_a_key(client: httpx.AsyncClient, make_client: Any, world: Any) -> None:
+    """A proxy in front of loopback would else let everyone in."""
+    for header in ("X-Forwarded-For", "Forwarded"):
+        response = await client.get("/v1/sessions", headers={header: "for=10.0.0.9"})
+        assert (response.status_code, response.json()["code"]) == (401, "key_required")
+        theirs = {header: "10.0.0.9", **bearer(client, "acme-4")}
+        assert (await client.get("/v1/sessions", headers=theirs)).status_code == 200
+        async with make_client(world.redis_url, world.data_dir, keys={"required": False}) as free:
+            assert (await free.get("/v1/sessions", headers={header: "10.0.0.9"})).status_code == 200
 
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
