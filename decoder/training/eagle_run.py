@@ -120,7 +120,7 @@ def run(
             trainer.visit, trainer.batch = number + 1, 0
     trainer.seconds = before + time.perf_counter() - started
     best = keep()
-    folder = save(trainer.head, out, target=describe(target, name))
+    folder = save(trainer.finished(), out, target=describe(target, name))
     write_card(folder, options, name, trainer, best, len(learned), len(aside))
     say(f"head written to {folder}")
     return best

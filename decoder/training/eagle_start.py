@@ -19,7 +19,9 @@ _EMBEDDED = 0.02
 """Size of `fc`'s weights on the embedding, at first."""
 
 
-def fresh_head(target: TargetModel, tokens: torch.Tensor | None, probe: Sequence[int], seed: int) -> EagleHead:
+def fresh_head(
+    target: TargetModel, tokens: torch.Tensor | None, probe: Sequence[int], seed: int
+) -> tuple[EagleHead, float]:
     """A head that copies the target's last layer, in float32 on the target's device (float64 for such a target).
 
     The layer stood in the middle of a stream that is wider than the features and had a norm in front of its attention.
@@ -28,6 +30,10 @@ def fresh_head(target: TargetModel, tokens: torch.Tensor | None, probe: Sequence
     Args:
         tokens: int64 [draft vocabulary], what it can draft; None for all.
         probe: ids of a text, to measure the stream on.
+
+    Returns:
+        the head, and how much smaller embeddings are than features: it expects them enlarged by that, so that `fc`'s
+        two halves learn alike (see `Trainer.finished`).
 
     Raises:
         EagleHeadError: there are no EAGLE heads for this kind of model.
@@ -61,7 +67,9 @@ def fresh_head(target: TargetModel, tokens: torch.Tensor | None, probe: Sequence
         head.fc.weight[:, head.size :] = torch.eye(head.size)
         head.layer.load_state_dict({name: last[name] for name in head.layer.state_dict()})
     dtype = torch.float64 if target.dtype == torch.float64 else torch.float32
-    return head.to(target.device, dtype)
+    embedded = target.model.get_input_embeddings()(torch.tensor(list(probe), device=target.device))
+    gain = float(made.features.float().norm() / embedded.detach().float().norm().clamp(min=1e-9))
+    return head.to(target.device, dtype), gain
 
 
 def draft_tokens(answers: Sequence[Answer], vocab_size: int, size: int) -> torch.Tensor | None:

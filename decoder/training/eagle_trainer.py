@@ -5,6 +5,7 @@ Knows weights, batches and rates; knows no data, no files, no clock.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,17 +32,21 @@ class Trainer:
         target: gives embeddings, output matrix and features.
         phases: levels of each phase.
         lr: the rate at its height.
+        gain: embeddings are enlarged by this.
     """
 
-    def __init__(self, target: TargetModel, head: EagleHead, phases: Sequence[int], lr: float) -> None:
+    def __init__(
+        self, target: TargetModel, head: EagleHead, phases: Sequence[int], lr: float, gain: float = 1.0
+    ) -> None:
         self.head = head
+        self.gain = gain
         self.phases = tuple(phases)
         self._lr = lr
         device, dtype = target.device, head.fc.weight.dtype
         self._autocast = device.type == "cuda" and dtype == torch.float32
         product = torch.bfloat16 if self._autocast else dtype
         self.tokens = None if head.tokens is None else head.tokens.to(device)
-        self.embeddings = target.model.get_input_embeddings().weight.detach().to(product)
+        self.embeddings = (gain * target.model.get_input_embeddings().weight.detach().float()).to(product)
         matrix = target.model.get_output_embeddings().weight.detach()
         self.matrix = (matrix if self.tokens is None else matrix[self.tokens]).to(product)
         self._numbers = torch.arange(target.vocab_size, device=device)
@@ -95,6 +100,13 @@ class Trainer:
 
     def score(self, examples: Sequence[Example]) -> Score:
         return score(self.head, examples, self.embeddings.to(self.matrix.dtype), self.matrix, self.tokens)
+
+    def finished(self) -> EagleHead:
+        """The head for embeddings as they are: a copy."""
+        head = copy.deepcopy(self.head)
+        with torch.no_grad():
+            head.fc.weight[:, : head.size] *= self.gain
+        return head
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes."""
