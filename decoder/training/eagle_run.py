@@ -69,9 +69,8 @@ def run(
     learned, aside = split(answers)
     kept = _checkpoint(out, options.resume, facts)
     tokens = kept["tokens"] if kept else draft_tokens(learned, target.vocab_size, options.vocab)
-    trainer = Trainer(
-        target, fresh_head(target, tokens, learned[0].tokens.tolist(), options.seed), options.levels, options.lr
-    )
+    head, gain = fresh_head(target, tokens, learned[0].tokens.tolist(), options.seed)
+    trainer = Trainer(target, head, options.levels, options.lr, gain)
     if kept:
         trainer.restore(kept)
         say(f"going on at step {trainer.step}, {trainer.positions} positions, {trainer.seconds / 60:.1f} minutes")
