@@ -26,9 +26,15 @@ ARCHITECTURES = ("llama", "qwen2")
 
 
 def tiny_model(
-    architecture: str = "llama", vocab_size: int = 61, seed: int = 0, window: int = 512, memory: float = 1.0
+    architecture: str = "llama",
+    vocab_size: int = 61,
+    seed: int = 0,
+    window: int = 512,
+    memory: float = 1.0,
+    layers: int = 2,
+    hidden: int = 32,
 ) -> Any:
-    """A randomly initialised stock model in float64 on the CPU: two layers, four heads over two key heads.
+    """A randomly initialised stock model in float64 on the CPU: four heads over two key heads.
 
     Its weights are large enough that the next token depends on what came before it. `memory` scales what attention
     adds: near 0 the next token depends on the last one alone, so answers repeat themselves and copies get accepted.
@@ -38,9 +44,9 @@ def tiny_model(
     config_class = {"llama": LlamaConfig, "qwen2": Qwen2Config}[architecture]
     config = config_class(
         vocab_size=vocab_size,
-        hidden_size=32,
+        hidden_size=hidden,
         intermediate_size=48,
-        num_hidden_layers=2,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=window,
