@@ -87,7 +87,7 @@ def learn(recordings: list[Recording], edits: int) -> AcceptanceTable:
     tokens = steps = 0
     for number, recording in enumerate(everything, 1):
         equipment.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
-        stats, _ = replay(recording, AutoDrafter(), equipment=equipment)
+        stats, _ = replay(recording, AutoDrafter(survey=1), equipment=equipment)
         tokens += stats.tokens - 1
         steps += stats.steps
         if number % 200 == 0:

@@ -23,8 +23,8 @@ from decoder.calibrator import Calibrator
 LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
 goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
-neural drafter, whose "matched length" counts the tokens it drafted before; a guess by the last logits, whose "matched
-length" is its rank among them; a drafter that says how sure it is, by a head or by masks, which is then its length."""
+draft model, a head or masks, whose "matched length" is how sure they are (`beliefs`); a guess by the last logits, whose
+"matched length" is its rank among them."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
 """What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
@@ -110,15 +110,23 @@ class AcceptanceTable:
         self._known[cell] = estimate
         return estimate
 
-    def chance(self, cell: int, at: int, similarity: float | None, gap: float | None) -> float:
+    def chance(
+        self, cell: int, at: int, similarity: float | None, gap: float | None, belief: float | None = None
+    ) -> float:
         """The estimate, corrected by what the model shows of the token; arguments as `Calibrator.chance`."""
-        return self.calibrator.chance(self.probability(cell), at, similarity, gap)
+        return self.calibrator.chance(self.probability(cell), at, similarity, gap, belief)
 
     def learn(
-        self, cell: int, accepted: bool, at: int = 0, similarity: float | None = None, gap: float | None = None
+        self,
+        cell: int,
+        accepted: bool,
+        at: int = 0,
+        similarity: float | None = None,
+        gap: float | None = None,
+        belief: float | None = None,
     ) -> None:
         """Count a node whose parent was accepted; arguments as `chance`."""
-        self.calibrator.learn(self.probability(cell), at, similarity, gap, accepted)
+        self.calibrator.learn(self.probability(cell), at, similarity, gap, belief, accepted)
         for key in _levels(cell):
             counts = self._seen.setdefault(key, [0.0, 0.0])
             if counts[1] >= _MOST:

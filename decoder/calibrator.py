@@ -2,8 +2,9 @@
 
 The table knows how a token was found. The model shows more: how alike its state was at the place that a token would be
 copied from and where the text is now (PLD+'s ranking), and how much it thought of the token one position earlier
-(LogitSpec's observation). Both enter a logistic regression over the logarithm of the estimate's odds, learned online.
-Likeness still tells something a few tokens down the copy, what the last logits thought only of the next token.
+(LogitSpec's observation). A neural drafter, where one ran, has a belief of its own. All enter a logistic regression
+over the logarithm of the estimate's odds, learned online. Likeness still tells something a few tokens down the copy,
+what the last logits thought only of the next token.
 
 Similarities of different models and layers lie differently, so likeness counts in deviations from those seen lately.
 
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _FAR = 8
-"""Depth from which on the table alone tells."""
+"""Depth from which on likeness no longer tells anything."""
 _RATE = 0.01
 _LEAST_ESTIMATE = 1e-4
 _WIDEST = 4.0
@@ -27,7 +28,7 @@ _KNOWN_AFTER = 32.0
 _MEMORY = 4096.0
 _GAP_MEAN, _GAP_SPREAD = -14.0, 5.0
 """What logits less the chosen token's are about, of tokens that stand in the text."""
-_FEATURES = 6
+_FEATURES = 8
 
 
 class Calibrator:
@@ -37,7 +38,9 @@ class Calibrator:
         self._weights = [[1.0] + [0.0] * (_FEATURES - 1) for _ in range(2)]
         self._seen, self._mean, self._spread = 0.0, 0.0, 1.0
 
-    def chance(self, estimate: float, at: int, similarity: float | None, gap: float | None) -> float:
+    def chance(
+        self, estimate: float, at: int, similarity: float | None, gap: float | None, belief: float | None = None
+    ) -> float:
         """Chance that a token is right, given that those before it are; in (0, 1).
 
         Args:
@@ -45,18 +48,25 @@ class Calibrator:
             at: tokens of the draft before it.
             similarity: cosine of the states, of the best place it would be copied from; None where there is none.
             gap: its logit less the chosen token's in the row that chose the last token; None where unknown.
+            belief: a neural drafter's confidence in it; None where none has one.
         """
-        if at >= _FAR or (similarity is None and gap is None):
+        if at >= _FAR:
+            similarity = None
+        if similarity is None and gap is None and belief is None:
             return estimate
-        return self._chance(self._features(estimate, similarity, gap), at)
+        return self._chance(self._features(estimate, similarity, gap, belief), at)
 
-    def learn(self, estimate: float, at: int, similarity: float | None, gap: float | None, hit: bool) -> None:
+    def learn(
+        self, estimate: float, at: int, similarity: float | None, gap: float | None, belief: float | None, hit: bool
+    ) -> None:
         """Count a token whose turn came. Arguments as for `chance`."""
         if similarity is not None and at == 0:
             self._get_used_to(similarity)
-        if at >= _FAR or (similarity is None and gap is None):
+        if at >= _FAR:
+            similarity = None
+        if similarity is None and gap is None and belief is None:
             return
-        features = self._features(estimate, similarity, gap)
+        features = self._features(estimate, similarity, gap, belief)
         step = _RATE * (hit - self._chance(features, at))
         weights = self._weights[at > 0]
         for i, value in enumerate(features):
@@ -82,16 +92,19 @@ class Calibrator:
             raise TypeError("its weights are not numbers")
         return made
 
-    def _features(self, estimate: float, similarity: float | None, gap: float | None) -> Sequence[float]:
-        estimate = min(max(estimate, _LEAST_ESTIMATE), 1.0 - _LEAST_ESTIMATE)
+    def _features(
+        self, estimate: float, similarity: float | None, gap: float | None, belief: float | None
+    ) -> Sequence[float]:
         alike = None if similarity is None or self._seen < _KNOWN_AFTER else (similarity - self._mean) / self._spread
         thought = None if gap is None else (gap - _GAP_MEAN) / _GAP_SPREAD
         return (
-            math.log(estimate / (1.0 - estimate)),
+            _odds(estimate),
             0.0 if alike is None else min(max(alike, -_WIDEST), _WIDEST),
             float(alike is None),
             0.0 if thought is None else min(max(thought, -_WIDEST), _WIDEST),
             float(thought is None),
+            0.0 if belief is None else _odds(belief),
+            float(belief is None),
             1.0,
         )
 
@@ -105,3 +118,8 @@ class Calibrator:
         self._mean += off / self._seen
         variance = self._spread**2 + (off * (similarity - self._mean) - self._spread**2) / self._seen
         self._spread = max(math.sqrt(variance), 1e-3)
+
+
+def _odds(chance: float) -> float:
+    chance = min(max(chance, _LEAST_ESTIMATE), 1.0 - _LEAST_ESTIMATE)
+    return math.log(chance / (1.0 - chance))

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from decoder.acceptance import KINDS, LANES
 from decoder.sequence import BESIDE, Sequence
 
-MATCH, NEAR, RESUME, NEURAL, GUESS = (LANES.index(name) for name in ("match", "near", "resume", "neural", "guess"))
+MATCH, NEAR, RESUME, NEURAL = (LANES.index(name) for name in ("match", "near", "resume", "neural"))
+GUESS, HEAD, MASKS = (LANES.index(name) for name in ("guess", "head", "masks"))
 _OWN = KINDS.index("answer")
 _KIND_OF = {
     "passage": "passage",

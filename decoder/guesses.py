@@ -68,6 +68,18 @@ class Guesses:
             made.append(Candidate([token, *behind], position, length, GUESS, _OWN, None, rank))
         return made
 
+    def learn(self, table: AcceptanceTable, heat: int, taken: Container[int], last: int, token: int) -> None:
+        """Tell the table which ranks came true, proposed or not: else those that are not could never rise again.
+
+        Args:
+            table, heat, taken: as for `candidates`.
+            last: the token that these logits chose; token: the one that came behind it.
+        """
+        best = self._logits.topk(min(MOST + 1, len(self._logits))).indices.tolist()
+        for rank, guess in enumerate([guess for guess in best if guess != last][:MOST]):
+            if guess not in taken:
+                table.learn(_cell(rank, heat), guess == token)
+
 
 def _cell(rank: int, heat: int) -> int:
     return evidence(rank, GUESS, _OWN, 0, 0, heat)

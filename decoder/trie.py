@@ -9,17 +9,35 @@ Knows candidates and the acceptance table; knows no model and no cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from decoder.acceptance import AcceptanceTable, evidence
-from decoder.copies import GUESS, MATCH, Candidate
+from decoder.acceptance import KINDS, AcceptanceTable, evidence
+from decoder.beliefs import UNLIKELY, Beliefs, Place, sureness
+from decoder.copies import GUESS, MATCH, NO_PLACE, Candidate
 from decoder.tree import ROOT, DraftTree, TokenSource
 
-_Child = tuple[int, int, list[Candidate]]
-"""(token, evidence, candidates that propose it, the strongest first)."""
-_Shown = tuple[float | None, float | None]
-"""What the model shows of a child: similarity and logit gap, see `Calibrator.chance`."""
+_OWN = KINDS.index("answer")
+
+
+class _Child(NamedTuple):
+    """A token that may come behind a node.
+
+    Attributes:
+        cell: its evidence.
+        candidates: those that propose it, the strongest first.
+        places: where it is in each drafter's tree.
+        similarity, gap, belief: what the model and a drafter show of it, see `Calibrator.chance`.
+    """
+
+    token: int
+    cell: int
+    candidates: list[Candidate]
+    places: tuple[Place, ...] = ()
+    similarity: float | None = None
+    gap: float | None = None
+    belief: float | None = None
 
 
 class Trie:
@@ -34,6 +52,7 @@ class Trie:
         least: nodes of less value are left out.
         source_of: the source of a candidate's token at a depth from 0.
         gaps: tokens -> their last logits less the chosen token's; None where those are unknown.
+        beliefs: trees of drafters that say how sure they are.
     """
 
     def __init__(
@@ -47,6 +66,7 @@ class Trie:
         least: float,
         source_of: Callable[[Candidate, int], TokenSource],
         gaps: Callable[[list[int]], list[float]] | None = None,
+        beliefs: Sequence[Beliefs] = (),
     ) -> None:
         self.tree = DraftTree()
         self.led_by: list[Candidate] = []
@@ -54,30 +74,35 @@ class Trie:
         self._table = table
         self._heat = heat
         self._gaps = gaps
-        self._children: dict[int, list[tuple[_Child, _Shown]]] = {}
-        self._waiting: list[tuple[float, int, int, int, int, list[Candidate]]] = []
+        self._beliefs = beliefs
+        self._children: dict[int, list[_Child]] = {}
+        self._waiting: list[tuple[float, int, int, int, _Child]] = []
         self._queued = 0
-        self._expand(ROOT, 0, 1.0, candidates)
+        if depth >= 1:
+            self._expand(ROOT, 0, 1.0, candidates, (ROOT,) * len(beliefs))
         while self._waiting and len(self.tree) < nodes:
-            falling, _, parent, at, token, group = heappop(self._waiting)
+            falling, _, parent, at, child = heappop(self._waiting)
             if -falling < least:
                 break
-            node = self.tree.add(token, parent, source_of(group[0], at))
+            node = self.tree.add(child.token, parent, source_of(child.candidates[0], at))
             self.tree.values.append(-falling)
-            self.led_by.append(group[0])
+            self.led_by.append(child.candidates[0])
             if at + 1 < depth:
-                self._expand(node, at + 1, -falling, group)
+                self._expand(node, at + 1, -falling, child.candidates, child.places)
 
     def learn(self, tokens: list[int]) -> None:
         """Tell the table what came true of everything proposed along the true tokens, verified or not."""
         node = ROOT
         for at, token in enumerate(tokens):
-            for (proposed, cell, _), shown in self._children.get(node, ()):
-                self._table.learn(cell, proposed == token, at, *shown)
-            child = self.tree.child(node, token)
-            if child is None:
+            for child in self._children.get(node, ()):
+                hit = child.token == token
+                if at == 0 and child.candidates[0].lane == GUESS:
+                    continue  # see Guesses.learn
+                self._table.learn(child.cell, hit, at, child.similarity, child.gap, child.belief)
+            known = self.tree.child(node, token)
+            if known is None:
                 return
-            node = child
+            node = known
 
     def leading(self, tokens: list[int]) -> Candidate | None:
         """The strongest candidate for the last of the tokens, all of which the tree must hold."""
@@ -99,25 +124,39 @@ class Trie:
             node, count = child, count + 1
         return count
 
-    def _expand(self, node: int, at: int, value: float, candidates: list[Candidate]) -> None:
-        """Queue the children of a node: what its candidates say comes at this depth."""
+    def _expand(self, node: int, at: int, value: float, candidates: list[Candidate], places: tuple[Place, ...]) -> None:
+        """Queue the children of a node: what candidates and drafters say comes at this depth."""
         children = _children(candidates, at, self._heat)
-        shown = self._shown(children, at)
-        self._children[node] = list(zip(children, shown, strict=True))
+        if at == 0 and self._gaps is not None and children:
+            gaps = self._gaps([child.token for child in children])
+            children = [child._replace(gap=gap) for child, gap in zip(children, gaps, strict=True)]
+        for number, beliefs in enumerate(self._beliefs):
+            children = self._believed(children, beliefs, number, places)
+        self._children[node] = children
         left = 1.0  # siblings exclude each other
-        for (token, cell, group), signs in zip(children, shown, strict=True):
-            chance = min(self._table.chance(cell, at, *signs), left)
+        for child in children:
+            chance = min(self._table.chance(child.cell, at, child.similarity, child.gap, child.belief), left)
             left -= chance
             self._queued += 1
-            heappush(self._waiting, (-value * chance, self._queued, node, at, token, group))
+            heappush(self._waiting, (-value * chance, self._queued, node, at, child))
 
-    def _shown(self, children: list[_Child], at: int) -> list[_Shown]:
-        similar = [
-            max((c.similarity for c in group if c.similarity is not None), default=None) for _, _, group in children
-        ]
-        if at or self._gaps is None or not children:
-            return [(similarity, None) for similarity in similar]
-        return list(zip(similar, self._gaps([token for token, _, _ in children]), strict=True))
+    def _believed(
+        self, children: list[_Child], beliefs: Beliefs, number: int, places: tuple[Place, ...]
+    ) -> list[_Child]:
+        """The children with what one drafter believes of them, and those that it alone proposes."""
+        below = beliefs.below(places[number])
+        made = []
+        for child in children:
+            place, belief = below.get(child.token, (None, UNLIKELY if below else None))
+            belief = child.belief if belief is None else max(belief, child.belief or 0.0)
+            made.append(child._replace(places=(*child.places, place), belief=belief))
+        known = {child.token for child in children}
+        for token, (place, confidence) in below.items():
+            if token not in known:
+                cell = evidence(sureness(confidence), beliefs.lane, _OWN, 0, 0, self._heat)
+                alone = [Candidate([token], NO_PLACE, 0, beliefs.lane, _OWN)]
+                made.append(_Child(token, cell, alone, (*(None,) * number, place)))
+        return made
 
 
 def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
@@ -126,13 +165,13 @@ def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
         only = candidates[0]
         if at >= len(only.tokens):
             return []
-        return [(only.tokens[at], _evidence(only, at, 0, 0, heat), candidates)]
+        return [_Child(only.tokens[at], _evidence(only, at, 0, 0, heat), candidates, similarity=only.similarity)]
     groups: dict[int, list[Candidate]] = {}
     guesses: list[_Child] = []
     total = 0
     for candidate in candidates:
         if at == 0 and candidate.lane == GUESS:
-            guesses.append((candidate.tokens[0], _evidence(candidate, 0, 0, 0, heat), [candidate]))
+            guesses.append(_Child(candidate.tokens[0], _evidence(candidate, 0, 0, 0, heat), [candidate]))
         elif at < len(candidate.tokens):
             groups.setdefault(candidate.tokens[at], []).append(candidate)
             total += 1
@@ -143,7 +182,8 @@ def _children(candidates: list[Candidate], at: int, heat: int) -> list[_Child]:
             agreement = 0 if size == 1 else 1 if size < 4 else 2
         else:
             agreement = 3 if size == 1 else 4 if 2 * size < total else 5
-        children.append((token, _evidence(group[0], at, agreement, rank, heat), group))
+        alike = max((one.similarity for one in group if one.similarity is not None), default=None)
+        children.append(_Child(token, _evidence(group[0], at, agreement, rank, heat), group, similarity=alike))
     return children + guesses
 
 

@@ -16,13 +16,17 @@ from collections.abc import Sequence as Ids
 from typing import ClassVar
 
 from decoder.artifacts import Artifacts, Needs
+from decoder.beliefs import Beliefs
 from decoder.budget import choose
-from decoder.copies import GUESS, NEURAL, NO_PLACE, Candidate, Copies
+from decoder.copies import GUESS, HEAD, MASKS, NEURAL, NO_PLACE, Candidate, Copies
 from decoder.drafters.base import Drafter
+from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.equipment import Equipment
+from decoder.drafters.sdsat import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafters.unit_rows import UnitRows, followed
 from decoder.guesses import Guesses
+from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.sequence import Sequence
 from decoder.tree import DraftTree, TokenSource
 from decoder.trie import Trie
@@ -34,6 +38,10 @@ _HEAT_MEMORY = 0.8
 _WARM, _HOT = 0.3, 0.7
 _USUAL_CHAIN = 4
 """Nodes a neural draft is taken to add, before it has run."""
+_NEURAL = {
+    lane: TokenSource(drafter.name)
+    for lane, drafter in ((HEAD, EagleDrafter), (NEURAL, SmallModelDrafter), (MASKS, SdsatDrafter))
+}
 
 
 class AutoDrafter(Drafter):
@@ -43,27 +51,36 @@ class AutoDrafter(Drafter):
         matches: most n-gram matches a step.
         longest: most tokens a copy proposes.
         learn: whether the table learns from this sequence.
+        survey: steps from one look at what all guesses of the last logits would have been worth to the next.
     """
 
     name: ClassVar[str] = "auto"
     valued: ClassVar[bool] = True
 
-    def __init__(self, matches: int = 24, longest: int = 64, learn: bool = True) -> None:
-        if matches < 1 or longest < 1:
-            raise ValueError(f"matches and longest must be at least 1, got {matches} and {longest}")
+    def __init__(self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 8) -> None:
+        if min(matches, longest, survey) < 1:
+            raise ValueError(f"matches, longest and survey must be at least 1, got {matches}, {longest} and {survey}")
         self._copies = Copies(matches, longest)
         self._learn = learn
+        self._survey = survey
+        self._steps = 0
+        self._taken: set[int] = set()
+        """First tokens of the step's copies."""
         self._equipment = Equipment()
         self._layer: int | None = None
         self._states: UnitRows | None = None
         self._guesses: Guesses | None = None
-        self._neural: SmallModelDrafter | None = None
+        self._neural: EagleDrafter | SmallModelDrafter | None = None
+        self._masks: SdsatDrafter | None = None
         self._warmth = 0.5
         """How much of what was generated lately came from drafts."""
         self._trie: Trie | None = None
-        self._run: tuple[Trie, int, float, float, int] | None = None
-        """Of a step in which the neural drafter ran: copies alone, how many nodes, their promise, seconds it took, how
-        many tokens it was behind."""
+        self._alone: tuple[Trie, int, float] | None = None
+        """Of the step: copies alone, how many of their nodes they would have got, and what those promise."""
+        self._ran: tuple[float, int] | None = None
+        """Of a step in which the neural drafter ran: seconds it took, and how many tokens it was behind."""
+        self._read = False
+        """Whether the step has drafts from masks of the last pass."""
         self._saved = 0.0
         """Seconds that the neural drafter would have saved since it last ran."""
 
@@ -72,22 +89,50 @@ class AutoDrafter(Drafter):
         self._layer = equipment.compared_layer
         if self._layer is not None:
             self.needs = Needs(hidden=frozenset({self._layer}))
-        if equipment.draft_model is not None:
+        if equipment.eagle_head is not None:
+            self._neural = EagleDrafter()
+        elif equipment.draft_model is not None:
             self._neural = SmallModelDrafter()
+        if self._neural is not None:
             self._neural.equip(equipment)
             self.needs |= self._neural.needs
+        elif equipment.target is not None and equipment.target.adapters is not None:
+            self._masks = SdsatDrafter()
+            self._masks.equip(equipment)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
-        candidates += self._guessed(sequence, candidates, budget)
+        self._taken = {candidate.tokens[0] for candidate in candidates}
+        candidates += self._guessed(sequence, budget)
         trie = self._trie = self._merged(sequence, candidates, budget)
-        self._run = None
-        if self._neural is not None and (drafted := self._neural_chain(sequence, trie, budget, self._neural)):
-            chain = Candidate(drafted, NO_PLACE, 0, NEURAL, 0)
-            trie = self._trie = self._merged(sequence, [*candidates, chain], budget)
+        self._alone = self._ran = None
+        if self._neural is None and self._masks is None:
+            return trie.tree
+        costs = self._costs(sequence, budget)
+        nodes = choose([trie.tree], costs)[0]
+        self._alone = trie, nodes, 1.0 + sum(trie.tree.values[:nodes])
+        beliefs = self._run(sequence, budget, costs) if self._neural is not None else self._read_masks(sequence, budget)
+        if beliefs is not None:
+            trie = self._trie = self._merged(sequence, candidates, budget, [beliefs])
         return trie.tree
 
-    def _merged(self, sequence: Sequence, candidates: list[Candidate], budget: int) -> Trie:
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        """Masks behind the points where the pass may end, where the gate thinks them worth their rows."""
+        if self._masks is None or self._alone is None:
+            return NO_MASKS
+        chains = self._masks.masks(sequence, tree)
+        costs = self._costs(sequence, len(tree) + len(chains))
+        promised, seconds = self._alone[2], costs[len(tree)]
+        opens = self._equipment.mask_gate.opens(promised, seconds, costs[-1] - seconds, left=sequence.remaining)
+        return chains if opens else NO_MASKS
+
+    def _costs(self, sequence: Sequence, nodes: int) -> list[float]:
+        """Seconds of the pass with 0 to `nodes` draft nodes. Of a shared pass the others pay their part."""
+        others = sequence.pass_sequences - 1
+        whole = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, nodes)
+        return [seconds - whole[0] * others / (others + 1) for seconds in whole]
+
+    def _merged(self, sequence: Sequence, candidates: list[Candidate], budget: int, beliefs: Ids[Beliefs] = ()) -> Trie:
         guesses = self._guesses
         return Trie(
             candidates,
@@ -98,6 +143,7 @@ class AutoDrafter(Drafter):
             least=self._least(sequence, budget),
             source_of=lambda candidate, at: self._source(sequence, candidate, at),
             gaps=None if guesses is None else lambda tokens: guesses.gaps(tokens, sequence.last_token),
+            beliefs=beliefs,
         )
 
     @property
@@ -109,8 +155,8 @@ class AutoDrafter(Drafter):
         return max(_LEAST, self._equipment.cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
 
     def _source(self, sequence: Sequence, candidate: Candidate, at: int) -> TokenSource:
-        if candidate.lane == NEURAL and self._neural is not None:
-            return TokenSource(self._neural.name)
+        if candidate.lane in _NEURAL:
+            return _NEURAL[candidate.lane]
         if candidate.lane == GUESS and at == 0:
             return TokenSource(self.name)
         return sequence.copy_of(self.name, candidate.position + at)
@@ -123,39 +169,45 @@ class AutoDrafter(Drafter):
         found = dict(zip(known, states.cosines([at - 2 for at in known], states.end - 1).tolist(), strict=True))
         return [found.get(position) for position in positions]
 
-    def _guessed(self, sequence: Sequence, copies: list[Candidate], budget: int) -> list[Candidate]:
+    def _guessed(self, sequence: Sequence, budget: int) -> list[Candidate]:
         if self._guesses is None:
             return []
         table = self._equipment.acceptance.of(sequence.domain)
-        taken = {candidate.tokens[0] for candidate in copies}
-        return self._guesses.candidates(sequence, table, self._heat, self._least(sequence, budget), taken)
+        return self._guesses.candidates(sequence, table, self._heat, self._least(sequence, budget), self._taken)
 
-    def _neural_chain(self, sequence: Sequence, copies: Trie, budget: int, neural: SmallModelDrafter) -> list[int]:
-        """The neural drafter's tokens, where the gate lets it run."""
-        cost, gate, others = self._equipment.cost, self._equipment.gate, sequence.pass_sequences - 1
-        whole = cost.costs(sequence.pass_tokens, sequence.pass_sequences, budget)
-        # Of a shared pass the others pay their part, but while this one drafts they wait.
-        costs = [seconds - whole[0] * others / (others + 1) for seconds in whole]
-        nodes = choose([copies.tree], costs)[0]
-        promised = 1.0 + sum(copies.tree.values[:nodes])
+    def _run(self, sequence: Sequence, budget: int, costs: Ids[float]) -> Beliefs | None:
+        """The neural drafter's tree, where the gate lets it run."""
+        neural, gate = self._neural, self._equipment.gate
+        assert neural is not None
+        assert self._alone is not None
+        _, nodes, promised = self._alone
         more = costs[min(nodes + _USUAL_CHAIN, budget)] - costs[nodes]
         behind = neural.behind(sequence)
         if not gate.opens(promised, costs[nodes], more, behind, self._saved, sequence.remaining):
             self._saved += gate.saving(promised, costs[nodes], more)
-            return []
+            return None
         started = time.perf_counter()
-        tokens = neural.draft(sequence, budget).tokens
-        if tokens:  # else it cannot draft here, which says nothing of what it is worth elsewhere
-            self._run = copies, nodes, promised, cost.unhurried(time.perf_counter() - started), behind
-            self._saved = 0.0
-        return tokens
+        tree = neural.draft(sequence, budget)
+        if not len(tree):  # it cannot draft here, which says nothing of what it is worth elsewhere
+            return None
+        self._ran = self._equipment.cost.unhurried(time.perf_counter() - started), behind
+        self._saved = 0.0
+        return Beliefs(tree, HEAD if isinstance(neural, EagleDrafter) else NEURAL)
+
+    def _read_masks(self, sequence: Sequence, budget: int) -> Beliefs | None:
+        """What the last pass's masks behind its end guessed, where it had some."""
+        assert self._masks is not None
+        self._read = self._masks.ready(sequence)
+        return Beliefs(self._masks.draft(sequence, budget), MASKS) if self._read else None
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        if self._neural is not None:
-            self._neural.observe(sequence, tree, accepted, artifacts)
-            self._judge(sequence, accepted)
+        for drafter in (self._neural, self._masks):
+            if drafter is not None:
+                drafter.observe(sequence, tree, accepted, artifacts)
+        self._judge(sequence, accepted)
         if self._layer is not None and self._layer in artifacts.hidden:
             self._states = followed(self._states, sequence, artifacts.hidden[self._layer])
+        self._look_back(sequence, accepted)
         self._guesses = Guesses(artifacts.logits[-1].clone()) if artifacts.has_logits else None
         copied, committed = len(accepted.path), len(accepted.tokens)
         source = None
@@ -170,12 +222,29 @@ class AutoDrafter(Drafter):
         self._warmth = _HEAT_MEMORY * self._warmth + (1 - _HEAT_MEMORY) * copied / max(committed, 1)
         self._trie = None
 
+    def _look_back(self, sequence: Sequence, accepted: Accepted) -> None:
+        """Now and then, learn what all guesses would have been worth."""
+        self._steps += 1
+        if self._trie is None or self._guesses is None or not self._learn or self._steps % self._survey:
+            return
+        table = self._equipment.acceptance.of(sequence.domain)
+        last = sequence.suffix(len(accepted.tokens) + 1)[0]
+        self._guesses.learn(table, self._heat, self._taken, last, accepted.tokens[0])
+
     def _judge(self, sequence: Sequence, accepted: Accepted) -> None:
-        """Tell the gate what the neural drafter added, and how much time for trials the step earned."""
-        gate = self._equipment.gate
-        if self._run is not None:
-            copies, nodes, promised, seconds, behind = self._run
-            gate.ran(promised, len(accepted.tokens) - copies.yields(accepted.tokens, nodes), seconds, behind)
-            self._run = None
+        """Tell the gates what the neural drafter or the masks added, and how much time for trials the step earned."""
+        if self._neural is None and self._masks is None:
+            return
+        gate = self._equipment.gate if self._neural is not None else self._equipment.mask_gate
+        if self._alone is not None:
+            copies, nodes, promised = self._alone
+            added = len(accepted.tokens) - copies.yields(accepted.tokens, nodes)
+            if self._ran is not None:
+                seconds, behind = self._ran
+                gate.ran(promised, added, seconds, behind)
+            elif self._read:
+                gate.ran(promised, added, 0.0)
+        self._alone = self._ran = None
+        self._read = False
         plain = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
         gate.passed(plain * len(accepted.tokens) / sequence.pass_sequences)

@@ -28,6 +28,7 @@ class Equipment:
         acceptance: what was learned of copies, by domain.
         cost: what passes of the target take on this machine.
         gate: what a neural drafter adds beside copies, and when it is worth its time.
+        mask_gate: the same of masks, whose time is that of their rows.
         cost_file: where the cost curve is kept between runs.
     """
 
@@ -39,6 +40,7 @@ class Equipment:
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     cost: CostCurve = field(default_factory=CostCurve)
     gate: NeuralGate = field(default_factory=NeuralGate)
+    mask_gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None
 
     @property

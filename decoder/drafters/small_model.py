@@ -84,16 +84,21 @@ class SmallModelDrafter(Drafter):
         cache, params = self._cache_of(sequence, model), sequence.params
         history = sequence.history.copy() if params.reads_history else sequence.history
         chain: list[int] = []
+        values: list[float] = []
         while True:
             token = select(self._fitted(logits), params, sequence.position + len(chain), history)
             chain.append(token)
+            sure = 0.0 if token >= len(logits) else float((logits[token] - logits.logsumexp(0)).exp())
+            values.append(sure * (values[-1] if values else 1.0))
             if len(chain) == size or token >= model.vocab_size:
                 break
             if params.reads_history:
                 history.push(token)
             logits = model.prefill([token], cache).logits[0]
         self._drafted = chain[: cache.length - self._committed]
-        return DraftTree.chain(chain, [self._source] * len(chain))
+        tree = DraftTree.chain(chain, [self._source] * len(chain))
+        tree.values = values
+        return tree
 
     def _catch_up(self, sequence: Sequence, model: TargetModel) -> torch.Tensor | None:
         """Bring the cache in step; returns the logits behind the last committed token, float [draft vocabulary]."""

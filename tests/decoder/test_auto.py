@@ -239,8 +239,8 @@ def test_of_equal_matches_the_one_whose_state_is_alike_comes_first() -> None:
         drafter.equip(Equipment(hidden_layer=0))
         table = drafter._equipment.acceptance.of("")
         for _ in range(3000):
-            table.calibrator.learn(0.4, 0, 0.95, None, True)
-            table.calibrator.learn(0.4, 0, 0.05, None, False)
+            table.calibrator.learn(0.4, 0, 0.95, None, None, True)
+            table.calibrator.learn(0.4, 0, 0.05, None, None, False)
         states = torch.eye(len(sequence.prompt))
         states[-1] = states[meant]  # behind the second 5: as behind the 5 that is meant
         drafter.observe(sequence, DraftTree(), Accepted([6], [], [None]), RecordedArtifacts({0: states}))

@@ -16,13 +16,13 @@ def taught(shows: str, at: int = 0) -> Calibrator:
     source = random.Random(1)
     calibrator = Calibrator()
     for _ in range(40):
-        calibrator.learn(0.5, 0, source.choice((0.4, 0.8)), None, True)  # what similarities are like
+        calibrator.learn(0.5, 0, source.choice((0.4, 0.8)), None, None, True)  # what similarities are like
     for _ in range(4000):
         high = source.random() < 0.5
         hit = source.random() < (0.8 if high else 0.1)
         similarity = (0.8 if high else 0.4) if shows == "similarity" else None
         gap = (-6.0 if high else -20.0) if shows == "gap" else None
-        calibrator.learn(0.45, at, similarity, gap, hit)
+        calibrator.learn(0.45, at, similarity, gap, None, hit)
     return calibrator
 
 
@@ -55,7 +55,7 @@ def test_likeness_counts_in_the_models_own_deviations() -> None:
     assert other.chance(0.45, 0, 0.99, None) == other.chance(0.45, 0, 0.98, None)  # it has seen none yet
     for _ in range(60):
         for similarity in (0.98, 0.99):
-            other.learn(0.45, 0, similarity, None, similarity > 0.985)
+            other.learn(0.45, 0, similarity, None, None, similarity > 0.985)
     assert other.chance(0.45, 0, 0.99, None) > 0.6
     assert other.chance(0.45, 0, 0.98, None) < 0.3
 
@@ -68,7 +68,7 @@ def test_it_is_kept_with_the_table(tmp_path: Path) -> None:
     assert again.chance(0.45, 0, None, -6.0) == pytest.approx(table.calibrator.chance(0.45, 0, None, -6.0), abs=1e-3)
 
 
-@pytest.mark.parametrize("state", [None, [], [[1.0]], [[1.0] * 6, [float("nan")] * 6]])
+@pytest.mark.parametrize("state", [None, [], [[1.0]], [[1.0] * 8, [float("nan")] * 8]])
 def test_a_damaged_state_is_refused(state: object) -> None:
     with pytest.raises(TypeError):
         Calibrator.of(state)
@@ -77,5 +77,5 @@ def test_a_damaged_state_is_refused(state: object) -> None:
 def test_hopeless_and_certain_estimates_are_survived() -> None:
     calibrator = Calibrator()
     for estimate in (0.0, 1.0):
-        calibrator.learn(estimate, 0, 0.5, -1.0, True)
+        calibrator.learn(estimate, 0, 0.5, -1.0, 0.2, True)
         assert 0 < calibrator.chance(estimate, 0, 0.5, -1.0) < 1

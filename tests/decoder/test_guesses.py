@@ -6,11 +6,14 @@ import torch
 
 from decoder import SamplingParams, Sequence
 from decoder.acceptance import KINDS, AcceptanceTable, evidence
+from decoder.artifacts import Artifacts
 from decoder.copies import GUESS, NO_PLACE
 from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.guesses import MOST, Guesses
 from decoder.testing import tiny_target
+from decoder.tree import DraftTree
+from decoder.verify import Accepted
 
 VOCABULARY = 300
 
@@ -25,7 +28,7 @@ def logits_of(*best: int) -> torch.Tensor:
 def sequence_of(prompt: list[int], answer: list[int]) -> Sequence:
     drafter = AutoDrafter()
     drafter.equip(Equipment())
-    sequence = Sequence(prompt, SamplingParams(max_tokens=64), (), drafter, None, frozenset(), max_nodes=64)
+    sequence = Sequence(prompt, SamplingParams(max_tokens=400), (), drafter, None, frozenset(), max_nodes=64)
     sequence.extend(answer)
     return sequence
 
@@ -75,10 +78,31 @@ def test_a_guess_is_drafted_and_sharpens_copies() -> None:
     drafter._guesses = Guesses(logits_of(50, 51))
     table = equipment.acceptance.of("")
     for _ in range(3000):
-        table.calibrator.learn(0.3, 0, None, -1.0, True)
-        table.calibrator.learn(0.3, 0, None, -25.0, False)
+        table.calibrator.learn(0.3, 0, None, -1.0, None, True)
+        table.calibrator.learn(0.3, 0, None, -25.0, None, False)
     tree = drafter.draft(sequence, 64)
     thought_of, other = tree.child(-1, 51), tree.child(-1, 52)
     assert thought_of is not None
     assert other is None or tree.values[thought_of] > tree.values[other]
     assert thought_of == 0
+
+
+def test_ranks_that_are_not_proposed_can_rise_again() -> None:
+    """A table that thinks nothing of guesses learns from looking back at what they would have been worth."""
+    sequence = sequence_of([1, 2, 3], [7])
+    drafter = sequence.drafter
+    assert isinstance(drafter, AutoDrafter)
+    drafter.equip(Equipment())
+    table = drafter._equipment.acceptance.of("")
+    for rank in range(MOST):
+        for _ in range(2000):
+            table.learn(evidence(rank, GUESS, KINDS.index("answer"), 0, 0, 0), False)
+    cell = evidence(0, GUESS, KINDS.index("answer"), 0, 0, 0)
+    before = table.probability(cell)
+    for step in range(160):
+        last, token = 100 + step, 101 + step
+        sequence.extend([last])
+        drafter.observe(sequence, DraftTree(), Accepted([last], [], [None]), Artifacts(logits_of(last, token)[None]))
+        drafter._warmth = 0.0
+        drafter.draft(sequence, 64)
+    assert table.probability(cell) > before + 0.005
