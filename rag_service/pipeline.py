@@ -38,6 +38,8 @@ from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
 from workers.tokens import Tokens
 
+ATTEMPTS = 3
+"""How often a prompt is built anew whose claim on its session lapsed meanwhile."""
 POLL_MS = 400
 """Longest wait for one look at a stream."""
 
@@ -233,21 +235,24 @@ class Pipeline:
         """Enqueue what `make` makes for a new answer id as the session's next turn; returns the id."""
         answer_id = uuid.uuid4().hex
         patience_s = self.settings.answers.timeout if request.on_conflict == "wait" else None
-        await claim(self.sessions, self.tenant, session_id, answer_id, patience_s=patience_s)
 
-        def enqueue() -> None:
+        def enqueue() -> bool:
             try:
                 self.queue.enqueue_generate(make(answer_id), claimed=True)
             except ClaimLost:
-                raise busy(session_id) from None
+                return False
             except BaseException:
                 with contextlib.suppress(QueueUnavailable):  # then the claim lapses by itself
                     self.sessions.release(self.tenant, session_id, answer_id)
                 raise
+            return True
 
-        await anyio.to_thread.run_sync(enqueue)
-        self.totals.asked += 1
-        return answer_id
+        for _ in range(ATTEMPTS):
+            await claim(self.sessions, self.tenant, session_id, answer_id, patience_s=patience_s)
+            if await anyio.to_thread.run_sync(enqueue):
+                self.totals.asked += 1
+                return answer_id
+        raise busy(session_id)
 
     def _query(self, request: QueryRequest, session_id: str, answer_id: str) -> GenerateJob:
         turns = self.sessions.turns(self.tenant, session_id) if request.session_id else []
@@ -281,6 +286,8 @@ class Pipeline:
         )
 
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
+        if self._stream(base.answer_id).record() is None:  # erased while this one waited for its turn
+            raise unknown_answer(base.answer_id)
         turns = self.sessions.turns(self.tenant, base.session_id)
         found = edits.conversation(record, turns, self.tokens.eos_ids)
         usual = self.settings.answers.max_tokens

@@ -13,6 +13,8 @@ import httpx
 
 from rag_service.cli.console import UNREACHABLE, CliError
 
+TIMEOUT_S = 60.0
+"""Seconds of silence after which a request is given up."""
 RESUMES = 20
 """How often an interrupted stream is resumed in a row before giving up."""
 
@@ -58,7 +60,7 @@ class Api:
             raise CliError("The API key holds characters that no key has; copy it again from where it was shown.")
         self.url = url
         self._patience = patience
-        timeout = httpx.Timeout(60.0, connect=5.0)
+        timeout = httpx.Timeout(TIMEOUT_S, connect=5.0)
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self._client = httpx.Client(base_url=url, timeout=timeout, transport=transport, headers=headers)
 
@@ -133,6 +135,12 @@ class Api:
     def _nothing_there(self, error: Exception) -> CliError:
         if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
             return CliError(f"{self.url} is not an address; give one like http://127.0.0.1:8080", UNREACHABLE)
+        if isinstance(error, httpx.ReadTimeout):
+            return CliError(
+                f"{self.url} took longer than {TIMEOUT_S:g} s: it is busy, perhaps with another answer of this "
+                "session. Try again later.",
+                UNREACHABLE,
+            )
         return CliError(
             f"Nothing answers at {self.url} ({error or type(error).__name__}). Start everything with `rag up` in "
             "another terminal, or name a running service with --url or RAG_URL.",

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from rag_service.cli import app, running
 from rag_service.cli.api import Api
+from rag_service.cli.console import CliError
 from rag_service.cli.doctor import _dtype
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
@@ -167,6 +168,17 @@ def test_requests_refused_as_too_early_are_sent_again() -> None:
     replies = [httpx.Response(503, headers={"Retry-After": "0"}, json={"detail": "Wait."}), httpx.Response(200, json=1)]
     with Api("http://rag", patience=30, transport=httpx.MockTransport(lambda _: replies.pop(0))) as api:
         assert api.request("GET", "/x") == 1
+
+
+def test_a_service_that_takes_too_long_is_not_said_to_be_away() -> None:
+    import httpx
+
+    def never(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow")
+
+    with Api("http://rag", transport=httpx.MockTransport(never)) as api, pytest.raises(CliError, match="busy") as slow:
+        next(api.stream("/v1/query", {}))
+    assert slow.value.status == 3
 
 
 def test_up_refuses_a_port_that_is_taken() -> None:

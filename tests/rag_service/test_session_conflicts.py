@@ -156,6 +156,42 @@ async def test_a_claim_lapses_when_its_claimer_dies(client: httpx.AsyncClient, w
     assert not redis.exists(key)
 
 
+async def test_a_claim_that_lapsed_while_the_prompt_was_built_is_renewed(
+    client: httpx.AsyncClient, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = client.pipeline  # type: ignore[attr-defined]
+    redis, enqueue, lapses = pipeline.redis, pipeline.queue.enqueue_generate, [1]
+
+    def lapsing(job: Any, **options: Any) -> None:
+        if lapses and lapses.pop():
+            redis.delete("rag:default:session:slow:claim")
+        enqueue(job, **options)
+
+    monkeypatch.setattr(pipeline.queue, "enqueue_generate", lapsing)
+    body = {**QUESTION, "session_id": "slow", "on_conflict": "reject"}
+    assert (await client.post("/v1/query", json=body)).json()["turn"] == 1
+    lapses += [1, 1, 1]
+    refused = await client.post("/v1/query", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (409, "session_busy")
+
+
+async def test_an_answer_erased_while_its_edit_waits_is_not_edited(
+    client: httpx.AsyncClient, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = (await client.post("/v1/query", json=QUESTION)).json()
+    world.stage.hold_at = 4
+    pipeline = client.pipeline  # type: ignore[attr-defined]
+    await pipeline.edit(first["answer_id"], EditRequest(instruction="Shorter."))
+    waiting = await looked(pipeline, 2, monkeypatch)
+    path = f"/v1/answers/{first['answer_id']}/edits"
+    second = asyncio.create_task(client.post(path, json={"instruction": "Longer."}))
+    await asyncio.wait_for(waiting.wait(), 30)
+    assert (await client.delete(f"/v1/sessions/{first['session_id']}")).status_code == 204
+    response = await second
+    assert (response.status_code, response.json()["code"]) == (404, "unknown_answer")
+    assert not pipeline.redis.keys(f"rag:default:session:{first['session_id']}*")
+
+
 async def test_an_answer_that_lost_its_turn_stays_out_of_the_session(
     client: httpx.AsyncClient, world: Any, running: tuple[Any, str]
 ) -> None:

@@ -172,3 +172,24 @@ def test_a_database_of_another_version_or_a_broken_one_is_named(tmp_path: Path) 
     file.write_bytes(b"no database" * 1000)
     with pytest.raises(RetrieverError, match="cannot be opened"):
         library(tmp_path).collection("docs").stats()
+
+
+def test_tenants_have_collections_of_their_own(tmp_path: Path) -> None:
+    holder = library(tmp_path)
+    assert holder.of("default") is holder
+    theirs = holder.of("acme")
+    assert holder.of("acme") is theirs
+    theirs.create("notes")
+    assert (holder.collections(), theirs.collections(), holder.of("other").collections()) == ([], ["notes"], [])
+    with pytest.raises(UnknownCollection):
+        holder.collection("notes")
+    holder.create("notes")
+    holder.delete("notes")
+    assert theirs.collections() == ["notes"]
+    for name in ("", "../up", "a/b", ".hidden"):
+        with pytest.raises(InvalidName):
+            holder.of(name)
+    holder.close()
+    again = library(tmp_path)
+    assert again.of("acme").collections() == ["notes"]
+    again.close()

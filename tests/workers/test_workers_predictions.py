@@ -13,6 +13,7 @@ import pytest
 
 from decoder import Engine
 from decoder.testing import tiny_target
+from workers.generation import assemble
 from workers.messages import DoneEvent, Edit, GenerateJob, Sampling, Segment, Speculation, TokenEvent
 from workers.queue import Queue
 from workers.streams import AnswerStream
@@ -83,6 +84,23 @@ def answer(queue: Queue, client: Any, tokens: Tokens) -> Callable[..., DoneEvent
 
 
 OFF, AUTO = Speculation(drafter="off"), Speculation(drafter="auto")
+
+
+def test_only_the_answer_under_edit_is_tagged(tokens: Tokens) -> None:
+    segments = [
+        Segment(kind="answer", key="a1", text="A", ids=[40, 41]),
+        Segment(kind="edited", key="a0", text="B", ids=[42]),
+        Segment(kind="edited", key="a1", text="A", ids=[40, 41]),
+    ]
+    for edited, kinds in (
+        (None, ["answer"] * 3),
+        (0, ["edited", "answer", "answer"]),
+        (2, [*["answer"] * 2, "edited"]),
+    ):
+        prompt, parts = assemble(tokens, segments, edited)
+        assert prompt == [40, 41, 42, 40, 41]
+        assert [part.kind for part in parts] == kinds
+        assert [part.length for part in parts] == [2, 1, 2]
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "seed": 5}], ids=["greedy", "sampled"])
