@@ -80,9 +80,13 @@ def describe(target: TargetModel, model: str) -> dict[str, Any]:
 
 
 def fingerprint(target: TargetModel) -> str:
-    """Of a model's weights, in bfloat16, so that one loaded in float32 has the same."""
+    """Of a model's weights (some rows of each of its last layer's and of the embeddings), in bfloat16, so that one loaded
+    in float32 has the same.
+    """
     digest = hashlib.sha256()
     decoder = target.model.get_decoder()
-    for weight in (decoder.norm.weight, target.model.get_input_embeddings().weight[:_ROWS]):
-        digest.update(weight.detach().to("cpu", torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes())
+    last = [weight for _, weight in sorted(decoder.layers[-1].named_parameters())]
+    for weight in (decoder.norm.weight, target.model.get_input_embeddings().weight, *last):
+        rows = weight.detach()[:_ROWS].to("cpu", torch.bfloat16)
+        digest.update(rows.contiguous().view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:16]
