@@ -80,8 +80,8 @@ def describe(target: TargetModel, model: str) -> dict[str, Any]:
 
 
 def fingerprint(target: TargetModel) -> str:
-    """Of a model's weights (some rows of each of its last layer's and of the embeddings), in bfloat16, so that one loaded
-    in float32 has the same.
+    """Of a model's weights: some rows of the embeddings and of the last layer's matrices, in bfloat16, so that
+    one loaded in float32 has the same.
     """
     digest = hashlib.sha256()
     decoder = target.model.get_decoder()

@@ -26,6 +26,8 @@ SHARD = 16384
 _PASS = {"cpu": 2048, "cuda": 16384}
 _HEAD_ROWS = {"cpu": 256, "cuda": 4096}
 _LARGEST = 65504.0
+_HEADER = 1024
+"""Bytes of a shard's file besides its tensors, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class FeatureStore:
         made = self._compute(shard)
         self.seconds += time.perf_counter() - started
         self.computed += sum(len(answer) for answer in shard)
-        size = sum(tensor.nbytes for tensor in made.values())
+        size = _HEADER + sum(tensor.nbytes for tensor in made.values())
         if self.stored_bytes() + size <= self._most_bytes:
             temporary = self._folder / f".{path.name}"
             save_file(made, temporary)
