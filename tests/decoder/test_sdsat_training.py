@@ -14,8 +14,10 @@ import torch
 from decoder import Engine, SamplingParams, adapter_files
 from decoder.adaptive import Adapters
 from decoder.bench.prompts import BenchError
+from decoder.drafters.sdsat import SdsatDrafter
 from decoder.errors import AdaptersError
 from decoder.mask_chains import MaskChains
+from decoder.select import contest
 from decoder.shipped_heads import describe
 from decoder.target import TargetModel, TreePass
 from decoder.testing import ARCHITECTURES, tiny_adapters, tiny_model, tiny_target
@@ -37,14 +39,15 @@ def target() -> TargetModel:
 
 
 @functools.cache
-def answers() -> tuple[Answer, ...]:
-    """The target's own greedy answers."""
+def answers(temperature: float = 0.0) -> tuple[Answer, ...]:
+    """The target's own answers."""
     engine = Engine(target(), "plain")
     source = np.random.default_rng(0)
     made = []
-    for _ in range(40):
+    for seed in range(40):
         prompt = source.integers(3, VOCAB, 4).tolist()
-        tokens = [token for step in engine.generate(prompt, SamplingParams(max_tokens=20)) for token in step.tokens]
+        params = SamplingParams(max_tokens=20, temperature=temperature, seed=seed, ignore_eos=temperature > 0)
+        tokens = [token for step in engine.generate(prompt, params) for token in step.tokens]
         made.append(Answer(np.array([*prompt, *tokens], np.int32), len(prompt)))
     return tuple(made)
 
@@ -146,6 +149,32 @@ def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> Non
     assert mat["trained", "sdsat"] > mat["fresh", "sdsat"] + 0.5
     assert mat["trained", "sdsat_two_step"] > mat["fresh", "sdsat_two_step"]
     assert mat["trained", "sdsat"] > mat["trained", "sdsat_two_step"]
+
+
+def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks that meet the noise the target will meet agree with it more often than with noise of their own."""
+    made = Trainer(target(), answers(0.8), PLAN, tmp_path)
+    made.train(quiet)
+    engine = Engine(tiny_target("llama", VOCAB, memory=0.0), "plain")
+    engine.target.adapters = made.adapters.to(engine.target.device, engine.target.dtype)
+
+    def accepted() -> int:
+        total = 0
+        for seed in range(8):
+            params = SamplingParams(max_tokens=20, temperature=0.8, seed=100 + seed, ignore_eos=True)
+            sequence = engine.start([5, 9, 14, 7], params, drafter=SdsatDrafter(branches=1))
+            engine.prefill(sequence)
+            while not sequence.finished:
+                engine.step([sequence])
+            total += sequence.stats.accepted
+        return total
+
+    shared = accepted()
+    monkeypatch.setattr(
+        "decoder.drafters.mask_tree.contest",
+        lambda logits, params, position, history: contest(logits, params, position + 1000, history),
+    )
+    assert shared > 1.2 * accepted()
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
