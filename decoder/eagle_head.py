@@ -160,7 +160,7 @@ class FittedHead(nn.Module):
         self.device, self.dtype = target.device, target.dtype
         self.vocab_size = target.vocab_size
         self.eagle3 = head.eagle3
-        inner = target.model.get_input_embeddings().weight
+        inner = target.model.get_input_embeddings().weight.detach()  # no parameter of this module
         own = head.embeddings
         own = None if own is None else own.to(device=self.device, dtype=self.dtype)
         # Published checkpoints often hold a copy of the target's embeddings; one of them is enough.

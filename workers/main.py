@@ -135,6 +135,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         "drafter": config.drafter,
         "draft_model": config.draft_model,
         "eagle_head": None if engine.equipment.eagle_head is None else config.eagle_head or "shipped",
+        "memory": engine.equipment.memory(),
         "device": config.device,
         "dtype": config.dtype,
         "concurrency": config.concurrency,

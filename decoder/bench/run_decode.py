@@ -73,6 +73,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     result["cost_curve"] = curve
     result["promise"] = promise(outcomes, modes) if AUTO in modes else []
     result["overhead"] = overheads(outcomes, modes)
+    result["memory"] = engine.equipment.memory()
     write_json(options.json, result)
     if options.markdown:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)

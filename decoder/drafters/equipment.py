@@ -50,6 +50,20 @@ class Equipment:
             return self.target.layers // 3
         return self.hidden_layer
 
+    def memory(self) -> dict[str, int]:
+        """Bytes that neural drafters take on the device, by what takes them; caches a token of an answer."""
+        taken = {}
+        if self.draft_model is not None:
+            model = self.draft_model
+            taken["draft_model"] = sum(weight.nbytes for weight in model.model.parameters())
+            taken["draft_model_cache_per_token"] = model.new_cache(1).nbytes
+        if self.eagle_head is not None:
+            taken["eagle_head"] = self.eagle_head.nbytes
+            taken["eagle_head_cache_per_token"] = self.eagle_head.new_cache(1).nbytes
+        if self.target is not None and self.target.adapters is not None:
+            taken["sdsat_adapters"] = self.target.adapters.nbytes
+        return taken
+
     def save(self) -> None:
         """Keep what was learned while serving, where there are places for it."""
         self.acceptance.save()

@@ -64,6 +64,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
     yield _service(running.api_url(settings))
+    yield from _drafting_memory(running.redis_url(settings))
 
 
 def _python() -> Finding:
@@ -151,6 +152,24 @@ def _service(url: str) -> Finding:
     except (ValueError, KeyError, TypeError):
         return Finding("service", False, f"something else answers at {url}", "Start rag-service on another --port.")
     return Finding("service", False, f"{url} is up but not ready", detail)
+
+
+def _drafting_memory(url: str | None) -> Iterator[Finding]:
+    """What the running workers' neural drafters take, where there are any."""
+    if url is None:
+        return
+    from workers.app import make_app, make_redis
+    from workers.queue import Queue, QueueUnavailable
+
+    try:
+        workers = Queue(make_app(url), make_redis(url)).workers()
+    except (QueueUnavailable, ValueError, OSError):
+        return
+    for worker in workers:
+        taken = {what.replace("_", " "): size for what, size in (worker.get("memory") or {}).items()}
+        if taken:
+            found = ", ".join(f"{what} {size / 1e6:.3g} MB" for what, size in taken.items())
+            yield Finding("drafting memory", True, f"{worker['name']}: {found}")
 
 
 def _try(what: str, fine: str, action: Callable[[], object], errors: tuple[type[Exception], ...], fix: str) -> Finding:

@@ -336,3 +336,14 @@ def test_on_a_gpu() -> None:
     engine = engine_of(target, tiny_eagle(target, draft_vocab=40))
     for params in (GREEDY, SAMPLED):
         assert run(engine, params, "eagle").tokens == run(engine, params, "plain").tokens
+
+
+def test_memory_is_told() -> None:
+    target = tiny_target()
+    equipment = Equipment(eagle_head=tiny_eagle(target, draft_vocab=20))
+    Engine(target, "plain", equipment=equipment)
+    assert equipment.memory() == {
+        "eagle_head": 8 * (32 * 64 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 32 * 48 + 32 + 20 * 32),
+        "eagle_head_cache_per_token": 8 * 2 * 16,
+    }
+    assert Equipment().memory() == {}
