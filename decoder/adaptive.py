@@ -245,11 +245,13 @@ class AdaptiveRows:
         self.states = self._of(output.last_hidden_state)
 
     def _adding(self, name: str) -> Any:
+        down, up = self._adapters.pairs[name]
+
         def hook(_module: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
-            delta = self._adapters.delta(name, self._of(inputs[0]))
+            low = F.linear(self._of(inputs[0]), down)
             if self._rows is None:
-                output[0, self._run] += delta
+                output[0, self._run].addmm_(low, up.T)  # a view: other rows are not touched
             else:
-                output[0].index_add_(0, self._rows, delta)
+                output[0].index_add_(0, self._rows, F.linear(low, up))
 
         return hook
