@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from decoder.packed_linear import pack, packed_passes
+from decoder.packed_linear import PackedLinear, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
@@ -60,9 +60,10 @@ class Adapters:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes: weights, and the output rows that were gathered."""
-        gathered = 0 if self._head is None else self._head.rows.weight.nbytes
-        return gathered + sum(tensor.nbytes for tensor in self.tensors().values())
+        """Memory in bytes once drafts are read: weights, the output rows of `tokens`, and a packed copy of these."""
+        gathered = 0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes
+        packed = self._head is not None and isinstance(self._head.rows, PackedLinear)
+        return gathered * (1 + packed) + sum(tensor.nbytes for tensor in self.tensors().values())
 
     @classmethod
     def fresh(

@@ -50,6 +50,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     )
     decode.add_argument("--draft-model", metavar="MODEL", help="a smaller model with the same tokenizer")
     decode.add_argument("--eagle-head", metavar="FOLDER", help="an EAGLE head (default the shipped one of the model)")
+    decode.add_argument("--sdsat-adapters", metavar="FOLDER", help="SDSAT adapters (default the shipped ones)")
     decode.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
     decode.add_argument("--seed", type=int, default=0, help="seed of sampled answers (default 0)")
     decode.add_argument(

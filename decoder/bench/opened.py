@@ -25,6 +25,7 @@ def open_model(
     models_dir: Path | None = None,
     draft_model: str | None = None,
     eagle_head: str | None = None,
+    sdsat_adapters: str | None = None,
 ) -> Opened:
     """Load a model by name, folder or hub id. Errors as `load_engine`, and BenchError without a chat template."""
     from decoder.load import load_engine
@@ -36,6 +37,7 @@ def open_model(
         drafter="plain",
         draft_model=draft_model,
         eagle_head=eagle_head,
+        sdsat_adapters=sdsat_adapters,
         dtype=dtype,
         device=device,
         models_dir=models_dir,

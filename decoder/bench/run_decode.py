@@ -41,6 +41,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         models_dir=options.models_dir,
         draft_model=options.draft_model,
         eagle_head=options.eagle_head,
+        sdsat_adapters=options.sdsat_adapters,
     )
     engine = opened.engine
     if options.near_tie is not None:
@@ -50,6 +51,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         **{"max_tokens": params.max_tokens, "temperature": params.temperature, "seed": params.seed},
         "draft_model": options.draft_model,
         "eagle_head": options.eagle_head,
+        "sdsat_adapters": options.sdsat_adapters,
     }
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     valued = any(not is_peer(mode) and make_from_spec(split_exact(mode)[0]).valued for mode in modes)

@@ -188,7 +188,7 @@ class Trainer:
         path = self.folder / CHECKPOINT
         if not path.is_file():
             raise BenchError(f"there is no {path} to go on from; leave --resume out")
-        state = torch.load(path, map_location=self.target.device, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
         mine = {name: list(v) if isinstance(v, tuple) else v for name, v in self.plan.fixed.items()}
         if other := sorted(name for name in mine if mine[name] != state["plan"].get(name)):
             known = ", ".join(f"{name} {state['plan'].get(name)}" for name in other)

@@ -269,7 +269,8 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     options = argparse.Namespace(
         drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
         models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
-        control=True, near_tie=None, draft_model=None, eagle_head=None, markdown=tmp_path / "out.md",
+        control=True, near_tie=None, draft_model=None, eagle_head=None, sdsat_adapters=None,
+        markdown=tmp_path / "out.md",
     )  # fmt: skip
     said: list[str] = []
     run_decode(options, ITEMS, said.append)
