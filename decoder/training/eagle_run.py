@@ -40,8 +40,10 @@ CURVE = "learning_curve.jsonl"
 SCORED = 32
 """Answers held aside that are scored."""
 _BATCH = {"cpu": 4096, "cuda": 16384}
-_SAME = ("model", "seed", "vocab", "batch", "levels", "lr", "longest", "data")
+_SAME = ("model", "seed", "vocab")
 """Options that a run must be resumed with."""
+_NOTED = ("batch", "levels", "lr", "longest", "data")
+"""Options that may change from one part of a run to the next, which is then no longer the run it would have been."""
 
 
 def train(options: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -65,7 +67,7 @@ def run(
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     options.batch = options.batch or _BATCH[target.device.type]
-    facts = {fact: str(getattr(options, fact)) for fact in _SAME}
+    facts = {fact: str(getattr(options, fact)) for fact in (*_SAME, *_NOTED)}
     learned, aside = split(answers)
     kept = _checkpoint(out, options.resume, facts)
     tokens = kept["tokens"] if kept else draft_tokens(learned, target.vocab_size, options.vocab)
@@ -73,6 +75,8 @@ def run(
     trainer = Trainer(target, head, options.levels, options.lr, gain)
     if kept:
         trainer.restore(kept)
+        for fact in [fact for fact in _NOTED if kept["facts"].get(fact) != facts[fact]]:
+            say(f"--{fact} was {kept['facts'].get(fact)} and is {facts[fact]} from here on")
         say(f"going on at step {trainer.step}, {trainer.positions} positions, {trainer.seconds / 60:.1f} minutes")
     store = FeatureStore(target, out / "features", 1e9 * options.cache_gb)
     say(
@@ -84,7 +88,6 @@ def run(
     say(f"features of the scored answers: {store.computed} tokens in {store.seconds:.0f} s")
     shards = shards_of(learned, options.seed)
     progress_line = Progress(trainer, store, say)
-    best = last_saved = None
 
     def keep() -> Score:
         made = trainer.score(scored)
@@ -114,7 +117,8 @@ def run(
             progress_line.tell(loss, right, limit)
             if time.perf_counter() - last_saved > 60 * options.save_minutes:
                 trainer.seconds = before + time.perf_counter() - started
-                best, last_saved = keep(), time.perf_counter()
+                keep()
+                last_saved = time.perf_counter()
         else:
             trainer.visit, trainer.batch = number + 1, 0
     trainer.seconds = before + time.perf_counter() - started

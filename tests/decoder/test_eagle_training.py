@@ -77,6 +77,24 @@ def test_levels_are_what_drafting_computes(architecture: str, tmp_path: Path) ->
         start += example.positions
 
 
+def test_answers_padded_together_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where the attention of several answers is one product."""
+    target = target_of()
+    examples = FeatureStore(target, tmp_path, 1e9).examples(answers_of()[:7])
+    head, _ = fresh_head(target, None, answers_of()[0].tokens.tolist(), seed=1)
+    made = []
+    for size in (1, 3):
+        monkeypatch.setattr("decoder.training.eagle_levels._GROUP", {"cpu": size})
+        batch = Batch(examples, target.model.get_input_embeddings().weight, target.device, torch.float64)
+        assert len(batch.groups) == -(-7 // size)
+        made.append(list(levels(head, batch, 3)))
+    for alone, padded in zip(*made, strict=True):
+        torch.testing.assert_close(alone, padded, rtol=1e-9, atol=1e-12)
+    head.zero_grad()
+    made[1][2].sum().backward()
+    assert all(bool(weight.grad.isfinite().all()) for weight in head.parameters() if weight.grad is not None)
+
+
 def test_labels_belong_to_their_level(tmp_path: Path) -> None:
     target = target_of()
     examples = FeatureStore(target, tmp_path, 1e9).examples(answers_of()[:4])
@@ -197,6 +215,9 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
         run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2), silent)
     with pytest.raises(BenchError, match="seed 0"):
         run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2, seed=3, resume=True), silent)
+    said: list[str] = []
+    run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2, lr=1e-4, resume=True), said.append)
+    assert "--lr was 0.005 and is 0.0001 from here on" in said
 
 
 def test_features_are_computed_once_and_within_their_space(tmp_path: Path) -> None:
