@@ -197,7 +197,8 @@ def _attention(
         scores = torch.einsum("gpksd,gnkd->gpksn", asked, keys[group.keys])
         scores = scores.masked_fill(~group.sees[:, :, None, None], float("-inf"))
         extra = [(asked * k[group.queries][:, :, :, None]).sum(-1, keepdim=True) for k, _ in own]
-        weights = torch.cat([scores, *extra], dim=-1).float().softmax(-1).to(values.dtype)
+        exact = torch.promote_types(values.dtype, torch.float32)
+        weights = torch.cat([scores, *extra], dim=-1).softmax(-1, dtype=exact).to(values.dtype)
         seen = keys[group.keys].shape[1]
         out = torch.einsum("gpksn,gnkd->gpksd", weights[..., :seen], values[group.keys])
         for number, (_, v) in enumerate(own):

@@ -91,7 +91,7 @@ def test_answers_padded_together_give_the_same(tmp_path: Path, monkeypatch: pyte
     for alone, padded in zip(*made, strict=True):
         torch.testing.assert_close(alone, padded, rtol=1e-9, atol=1e-12)
     head.zero_grad()
-    made[1][2].sum().backward()
+    made[1][2].sum().backward()  # type: ignore[no-untyped-call]
     assert all(bool(weight.grad.isfinite().all()) for weight in head.parameters() if weight.grad is not None)
 
 
