@@ -54,7 +54,7 @@ def fresh_head(
         head = EagleHead(config, tokens=tokens)
         torch.nn.init.normal_(head.fc.weight, std=_EMBEDDED)
     layers = target.model.get_decoder().layers
-    last = {name: weight.detach().float().cpu() for name, weight in layers[-1].state_dict().items()}
+    last = {name: weight.detach().float().cpu().clone() for name, weight in layers[-1].state_dict().items()}
     norm = target.model.get_decoder().norm.weight.detach().float().cpu()
     made = target.prefill(probe, target.new_cache(len(probe)), Needs(frozenset({len(layers) - 1}), features=True))
     assert made.features is not None, "they were asked for"

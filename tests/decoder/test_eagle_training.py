@@ -305,6 +305,17 @@ def test_prompts_held_aside_are_never_learned_from() -> None:
     assert len(split(answers[:3])[1]) >= 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_target_is_left_as_it_is(dtype: torch.dtype) -> None:
+    """Its weights were once scaled in place where they already were what the head starts from: float32 on the CPU."""
+    target = TargetModel(tiny_model().to(dtype))
+    before = {name: weight.clone() for name, weight in target.model.state_dict().items()}
+    head, gain = fresh_head(target, None, [5, 6, 7, 8], seed=0)
+    Trainer(target, head, (1,), 1e-2, gain).finished()
+    for name, weight in target.model.state_dict().items():
+        assert torch.equal(weight, before[name]), name
+
+
 def test_other_kinds_of_models_are_refused() -> None:
     model: Any = tiny_model()
     model.config.model_type = "phi3"
