@@ -29,6 +29,7 @@ from decoder.training.eagle_order import batches, visits
 from decoder.training.eagle_run import CHECKPOINT, CURVE, run
 from decoder.training.eagle_score import DEPTH
 from decoder.training.eagle_start import draft_tokens, fresh_head
+from decoder.training.eagle_trainer import Trainer
 from decoder.training.frozen_head_loss import frozen_head_loss
 from decoder.training.muon import Muon, orthogonalised
 from decoder.training.testing import tiny_answers, tiny_options
