@@ -93,6 +93,7 @@ def save(
     tensors = {name: tensor.detach().contiguous() for name, tensor in adapters.to(_CPU, dtype).tensors().items()}
     temporary = folder / f".{WEIGHTS}"
     save_file(tensors, temporary, metadata={"format": "pt"})
+    temporary.chmod(0o644)  # they are written for their owner alone
     temporary.replace(folder / WEIGHTS)
     config = {
         "format": FORMAT,

@@ -60,6 +60,7 @@ def card(config: Mapping[str, Any], line: Mapping[str, Any], command: str, about
     top1 = " | ".join(f"{share:.3f}" for share in line["top1"])
     heads = " | ".join(str(k + 1) for k in range(len(line["accepted"])))
     rule = "---|" * (len(line["accepted"]) + 1)
+    later = "" if config["steps"] == line["step"] else f" The weights are those after {config['steps']:,} steps."
     drafted = "all of its tokens" if config["tokens"] is None else f"its {config['tokens']:,} most used tokens"
     return f"""# SDSAT adapters for {target["model"]}
 
@@ -74,7 +75,7 @@ Made for `{target["model"]}` ({target["layers"]} layers, width {target["hidden_s
 ## Figures
 
 {line["points"]:,} accept points of prompts that were held aside, greedy chains, after {line["step"]:,} steps
-({line["mask_positions"]:,} mask positions, {line["seconds"] / 60:.0f} minutes).
+({line["mask_positions"]:,} mask positions, {line["seconds"] / 60:.0f} minutes).{later}
 
 | mask | {heads} |
 |{rule}
