@@ -12,6 +12,7 @@ and hidden states tell of a copy.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree, TokenSource
 
 ANSWER_TOKENS = 256
+RUNS = (5, 400)
+"""Tokens from one edit to the next, evenly spread in proportion: some texts are rewritten, in others a word changes."""
 
 
 def main() -> None:
@@ -96,13 +99,13 @@ def learn(recordings: list[Recording], edits: int) -> AcceptanceTable:
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:
-    """An answer that repeats a stretch of the prompt with an edit every 8 to 60 tokens."""
+    """An answer that repeats a stretch of the prompt with edits."""
     prompt = recording.prompt_ids
     start = source.randrange(len(prompt) // 2)
     pending = prompt[start : start + ANSWER_TOKENS]
     answer: list[int] = []
     while pending:
-        run = source.randint(8, 60)
+        run = round(math.exp(source.uniform(*map(math.log, RUNS))))
         answer += pending[:run]
         pending = pending[run:]
         replaced, put_in = source.choice(((1, 1), (1, 1), (0, 1), (1, 0), (2, 1), (1, 2), (3, 3)))

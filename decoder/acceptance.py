@@ -30,8 +30,8 @@ KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "sto
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
 AGREEMENTS = ("alone", "few agree", "all agree", "split, single", "split, minority", "split, majority")
 RANKS = 4
-HEATS = 3
-LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32)
+HEATS = 4
+LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32, 64)
 """Matched lengths from which on a bucket counts."""
 LONGEST = LENGTHS[-1]
 
@@ -48,7 +48,7 @@ _RANK_STRIDE = _LANE_STRIDE * len(LANES)
 _HEAT_STRIDE = _RANK_STRIDE * RANKS
 _LENGTH_STRIDE = _HEAT_STRIDE * HEATS
 CELLS = _LENGTH_STRIDE * len(LENGTHS)
-_FORMAT = f"acceptance 2, {CELLS} cells"
+_FORMAT = f"acceptance 3, {CELLS} cells"
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
 """Learned by replaying answers to training prompts (`benchmarks/learn_acceptance.py`); no benchmark prompt is among
@@ -64,7 +64,7 @@ def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat:
         length: tokens that matched before it, those above it in the tree included.
         lane, kind, agreement: indices into LANES, KINDS, AGREEMENTS.
         rank: place among its siblings, from 0.
-        heat: 0 to 2, how much of the answer's last tokens came from drafts.
+        heat: 0 to 3, how much of the answer's last tokens came from drafts.
     """
     return (
         _BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE

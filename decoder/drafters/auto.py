@@ -12,6 +12,7 @@ ranks copies, and the last logits, in which LogitSpec finds guesses of the token
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence as Ids
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ from decoder.verify import Accepted
 _LEAST = 0.002
 """Nodes of less value are never worth a row, not even of a pass that costs the same with it."""
 _HEAT_MEMORY = 0.8
-_WARM, _HOT = 0.3, 0.7
+_WARMTHS = (0.3, 0.7, 0.92)
 _USUAL_CHAIN = 4
 """Nodes a neural draft is taken to add, before it has run."""
 _NEURAL = {
@@ -148,7 +149,7 @@ class AutoDrafter(Drafter):
 
     @property
     def _heat(self) -> int:
-        return (self._warmth >= _WARM) + (self._warmth >= _HOT)
+        return bisect_right(_WARMTHS, self._warmth)
 
     def _least(self, sequence: Sequence, budget: int) -> float:
         """The value below which no node is worth its row."""
