@@ -51,11 +51,12 @@ class Progress:
             return
         busy = now - self._told - (self._store.seconds - self._busy)  # without the target's passes
         speed = (self._trainer.positions - self._positions) / max(busy, 1e-9)
-        left = (1 - done) * (now - self._begun) / max(done - self._first_progress, 1e-9)
+        gone = done - self._first_progress
+        left = f"{(1 - done) * (now - self._begun) / gone / 60:.0f} min left" if gone > 0.01 else "just begun"
         shares = " ".join(f".{round(100 * share):02d}" for share in self.right)
         self._say(
             f"step {self._trainer.step}, {100 * done:.1f} %: loss {self.loss:.3f}, right {shares}, "
             f"{speed:.0f} positions/s, features {self._store.computed / max(self._store.seconds, 1e-9):.0f} tokens/s, "
-            f"{left / 60:.0f} min left"
+            f"{left}"
         )
         self._told, self._positions, self._busy = now, self._trainer.positions, self._store.seconds
