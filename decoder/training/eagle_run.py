@@ -95,6 +95,8 @@ def run(
         temporary = out / f".{CHECKPOINT}"
         torch.save({**trainer.state(), "facts": facts}, temporary)
         temporary.replace(out / CHECKPOINT)
+        save(trainer.finished(), out, target=describe(target, name))  # usable at once
+        write_card(out, options, name, trainer, made, len(learned), len(aside))
         depths = " ".join(f".{round(100 * share):02d}" for share in made.acceptance)
         say(f"saved; held aside: chain MAT {made.mat:.2f}, acceptance by depth {depths}")
         return made
@@ -123,9 +125,7 @@ def run(
             trainer.visit, trainer.batch = number + 1, 0
     trainer.seconds = before + time.perf_counter() - started
     best = keep()
-    folder = save(trainer.finished(), out, target=describe(target, name))
-    write_card(folder, options, name, trainer, best, len(learned), len(aside))
-    say(f"head written to {folder}")
+    say(f"head written to {out}")
     return best
 
 
