@@ -11,6 +11,7 @@ from decoder.engine import Engine
 from decoder.errors import DecoderError, PromptError, PromptTooLong, UnknownDrafter, UnsupportedModel
 from decoder.load import load_engine
 from decoder.params import SamplingParams
+from decoder.prefix import Prefix
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 from decoder.stats import DecodeStats, SourceCount
 from decoder.token_index import Match, TokenIndex
@@ -24,6 +25,7 @@ __all__ = [
     "DraftTree",
     "Engine",
     "Match",
+    "Prefix",
     "PromptError",
     "PromptSegment",
     "PromptTooLong",

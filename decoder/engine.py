@@ -18,6 +18,7 @@ from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
 from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.near_ties import THRESHOLDS, settle
 from decoder.params import SamplingParams
+from decoder.prefix import KeptRows, Prefix
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 from decoder.stopping import Detokenize, StopStrings
 from decoder.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
@@ -102,6 +103,9 @@ class Engine:
         max_nodes: int | None = None,
         corpora: Ids[Corpus] = (),
         domain: str = "",
+        resumed: Ids[int] = (),
+        reuse: Prefix | None = None,
+        keep: bool = False,
     ) -> Sequence:
         """Check a request and set up its sequence; runs no model.
 
@@ -114,10 +118,15 @@ class Engine:
             max_nodes: most draft nodes a step.
             corpora: tokens to copy from that are not in the prompt; only `auto` reads them.
             domain: whose acceptance `auto` goes by and learns, such as a collection's name.
+            resumed: tokens of the answer that were generated before, elsewhere; the answer goes on behind them. They
+                are prefilled and in no step. It is finished at once where they end it.
+            reuse: what another sequence left behind (`Sequence.leave`). It is used up: of its rows those of the
+                longest common beginning are kept, the others forgotten.
+            keep: whether the sequence shall leave a prefix behind.
 
         Raises:
             EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for segments
-            that do not tile the prompt and stop strings without a detokenizer.
+            that do not tile the prompt, stop strings without a detokenizer, and `resumed` tokens behind the end.
         """
         params = params or SamplingParams()
         prompt = [int(token) for token in prompt_ids]
@@ -130,24 +139,38 @@ class Engine:
         nodes = MAX_NODES if max_nodes is None else max_nodes
         chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
         chosen.equip(self.equipment)
-        return Sequence(
+        given = [*prompt, *(int(token) for token in resumed)]
+        capacity = min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)
+        length = reuse.usable(given, chosen.needs) if reuse is not None else 0
+        if reuse is not None and length:
+            reuse.cut(length)
+            reuse.cache.resize(capacity)
+        else:
+            reuse = None
+        sequence = Sequence(
             prompt,
             params,
             segments,
             chosen,
-            self.target.new_cache(min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)),
+            reuse.cache if reuse is not None else self.target.new_cache(capacity),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
             nodes,
             corpora,
             domain,
             near_tie=self.near_tie if params.exact == "strict" else None,
+            resumed=given[len(prompt) :],
+            kept=KeptRows(None if reuse is None else reuse.states) if keep else None,
         )
+        if reuse is not None:
+            sequence.chunks.append(reuse.artifacts(chosen.needs))
+            sequence.stats.cached_tokens = min(length, len(prompt))
+        return sequence
 
     def prefill(self, sequence: Sequence) -> Step:
         """Process the prompt, in passes of its own, and commit the first token."""
         step = self.step([sequence])[0]
-        while not (sequence.tokens or sequence.finished):
+        while not (sequence.begun or sequence.finished):
             step = self.step([sequence])[0]
         return step
 
@@ -184,11 +207,13 @@ class Engine:
 
         Prompts are taken in order of arrival, in pieces that leave a pass short while others wait for tokens.
         """
-        decoding = [sequence for sequence in running if sequence.tokens]
+        decoding = [sequence for sequence in running if sequence.begun]
         room = MIXED_CHUNK if decoding else PREFILL_CHUNK
         parts: list[Part] = []
-        for sequence in (sequence for sequence in running if not sequence.tokens):
-            ids = sequence.prompt[sequence.cache.length : sequence.cache.length + room]
+        for sequence in (sequence for sequence in running if not sequence.begun):
+            ids = sequence.given[sequence.cache.length : sequence.cache.length + room]
+            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:
+                ids = ids[: len(sequence.given) - 1 - sequence.cache.length]  # the last token decides in a pass alone
             if ids:
                 parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.needs)))
                 room -= len(ids)
@@ -223,7 +248,7 @@ class Engine:
         """What the pass decided for one sequence; None where its prompt is not through."""
         if isinstance(part, TreePass):
             return verify(part.tree, made.logits, sequence, beside=len(part.masks))
-        through = part.cache.length + len(part.ids) == len(sequence.prompt)
+        through = part.cache.length + len(part.ids) == len(sequence.given)
         return verify(DraftTree(), made.logits, sequence) if through else None
 
     def _commit(
@@ -236,6 +261,9 @@ class Engine:
             if accepted is None:
                 return Step((), (), None)
             made, sequence.chunks = Artifacts.joined(sequence.chunks), []
+            sequence.begun = True
+            if sequence.kept is not None:
+                sequence.kept.prompt(made)
         assert accepted is not None, "only an unfinished prompt decides nothing"
         tokens = sequence.extend(accepted.tokens)
         sources = accepted.sources[: len(tokens)]
@@ -246,6 +274,8 @@ class Engine:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
             made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
+            if sequence.kept is not None:
+                sequence.kept.step(made, len(tokens))
         if sequence.near_tie is not None:
             settle(sequence, accepted)
         if tokens:

@@ -104,6 +104,25 @@ class KVCache:
         self.length = length
         self.pending = 0
 
+    def copy(self, length: int) -> KVCache:
+        """A cache of its own with the first `length` kept rows, and no room for more."""
+        layers, _, heads, _, dim = self._buffer.shape
+        copied = KVCache(layers, heads, dim, length, self._buffer.dtype, self._buffer.device)
+        copied._buffer.copy_(self._buffer[:, :, :, :length])
+        copied.length = length
+        return copied
+
+    def resize(self, capacity: int) -> None:
+        """Move the kept rows to a buffer of another capacity, which must hold them."""
+        if capacity < self.length:
+            raise ValueError(f"cannot keep {self.length} rows in a capacity of {capacity}")
+        layers, two, heads, _, dim = self._buffer.shape
+        with torch.inference_mode(False):
+            moved = self._buffer.new_empty(layers, two, heads, capacity, dim)
+            moved[:, :, :, : self.length] = self._buffer[:, :, :, : self.length]
+        self._buffer = moved
+        self.pending = 0
+
     def keys(self, layer: int) -> torch.Tensor:
         """Kept keys of one layer, after the rotary embedding: a view [kv_heads, length, head_dim]."""
         return self._buffer[layer, 0, :, : self.length]

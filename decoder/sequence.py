@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from decoder.history import History
 from decoder.params import SamplingParams
+from decoder.prefix import KeptRows, Prefix
 from decoder.stats import DecodeStats
 from decoder.stopping import StopStrings
 from decoder.token_index import TokenIndex
@@ -81,15 +82,23 @@ class Sequence:
         corpora: Ids[Corpus] = (),
         domain: str = "",
         near_tie: float | None = None,
+        resumed: Ids[int] = (),
+        kept: KeptRows | None = None,
     ) -> None:
         self.prompt = list(prompt)
+        self.given = [*self.prompt, *resumed]
+        """What is prefilled: the prompt, and what was generated of the answer before, elsewhere."""
+        self.begun = False
+        """Whether `given` is through and a token was chosen."""
+        self.kept = kept
+        """Rows of artifacts that a prefix of this sequence will have; None where none is wanted."""
         self.tokens: list[int] = []
         self.params = params
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
         self.chunks: list[Artifacts] = []
-        """What the passes over the prompt left behind, until it is complete."""
+        """What the passes over `given` left behind, until it is complete."""
         self.pass_sequences = 1
         """Sequences that share the coming pass, this one included."""
         self.pass_tokens = len(self.prompt)
@@ -98,7 +107,7 @@ class Sequence:
         self._cache = cache
         self.max_nodes = max_nodes
         self.history = History(self.prompt)
-        self.stats = DecodeStats(prompt_tokens=len(self.prompt))
+        self.stats = DecodeStats(prompt_tokens=len(self.prompt), resumed_tokens=len(resumed))
         self.finish_reason: FinishReason | None = None
         self._end_tokens = end_tokens
         self._stop_strings = stop_strings
@@ -109,6 +118,10 @@ class Sequence:
         self._cancelled = False
         self._index: TokenIndex | None = None
         self._beside: TokenIndex | None = None
+        for token in resumed:
+            self.history.push(token)
+        if len(self.extend(resumed)) < len(resumed):
+            raise ValueError("the answer ends within the tokens that were generated before; resume it with fewer")
 
     @property
     def cache(self) -> KVCache:
@@ -175,6 +188,18 @@ class Sequence:
         """Finish before the next step, keeping what was generated. Safe from any thread."""
         self._cancelled = True
 
+    def leave(self) -> Prefix | None:
+        """What another sequence may begin on: the rows of all tokens but the last. The cache goes with it.
+
+        None where nothing was to be kept, or where the prompt is not through.
+        """
+        kept, self.kept = self.kept, None
+        if kept is None or not self.begun:
+            return None
+        cache, self._cache = self.cache, None
+        cache.drop()
+        return Prefix((self.prompt + self.tokens)[: cache.length], cache, kept.joined())
+
     def finish_if_cancelled(self) -> bool:
         if self._cancelled and not self.finished:
             self.finish_reason = "cancelled"
@@ -191,7 +216,7 @@ class Sequence:
                 break
         if self._index is not None:
             self._index.extend(committed)
-        self.stats.tokens = len(self.tokens)
+        self.stats.tokens = len(self.tokens) - self.stats.resumed_tokens
         return committed
 
     def _finish_after(self, token: int) -> FinishReason | None:

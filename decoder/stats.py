@@ -21,7 +21,8 @@ class DecodeStats:
     Attributes:
         prompt_tokens: tokens of the prompt.
         cached_tokens: prompt tokens whose keys and values were there already.
-        tokens: generated tokens.
+        tokens: tokens generated here.
+        resumed_tokens: tokens of the answer that were generated before, elsewhere; in no other count.
         steps: target passes after prefill.
         drafted, accepted: draft tokens proposed and accepted; bonus tokens are in neither.
         by_source: the same per drafter.
@@ -35,6 +36,7 @@ class DecodeStats:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     tokens: int = 0
+    resumed_tokens: int = 0
     steps: int = 0
     drafted: int = 0
     accepted: int = 0
