@@ -247,7 +247,8 @@ class Answer(_Response):
     )
     usage: dict[str, int | dict[str, int]] | None = Field(
         default=None,
-        description="prompt_tokens, completion_tokens, total_tokens; of edits and where a `prediction` was given also "
+        description="prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details with cached_tokens (those "
+        "that the worker had processed for an earlier turn); of edits and where a `prediction` was given also "
         "completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: those drafted from "
         "the text under edit or the prediction that were accepted, and those that were not.",
     )

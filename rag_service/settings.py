@@ -154,6 +154,12 @@ class Settings(BaseSettings):
         description="Folder of SDSAT adapters trained for `RAG_MODEL`, for the drafters `sdsat` and `sdsat_two_step`; "
         "or `off`. Unset: those that come with the package for that model, if there are any.",
     )
+    kv_cache_bytes: int = Field(
+        default=2 * 2**30,
+        ge=0,
+        description="Bytes of the device's memory in which a worker keeps the keys and values of earlier turns, so "
+        "that follow-ups and edits process only what is new. 0 keeps none. They never change what is answered.",
+    )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()

@@ -4,6 +4,7 @@ WorkersError
 ├── QueueUnavailable    Redis cannot be reached or refuses work
 ├── AnswerGone          the answer's record is no longer kept
 ├── AnswerEnded         the answer was finished before
+├── AnswerTaken         another worker goes on with the answer
 ├── StreamAhead         the stream already has these ids
 ├── ClaimLost           the session's next turn belongs to another answer
 └── RuntimeClosed       this worker is shutting down
@@ -38,6 +39,13 @@ class AnswerEnded(WorkersError):
 
     def __init__(self, answer_id: str) -> None:
         super().__init__(f"the answer {answer_id!r} is finished; nothing can be added to it")
+
+
+class AnswerTaken(WorkersError):
+    """The answer's epoch is a later one: another worker goes on with it, and this one's writes are refused."""
+
+    def __init__(self, answer_id: str) -> None:
+        super().__init__(f"another worker goes on with the answer {answer_id!r}; this one leaves it")
 
 
 class StreamAhead(WorkersError):
@@ -89,3 +97,11 @@ def unavailable() -> Iterator[None]:
         if str(error).startswith(_NOT_READY):
             raise QueueUnavailable(f"Redis takes no work: {error}") from error
         raise
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of the engine means that there was no memory left."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    )

@@ -1,7 +1,7 @@
 """One answer, from its job to its last event.
 
-Knows segments, text and events; knows no Celery and no scheduling. An answer that was begun before is generated again
-(it is a pure function of its job) and written from where its stream ends.
+Knows segments, text and events; knows no Celery and no scheduling. An answer that another worker began goes on behind
+what its stream holds: those ids are prefilled with the prompt, and the next one is chosen as it would have been.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
 from decoder.stats import SourceCount
 from workers.answer_store import AnswerStore, store_name
-from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead
+from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead
+from workers.kv_store import Owner
 from workers.messages import (
     DoneEvent,
     FinishReason,
@@ -67,6 +68,16 @@ def assemble(
     return prompt, parts
 
 
+def _shared(parts: Sequence[PromptSegment]) -> int:
+    """How many tokens at the prompt's beginning are control pieces and the system prompt."""
+    count = 0
+    for part in parts:
+        if part.kind not in ("template", "system"):
+            break
+        count += part.length
+    return count
+
+
 def sampling_params(sampling: Sampling, tokens: Tokens) -> SamplingParams:
     """A job's sampling as the decoder's parameters; the tokenizer's end tokens end the answer too.
 
@@ -89,16 +100,18 @@ class Relay:
 
     stream: AnswerStream
     text_stream: TextStream
-    written: int
-    """Ids the stream holds; can be ahead of `ids` while an answer is generated again."""
     wait: Callable[[float], bool]
     """Waits some seconds; True when the worker is closing."""
+    streamed: Sequence[TokenEvent] = ()
+    """What the stream held before."""
 
     def __post_init__(self) -> None:
-        self.ids: list[int] = []
-        self.texts: list[str] = []
-        self.sources: list[TokenOrigin | None] = []
+        self.ids = [token for event in self.streamed for token in event.ids]
+        self.texts = [self.text_stream.push(token)[0] for token in self.ids]
+        self.sources = [source for event in self.streamed for source in event.sources]
         self.held_back = ""
+        self.written = len(self.ids)
+        """Ids the stream holds."""
         self.finish_reason: FinishReason | None = None
 
     @property
@@ -118,8 +131,10 @@ class Relay:
         self.finish_reason = self.finish_reason or step.finish_reason
         if self.finish_reason is not None:
             rest = self.text_stream.flush()
-            # The last id carries the rest, unless the answer was cancelled: that can happen after any id.
-            if step.tokens and self.finish_reason != "cancelled":
+            # The last id carries the rest, unless the answer was cancelled: that can happen after any id. The one who
+            # streamed the last id may have died before the end was written.
+            told = sum(len(event.text) for event in self.streamed) > sum(map(len, self.texts))
+            if (step.tokens and self.finish_reason != "cancelled") or (told and not step.tokens):
                 self.texts[-1] += rest
             else:
                 self.held_back = rest
@@ -134,7 +149,7 @@ class Relay:
             try:
                 self.patiently(partial(self.stream.write, event))
                 self.written = len(self.ids)
-            except StreamAhead as ahead:  # another worker had this answer too, or Redis lost its last second
+            except StreamAhead as ahead:  # the reply to a write was lost, or Redis lost its last second
                 self.written = ahead.streamed
 
     def patiently(self, write: Callable[[], Any]) -> None:
@@ -170,17 +185,21 @@ def generate(
         if status != "running":
             return None
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None)
-        relay = Relay(stream, TextStream(tokens, job.sampling.stop), streamed, runtime.closing.wait)
+        before = stream.streamed() if streamed else []
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
+        if relay.ids:
+            log.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
         steps = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens),
             parts,
             job.speculation.drafter,
-            # What was streamed before stays part of the answer, so a cancel waits until it is generated again.
-            lambda: cancelled() and len(relay.ids) >= streamed,
+            cancelled,
             max_nodes=job.speculation.max_nodes,
             corpora=corpora(job, tokens, store),
             domain=f"{job.tenant}/{job.collection or ''}",
+            resumed=list(relay.ids),
+            owner=Owner(job.tenant, job.session_id, _shared(parts)),
         )
         with closing(steps):
             for step in steps:
@@ -206,7 +225,7 @@ def generate(
         _finish(job, relay, done, tokens)
         if store is not None and done.finish_reason != "cancelled":
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
-    except (AnswerGone, AnswerEnded) as over:
+    except (AnswerGone, AnswerEnded, AnswerTaken) as over:
         log.info("%s", over)
         return None
     return done
@@ -215,7 +234,7 @@ def generate(
 def usage(
     job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
 ) -> dict[str, int | dict[str, int]]:
-    """Tokens as OpenAI counts them.
+    """Tokens as OpenAI counts them; cached are prompt tokens whose keys and values the worker had kept.
 
     The answer under edit counts as a prediction like a client's. Accepted are the tokens copied from it, rejected those
     that were drafted from it and not accepted; without speculation both are 0.
@@ -224,6 +243,7 @@ def usage(
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens},
     }
     if job.edit is not None or job.prediction is not None:
         segment = job.edit.segment if job.edit else job.predicted_segment
@@ -269,6 +289,7 @@ def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
         "near_ties": stats.near_ties,
         "near_ties_changed": stats.near_ties_changed,
         "extra_passes": stats.extra_passes,
+        "resumed_tokens": stats.resumed_tokens,
         "ms": dict(stats.ms),
     }
 

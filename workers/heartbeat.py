@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,33 +15,36 @@ from workers.errors import QueueUnavailable, unavailable
 
 log = logging.getLogger(__name__)
 
-INTERVAL_S = 3.0
+INTERVAL_S = 1.0
+SETTLE_S = 5.0
+"""Seconds after an absence of Redis before `after_beat` is called again: the others must have been heard of first."""
 FORGOTTEN_S = 3600
 
 
 class Heartbeat:
-    """Tells every three seconds that this worker is there, as long as `alive` says so.
+    """Tells every second that this worker is there, as long as `alive` says so.
 
     Args:
         client: from `make_redis`.
         name: of this worker, unlike any other's.
-        info: what `Queue.workers` shows beside the name.
+        info: what `Queue.workers` shows beside the name; asked anew for each beat.
         alive: asked before each beat.
-        after_beat: called after each; may raise QueueUnavailable.
+        after_beat: called after each, but not right after Redis was away; may raise QueueUnavailable.
     """
 
     def __init__(
         self,
         client: RedisClient,
         name: str,
-        info: Mapping[str, Any],
+        info: Callable[[], Mapping[str, Any]],
         alive: Callable[[], bool] = lambda: True,
         after_beat: Callable[[], Any] = lambda: None,
         interval_s: float = INTERVAL_S,
     ) -> None:
         self._redis = client
         self._name = name
-        self._info = json.dumps(dict(info))
+        self._info = info
+        self._settled_at = 0.0
         self._alive = alive
         self._after_beat = after_beat
         self._interval_s = interval_s
@@ -69,9 +73,11 @@ class Heartbeat:
                 try:
                     with unavailable():
                         names = [keys.WORKERS, keys.WORKER_INFO]
-                        lua.run(self._redis, lua.BEAT, names, [self._name, self._info, FORGOTTEN_S])
-                    self._after_beat()
+                        lua.run(self._redis, lua.BEAT, names, [self._name, json.dumps(dict(self._info())), FORGOTTEN_S])
+                    if time.monotonic() >= self._settled_at:
+                        self._after_beat()
                 except QueueUnavailable as error:
+                    self._settled_at = time.monotonic() + SETTLE_S
                     log.warning("no heartbeat: %s", error)
                 except Exception:
                     log.exception("what follows a heartbeat failed")

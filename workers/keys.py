@@ -11,11 +11,12 @@ API_KEYS = "rag:api_keys"
 """Hash: id of an API key to a JSON object (name, tenant, sha256, created)."""
 
 RUNNING = "rag:running"
-"""Hash: running task (`name tenant id`) to the name of the worker that has it."""
+"""Hash: running task (`name tenant id`) to the name of the worker that has it, or `resend NAME` while that one sends it
+again."""
 
 
 def answer(tenant: str, answer_id: str) -> str:
-    """Hash: request, status, streamed, result or error."""
+    """Hash: request, status, streamed, epoch, result or error."""
     return f"rag:{tenant}:answer:{answer_id}"
 
 

@@ -1,8 +1,8 @@
 """Which worker has which task, so that the tasks of a worker that vanished are taken up by another.
 
 Knows task names and heartbeats; knows nothing of what a task does. Celery itself gives an unacknowledged message to
-another worker only after an hour. Tasks may run twice this way, which they are made for: what is finished or being
-written already stays as it is.
+another worker only after an hour. A message may come twice this way; while a worker that is heard of has the task, the
+second one is dropped. Where a worker was only slow, the answer's epoch decides: what it writes afterwards is refused.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from celery import Celery
 
 from workers import keys, lua
-from workers.app import RedisClient
+from workers.app import GENERATE_TASK, RedisClient
 from workers.errors import QueueUnavailable, unavailable
-from workers.queue import ALIVE_S
 
 log = logging.getLogger(__name__)
+
+LAPSE_S = 5
+"""Seconds of silence after which a worker's tasks are given to others: five heartbeats."""
 
 
 class Leases:
@@ -28,17 +30,19 @@ class Leases:
     Args:
         client: from `make_redis`.
         worker: this worker's name, as in its heartbeat.
+        lapse_s: seconds of silence after which a worker's tasks are taken up.
     """
 
-    def __init__(self, client: RedisClient, worker: str) -> None:
+    def __init__(self, client: RedisClient, worker: str, lapse_s: int = LAPSE_S) -> None:
         self._redis = client
         self._worker = worker
+        self._lapse_s = lapse_s
         self._held: set[str] = set()
         self._lock = threading.Lock()
 
     @contextmanager
     def hold(self, task: str, tenant: str, key: str) -> Iterator[bool]:
-        """Hold a task while it runs. Gives False if this process runs it already: then there is nothing to do.
+        """Hold a task while it runs. Gives False if it runs already, here or elsewhere: then there is nothing to do.
 
         Raises:
             QueueUnavailable: Redis is away.
@@ -51,29 +55,38 @@ class Leases:
             yield False
             return
         try:
+            names = [keys.RUNNING, keys.WORKERS]
+            args: list[str | int | float] = [field, self._worker, self._lapse_s]
             with unavailable():
-                self._redis.hset(keys.RUNNING, field, self._worker)
-            yield True
+                ours = bool(lua.run(self._redis, lua.HOLD, names, args))
+            if not ours:
+                log.info("another worker has %s already", field)
+            yield ours
         finally:
-            with self._lock:
-                self._held.discard(field)
             try:
                 with unavailable():
-                    self._redis.hdel(keys.RUNNING, field)
+                    lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, self._worker])
             except QueueUnavailable:
-                pass  # a task that is taken up once more finds itself finished
+                pass  # the next `take_up` of this worker sends it again, and it finds itself finished
+            with self._lock:
+                self._held.discard(field)
 
     def take_up(self, app: Celery) -> int:
         """Send the tasks of workers that are not heard of any more again. Returns how many.
 
+        So are those that this worker is said to have and does not run.
+
         Raises:
             QueueUnavailable: Redis is away.
         """
+        with self._lock:
+            held = sorted(self._held)
+        args: list[str | int | float] = [self._worker, self._lapse_s, GENERATE_TASK, *held]
         with unavailable():
-            fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], [self._worker, ALIVE_S])
+            fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 task, tenant, key = field.split(" ", 2)
                 log.warning("the worker that had %s is gone; sending it again", field)
                 app.send_task(task, args=[tenant, key], task_id=key, retry=False)
-                self._redis.hdel(keys.RUNNING, field)
+                lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, f"resend {self._worker}"])
         return len(fields)

@@ -63,7 +63,7 @@ return 0
 
 START = """
 -- keys: record, claim; args: answer id, lease of the claim
--- returns status and the number of ids streamed so far, or false
+-- returns status, the number of ids streamed so far and the epoch that begins, or false
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return false end
 if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
@@ -71,32 +71,48 @@ if status == 'queued' then
   status = 'running'
   redis.call('HSET', KEYS[1], 'status', status)
 end
-return {status, redis.call('HGET', KEYS[1], 'streamed') or '0'}
+local epoch = '0'
+if status == 'running' then epoch = tostring(redis.call('HINCRBY', KEYS[1], 'epoch', 1)) end
+return {status, redis.call('HGET', KEYS[1], 'streamed') or '0', epoch}
 """
 
-WRITE = """
--- keys: record, events, claim; args: event, t or '', number of ids, answer id, lease of the claim
--- returns {'written', entry id}, {'ahead', ids streamed}, {'ended'} or {'gone'}
+_EPOCH = """
+local function taken(epoch)
+  if epoch == '' then return false end
+  if tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0') > tonumber(epoch) then return true end
+  redis.call('HSET', KEYS[1], 'epoch', epoch)  -- Redis may have lost its last second
+  return false
+end
+"""
+
+WRITE = f"""
+-- keys: record, events, claim; args: event, t or '', number of ids, answer id, lease of the claim, epoch or ''
+-- returns {{'written', entry id}}, {{'ahead', ids streamed}}, {{'ended'}}, {{'taken'}} or {{'gone'}}
+{_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')
-if not status then return {'gone'} end
-if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {'ended'} end
+if not status then return {{'gone'}} end
+if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {{'ended'}} end
+if taken(ARGV[6]) then return {{'taken'}} end
 if redis.call('GET', KEYS[3]) == ARGV[4] then redis.call('EXPIRE', KEYS[3], ARGV[5]) end
 if ARGV[2] ~= '' then
   local streamed = tonumber(redis.call('HGET', KEYS[1], 'streamed') or '0')
-  if streamed ~= tonumber(ARGV[2]) then return {'ahead', tostring(streamed)} end
+  if streamed ~= tonumber(ARGV[2]) then return {{'ahead', tostring(streamed)}} end
   redis.call('HSET', KEYS[1], 'streamed', streamed + tonumber(ARGV[3]))
 end
-return {'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}
+return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 """
 
-FINISH = """
+FINISH = f"""
 -- keys: record, events, cancel flag, session, turns, session answers, sessions, claim
 -- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
---       session id, now, answer id
--- returns 'gone', 'ended' (someone finished it before), 'finished' or 'apart' (finished, but not part of the session)
+--       session id, now, answer id, epoch or ''
+-- returns 'gone', 'ended' (someone finished it before), 'taken' (another goes on with it), 'finished' or 'apart'
+--         (finished, but not part of the session)
+{_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return 'gone' end
 if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return 'ended' end
+if taken(ARGV[12]) then return 'taken' end
 if ARGV[4] ~= '' then redis.call('XADD', KEYS[2], '*', 'event', ARGV[4]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[3])
 redis.call('HSET', KEYS[1], 'status', ARGV[1], ARGV[2], ARGV[3])
@@ -130,20 +146,49 @@ end
 return 1
 """
 
+HOLD = """
+-- keys: running, workers; args: task, worker, seconds after which a silent worker's lease lapses
+-- returns 1 once the task is this worker's, 0 while another one that is heard of has it
+local holder = redis.call('HGET', KEYS[1], ARGV[1])
+if holder and holder ~= ARGV[2] and string.sub(holder, 1, 7) ~= 'resend ' then
+  local heard = redis.call('ZSCORE', KEYS[2], holder)
+  if heard and tonumber(heard) >= redis.call('TIME')[1] - ARGV[3] then return 0 end
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return 1
+"""
+
+LET_GO = """
+-- keys: running; args: task, holder
+if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then return redis.call('HDEL', KEYS[1], ARGV[1]) end
+return 0
+"""
+
 TAKE_UP = """
--- keys: running, workers; args: worker that takes over, seconds after which a silent worker counts as gone
--- returns the tasks whose worker is gone; they belong to the one that asked from then on
+-- keys: running, workers; args: worker that asks, seconds after which a silent worker's lease lapses, generate task,
+--       then the tasks that the asking worker runs
+-- returns the tasks that nobody runs any more; they are marked as being sent again by the one that asked, and whoever
+-- wrote an answer before is refused from then on
 local since = redis.call('TIME')[1] - ARGV[2]
-local taken = {}
+local mine = {}
+for i = 4, #ARGV do mine[ARGV[i]] = true end
+local lapsed = {}
 local running = redis.call('HGETALL', KEYS[1])
 for i = 1, #running, 2 do
-  local heard = redis.call('ZSCORE', KEYS[2], running[i + 1])
-  if running[i + 1] ~= ARGV[1] and (not heard or tonumber(heard) < since) then
-    redis.call('HSET', KEYS[1], running[i], ARGV[1])
-    taken[#taken + 1] = running[i]
+  local task, holder = running[i], running[i + 1]
+  if string.sub(holder, 1, 7) == 'resend ' then holder = string.sub(holder, 8) end
+  local heard = redis.call('ZSCORE', KEYS[2], holder)
+  local runs = heard and tonumber(heard) >= since
+  if holder == ARGV[1] then runs = mine[task] end
+  if not runs then
+    redis.call('HSET', KEYS[1], task, 'resend ' .. ARGV[1])
+    lapsed[#lapsed + 1] = task
+    local name, tenant, key = string.match(task, '^(%S+) (%S+) (%S+)$')
+    local record = name == ARGV[3] and 'rag:' .. tenant .. ':answer:' .. key
+    if record and redis.call('EXISTS', record) == 1 then redis.call('HINCRBY', record, 'epoch', 1) end
   end
 end
-return taken
+return lapsed
 """
 
 

@@ -20,6 +20,8 @@ from celery.exceptions import SecurityWarning
 
 from workers.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.heartbeat import Heartbeat
+from workers.kv_store import MOST_BYTES, KvStore
+from workers.memory import shortage
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S
 from workers.tasks import Workplace, register
@@ -45,6 +47,7 @@ class WorkerConfig:
         drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
         answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
         store_tokens: tokens of earlier answers that are kept a collection, to copy from.
+        kv_cache_bytes: memory for keys and values of earlier turns; 0 keeps none.
     """
 
     redis_url: str
@@ -65,6 +68,7 @@ class WorkerConfig:
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
     store_tokens: int = 0
+    kv_cache_bytes: int = MOST_BYTES
 
     @property
     def models_folder(self) -> Path:
@@ -120,7 +124,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
     place = Workplace(
         client=make_redis(config.redis_url),
         tokens=tokens,
-        runtime=Runtime(engine, tokens),
+        runtime=Runtime(engine, tokens, KvStore(config.kv_cache_bytes, shortage(config.device))),
         library=library,
         uploads_dir=config.uploads_dir,
         name=name,
@@ -154,7 +158,10 @@ def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int 
             os.kill(os.getpid(), signal.SIGTERM)
         return place.runtime.alive
 
-    heartbeat = Heartbeat(place.client, place.name, info, alive, lambda: place.leases.take_up(app))
+    def present() -> dict[str, Any]:
+        return {**info, "kv_cache": place.runtime.store.state()}
+
+    heartbeat = Heartbeat(place.client, place.name, present, alive, lambda: place.after_beat(app))
     grace = threading.Timer(drain_s, place.runtime.close)
     grace.daemon = True
 

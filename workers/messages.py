@@ -195,11 +195,12 @@ class DoneEvent(_Message):
     ids: list[int]
     finish_reason: FinishReason
     usage: dict[str, int | dict[str, int]]
-    """prompt_tokens, completion_tokens, total_tokens; of edits and of answers with a prediction also
-    completion_tokens_details{accepted_prediction_tokens, rejected_prediction_tokens}."""
+    """prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details{cached_tokens}; of edits and of answers
+    with a prediction also completion_tokens_details{accepted_prediction_tokens, rejected_prediction_tokens}."""
     speculation: dict[str, Any]
     """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
-    ms{draft, verify, prefill}; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
+    ms{draft, verify, prefill}; resumed_tokens: those of the answer that another worker had generated, which are in none
+    of the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total."""
 

@@ -1,22 +1,23 @@
 """The engine's scheduler thread: many answers, one target pass at a time.
 
-Knows how answers share an engine and what happens when one of them fails; knows no Redis, no Celery and no text beyond
-the detokenizer it hands on. Task threads submit prompts and iterate over steps; only the scheduler touches the engine.
+Knows how answers share an engine, which rows of earlier ones they begin on, and what happens when one of them fails;
+knows no Redis, no Celery and no text beyond the detokenizer it hands on. Task threads submit prompts and iterate over
+steps; only the scheduler touches the engine.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from workers.errors import RuntimeClosed
+from workers.errors import RuntimeClosed, is_out_of_memory
+from workers.kv_store import KvStore, Owner
 
 if TYPE_CHECKING:
-    from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams, Step
+    from decoder import Corpus, DecodeStats, Prefix, PromptSegment, SamplingParams, Step
     from decoder import Sequence as EngineSequence
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,9 @@ class AnswerEngine(Protocol):
         max_nodes: int | None = None,
         corpora: Sequence[Corpus] = (),
         domain: str = "",
+        resumed: Sequence[int] = (),
+        reuse: Prefix | None = None,
+        keep: bool = False,
     ) -> EngineSequence: ...
 
     def save(self) -> None: ...
@@ -58,18 +62,19 @@ class Steps(Iterator["Step"]):
 
     def __init__(
         self,
-        begin: Callable[[], EngineSequence],
+        begin: Callable[[Sequence[int]], EngineSequence],
         cancelled: Callable[[], bool],
+        owner: Owner | None = None,
     ) -> None:
         self._begin = begin
+        self.owner = owner
         self._cancelled = cancelled
         self._abandoned = False
         self._ended = False
         self._arrived: queue.SimpleQueue[Step | Exception] = queue.SimpleQueue()
         self._sequence: EngineSequence | None = None
-        self._delivered = 0
-        """Tokens handed over; a sequence that is begun anew leaves these out."""
-        self._repeating = 0
+        self._delivered: list[int] = []
+        """Tokens handed over; a sequence that is begun anew goes on behind them."""
         self.alone = False
         """Set once a pass with others failed: from then on this answer gets passes of its own."""
 
@@ -95,10 +100,9 @@ class Steps(Iterator["Step"]):
     # What follows is the scheduler's.
 
     def begin(self) -> None:
-        """Set the sequence up (anew); the engine's next steps process its prompt."""
+        """Set the sequence up (anew); the engine's next steps process its prompt and what was handed over."""
         self._sequence = None
-        self._repeating = self._delivered
-        self._sequence = self._begin()
+        self._sequence = self._begin(self._delivered)
 
     @property
     def sequence(self) -> EngineSequence:
@@ -110,13 +114,9 @@ class Steps(Iterator["Step"]):
             self.sequence.cancel()
 
     def deliver(self, step: Step) -> bool:
-        """Hand a step over, less what was handed over before. Returns whether the answer goes on."""
-        if self._repeating:
-            known = min(self._repeating, len(step.tokens))
-            self._repeating -= known
-            step = dataclasses.replace(step, tokens=step.tokens[known:], sources=step.sources[known:])
+        """Hand a step over. Returns whether the answer goes on."""
         if step.tokens or step.finish_reason is not None:
-            self._delivered += len(step.tokens)
+            self._delivered += step.tokens
             self._arrived.put(step)
         return step.finish_reason is None
 
@@ -130,13 +130,16 @@ class Runtime:
     Args:
         engine: used from the scheduler thread alone.
         tokens: turns ids into text for stop strings.
+        store: keeps rows of finished answers for those that follow; used from the scheduler thread alone. Keeps none
+            where None.
     """
 
-    def __init__(self, engine: AnswerEngine, tokens: HasCompleteText) -> None:
+    def __init__(self, engine: AnswerEngine, tokens: HasCompleteText, store: KvStore | None = None) -> None:
         self._engine = engine
         self._tokens = tokens
+        self.store = store or KvStore(0)
         self._lock = threading.Lock()
-        self._inbox: queue.SimpleQueue[Steps | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Steps | Callable[[], None] | None] = queue.SimpleQueue()
         self._running: list[Steps] = []
         self.closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -158,34 +161,54 @@ class Runtime:
         max_nodes: int | None = None,
         corpora: Sequence[Corpus] = (),
         domain: str = "",
+        resumed: Sequence[int] = (),
+        owner: Owner | None = None,
     ) -> Steps:
         """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
 
         `cancelled` is asked between steps, from the scheduler thread, so it must be quick.
+
+        Args:
+            owner: whose rows the answer may begin on, and leaves behind; None for neither.
 
         Raises:
             RuntimeClosed: the runtime takes nothing any more.
         """
         prompt = list(prompt_ids)
 
-        def begin() -> EngineSequence:
-            return self._engine.start(
-                prompt,
-                params,
-                segments=segments,
-                drafter=drafter,
-                detokenize=self._tokens.decode_complete,
-                max_nodes=max_nodes,
-                corpora=corpora,
-                domain=domain,
-            )
+        def begin(delivered: Sequence[int]) -> EngineSequence:
+            reuse = self.store.take(owner, prompt) if owner is not None else None
+            try:
+                sequence = self._engine.start(
+                    prompt,
+                    params,
+                    segments=segments,
+                    drafter=drafter,
+                    detokenize=self._tokens.decode_complete,
+                    max_nodes=max_nodes,
+                    corpora=corpora,
+                    domain=domain,
+                    resumed=[*resumed, *delivered],
+                    reuse=reuse,
+                    keep=owner is not None and self.store.on,
+                )
+            except Exception:  # refused, before the rows were touched
+                if owner is not None and reuse is not None:
+                    self.store.put(owner, reuse)
+                raise
+            self.store.began(len(prompt), sequence.stats.cached_tokens)
+            return sequence
 
-        steps = Steps(begin, cancelled)
+        steps = Steps(begin, cancelled, owner)
         with self._lock:
             if not self.alive:
                 raise RuntimeClosed
             self._inbox.put(steps)
         return steps
+
+    def forget(self, tenant: str, session: str) -> None:
+        """Forget the rows of a session, once the running pass is over."""
+        self._inbox.put(lambda: self.store.drop(tenant, session))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Stop after the running step; answers that are not finished get RuntimeClosed. Waits for the thread."""
@@ -207,7 +230,7 @@ class Runtime:
             self.closing.set()
             left = [*self._running]
             while not self._inbox.empty():
-                if (steps := self._inbox.get()) is not None:
+                if isinstance(steps := self._inbox.get(), Steps):
                     left.append(steps)
         for steps in left:
             steps.fail(error)
@@ -225,6 +248,9 @@ class Runtime:
                 return
             if steps is None:
                 return
+            if not isinstance(steps, Steps):
+                steps()
+                continue
             try:
                 steps.begin()
             except Exception as error:
@@ -249,7 +275,8 @@ class Runtime:
         try:
             made = self._engine.step([steps.sequence for steps in group])
         except Exception as error:
-            if len(group) == 1:
+            roomier = is_out_of_memory(error) and self.store.clear()
+            if len(group) == 1 and not roomier:
                 group[0].fail(error)
                 return []
             log.warning("a pass over %d answers failed (%s); each goes on alone", len(group), error)
@@ -263,4 +290,12 @@ class Runtime:
                 else:
                     alone.append(steps)
             return alone
-        return [steps for steps, step in zip(group, made, strict=True) if steps.deliver(step)]
+        return [steps for steps, step in zip(group, made, strict=True) if self._goes_on(steps, step)]
+
+    def _goes_on(self, steps: Steps, step: Step) -> bool:
+        """Hand a step over; the rows of an answer that ends with it are kept first, for the turn that may follow."""
+        if step.finish_reason is not None and steps.owner is not None:
+            prefix = steps.sequence.leave()
+            if prefix is not None:
+                self.store.put(steps.owner, prefix)
+        return steps.deliver(step)

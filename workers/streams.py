@@ -1,7 +1,8 @@
 """One Redis Stream per answer, and the answer's record beside it.
 
 Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: ids that
-the stream already holds are refused, so an answer that is generated again cannot appear twice.
+the stream already holds are refused, and so is all that a worker writes after another one went on with the answer (its
+epoch is a later one then): nothing can appear twice.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypedDict
 
 from workers import keys, lua, wire
 from workers.app import AsyncRedisClient, RedisClient
-from workers.errors import AnswerEnded, AnswerGone, QueueUnavailable, StreamAhead, unavailable
+from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead, unavailable
 from workers.messages import (
     AnswerEvent,
     DoneEvent,
@@ -30,6 +31,7 @@ __all__ = [
     "AnswerGone",
     "AnswerRecord",
     "AnswerStream",
+    "AnswerTaken",
     "QueueUnavailable",
     "StreamAhead",
 ]
@@ -96,11 +98,14 @@ class AnswerStream:
         self._claim = keys.session_claim(tenant, "")
         self._ttl_s = ttl_s
         self._session_ttl_s = session_ttl_s
+        self._epoch = ""
+        """Of the worker that writes; "" for one that did not start the answer, which is refused nothing."""
 
     def start(self, session_id: str = "") -> tuple[JobStatus, int]:
-        """Mark a queued answer as running. Returns its status and how many ids the stream already holds.
+        """Mark a queued answer as running, or go on with a running one in the place of whoever wrote it before.
 
-        From then on every write keeps the claim on the session's next turn alive, if the answer has it.
+        Returns its status and how many ids the stream already holds. From then on what others who started it write is
+        refused, and every write keeps the claim on the session's next turn alive, if the answer has it.
 
         Raises:
             AnswerGone: there is no record.
@@ -110,7 +115,12 @@ class AnswerStream:
             reply = lua.run(self._redis, lua.START, [self._record, self._claim], [self.answer_id, CLAIM_S])
         if reply is None:
             raise AnswerGone(self.answer_id)
+        self._epoch = str(reply[2])
         return reply[0], int(reply[1])
+
+    def streamed(self) -> list[TokenEvent]:
+        """The token events that the stream holds, in order."""
+        return [event for _, event in self.read() if isinstance(event, TokenEvent)]
 
     def write(self, event: AnswerEvent) -> str:
         """Append an event to a running answer and return its entry id.
@@ -118,6 +128,7 @@ class AnswerStream:
         Raises:
             AnswerGone: there is no record.
             AnswerEnded: the answer has its last event.
+            AnswerTaken: another worker started it since.
             StreamAhead: a token event whose `t` is not the number of ids the stream holds.
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
@@ -126,12 +137,14 @@ class AnswerStream:
                 self._redis,
                 lua.WRITE,
                 [self._record, self._events, self._claim],
-                [wire.dumps(event), t, count, self.answer_id, CLAIM_S],
+                [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch],
             )
         if reply[0] == "gone":
             raise AnswerGone(self.answer_id)
         if reply[0] == "ended":
             raise AnswerEnded(self.answer_id)
+        if reply[0] == "taken":
+            raise AnswerTaken(self.answer_id)
         if reply[0] == "ahead":
             raise StreamAhead(int(reply[1]))
         return str(reply[1])
@@ -157,6 +170,7 @@ class AnswerStream:
 
         Raises:
             AnswerGone: there is no record.
+            AnswerTaken: another worker started it since.
         """
         names = [self._record, self._events, self._cancel]
         names += [
@@ -178,11 +192,14 @@ class AnswerStream:
             session_id,
             time.time(),
             self.answer_id,
+            self._epoch,
         ]
         with unavailable():
             reply = lua.run(self._redis, lua.FINISH, names, args)
         if reply == "gone":
             raise AnswerGone(self.answer_id)
+        if reply == "taken":
+            raise AnswerTaken(self.answer_id)
         return bool(reply != "apart")
 
     def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> list[tuple[str, AnswerEvent]]:

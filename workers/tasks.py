@@ -23,10 +23,10 @@ from workers import keys
 from workers.answer_store import AnswerStore
 from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
 from workers.cancels import CancelWatch
-from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed
+from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.generation import generate
 from workers.ingestion import JobRecord, fail, ingest
-from workers.leases import Leases
+from workers.leases import LAPSE_S, Leases
 from workers.messages import ErrorEvent
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
@@ -53,16 +53,35 @@ class Workplace:
     session_ttl_s: int = SESSION_TTL_S
     store_tokens: int = 0
     """Tokens of earlier answers to copy from, a collection; 0 keeps none."""
+    lapse_s: int = LAPSE_S
+    """Seconds of silence after which another worker's tasks are taken up."""
     ingesting: threading.Lock = field(default_factory=threading.Lock)
     """Ingests of one worker run one after the other, so that answers always find a free thread."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
-        self.leases = Leases(self.client, self.name)
+        self.leases = Leases(self.client, self.name, self.lapse_s)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
     def stream(self, tenant: str, answer_id: str) -> AnswerStream:
         return AnswerStream(self.client, tenant, answer_id, ttl_s=self.answer_ttl_s, session_ttl_s=self.session_ttl_s)
+
+    def after_beat(self, app: Celery) -> None:
+        """What is due now and then: take up what others left, and forget the rows of sessions that are gone.
+
+        Raises:
+            QueueUnavailable: Redis is away.
+        """
+        self.leases.take_up(app)
+        owners = self.runtime.store.owners()
+        if owners:
+            with unavailable(), self.client.pipeline(transaction=False) as pipe:
+                for tenant, session in owners:
+                    pipe.exists(keys.session(tenant, session))
+                there = pipe.execute()
+            for (tenant, session), exists in zip(owners, there, strict=True):
+                if not exists:
+                    self.runtime.forget(tenant, session)
 
     def close(self) -> None:
         """Stop the engine and the watch; running tasks go back to the queue."""
@@ -170,7 +189,7 @@ def error_event(error: Exception) -> ErrorEvent:
         return ErrorEvent(code="prompt_too_long", detail=str(error))
     if isinstance(error, UnknownDrafter):
         return ErrorEvent(code="unknown_drafter", detail=str(error))
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         return ErrorEvent(
             code="out_of_memory",
             detail="the worker ran out of memory for this answer; shorten the prompt, lower max_tokens, "
@@ -181,11 +200,4 @@ def error_event(error: Exception) -> ErrorEvent:
     return ErrorEvent(
         code="internal_error",
         detail=f"the worker failed while generating ({type(error).__name__}); try again, and see the worker's log",
-    )
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
     )

@@ -19,7 +19,7 @@ from workers.app import make_app, make_redis
 from workers.tokens import Tokens
 
 if TYPE_CHECKING:
-    from decoder import Corpus, PromptSegment, SamplingParams, Step
+    from decoder import Corpus, Prefix, PromptSegment, SamplingParams, Step
     from decoder import Sequence as EngineSequence
     from retriever import Library
     from workers.tasks import Workplace
@@ -144,8 +144,11 @@ class FakeEngine:
         max_nodes: int | None = None,
         corpora: Sequence[Corpus] = (),
         domain: str = "",
+        resumed: Sequence[int] = (),
+        reuse: Prefix | None = None,
+        keep: bool = False,
     ) -> EngineSequence:
-        """As `decoder.Engine.start`, errors included."""
+        """As `decoder.Engine.start`, errors included; there are no rows to reuse or keep."""
         from decoder import PromptTooLong, SamplingParams
         from decoder import Sequence as EngineSequence
         from decoder.drafters import make_drafter
@@ -157,7 +160,9 @@ class FakeEngine:
         stop = StopStrings(params.stop, detokenize) if params.stop and detokenize else None
         plain = make_drafter(drafter or "off")
         ends = frozenset(self._end)
-        return EngineSequence(prompt_ids, params, segments, plain, None, ends, stop, max_nodes, corpora, domain)
+        return EngineSequence(
+            prompt_ids, params, segments, plain, None, ends, stop, max_nodes, corpora, domain, resumed=resumed
+        )
 
     def save(self) -> None:
         """Learns nothing."""
@@ -188,12 +193,15 @@ def make_workplace(
     library: Library | None = None,
     uploads_dir: Path = Path("uploads"),
     name: str = "fake",
+    kv_cache_bytes: int = 0,
 ) -> Workplace:
     """A workplace around any engine; close it."""
+    from workers.kv_store import KvStore
     from workers.runtime import Runtime
     from workers.tasks import Workplace
 
-    return Workplace(make_redis(redis_url), tokens, Runtime(engine, tokens), library, uploads_dir, name)
+    runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
+    return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name)
 
 
 @contextlib.contextmanager
@@ -235,9 +243,9 @@ def running_worker(
     heartbeat = Heartbeat(
         place.client,
         place.name,
-        info or {"model": "fake"},
+        lambda: {**(info or {"model": "fake"}), "kv_cache": place.runtime.store.state()},
         lambda: place.runtime.alive,
-        lambda: place.leases.take_up(app),
+        lambda: place.after_beat(app),
         interval_s=0.5,
     )
     thread.start()

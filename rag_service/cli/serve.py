@@ -70,6 +70,7 @@ def worker(
         answer_ttl_s=settings.answers.ttl,
         session_ttl_s=settings.answers.session_ttl,
         store_tokens=settings.answers.store_tokens,
+        kv_cache_bytes=settings.kv_cache_bytes,
     )
     try:
         status = run_worker(config)

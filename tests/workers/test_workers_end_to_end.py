@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -93,8 +94,6 @@ def check_whole(events: Sequence[AnswerEvent]) -> DoneEvent:
 @pytest.fixture
 def work(redis_url: str, tokens: Tokens) -> Iterator[Callable[..., Any]]:
     """Starts a worker with a given engine; stops it at the end of the test."""
-    import contextlib
-
     with contextlib.ExitStack() as stack:
 
         def start(engine: FakeEngine, **options: Any) -> Any:
@@ -123,6 +122,7 @@ def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, t
         "prompt_tokens": prompt,
         "completion_tokens": len(done.ids),
         "total_tokens": prompt + len(done.ids),
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
     assert done.speculation["by_source"]["fake"]["accepted"] == done.speculation["accepted"] > 0
     assert done.speculation["plain_equivalent_steps"] == len(done.ids) - 1

@@ -143,7 +143,7 @@ def test_what_the_api_imports_loads_no_model_code() -> None:
 
 def test_a_heartbeat_begins_and_ends_with_its_worker(queue: Queue, client: Any) -> None:
     beaten = threading.Event()
-    heartbeat = Heartbeat(client, "w", {"model": "m"}, after_beat=beaten.set, interval_s=0.01)
+    heartbeat = Heartbeat(client, "w", lambda: {"model": "m"}, after_beat=beaten.set, interval_s=0.01)
     assert not queue.worker_alive()
     heartbeat.start()
     assert beaten.wait(20)
@@ -161,7 +161,7 @@ def test_a_worker_whose_engine_ended_is_silent(queue: Queue, client: Any) -> Non
         asked.set()
         return False
 
-    heartbeat = Heartbeat(client, "w", {}, alive, interval_s=0.01)
+    heartbeat = Heartbeat(client, "w", dict, alive, interval_s=0.01)
     heartbeat.start()
     assert asked.wait(20)
     heartbeat.stop()
@@ -176,7 +176,7 @@ def test_a_heartbeat_outlives_an_absent_redis(dead_url: str) -> None:
         return True
 
     client = make_redis(dead_url)
-    heartbeat = Heartbeat(client, "w", {}, alive, interval_s=0.01)
+    heartbeat = Heartbeat(client, "w", dict, alive, interval_s=0.01)
     heartbeat.start()
     for _ in range(3):
         assert beats.acquire(timeout=20)
