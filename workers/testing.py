@@ -194,6 +194,7 @@ def make_workplace(
     uploads_dir: Path = Path("uploads"),
     name: str = "fake",
     kv_cache_bytes: int = 0,
+    lapse_s: int = 5,
 ) -> Workplace:
     """A workplace around any engine; close it."""
     from workers.kv_store import KvStore
@@ -201,7 +202,7 @@ def make_workplace(
     from workers.tasks import Workplace
 
     runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
-    return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name)
+    return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s)
 
 
 @contextlib.contextmanager
@@ -246,7 +247,7 @@ def running_worker(
         lambda: {**(info or {"model": "fake"}), "kv_cache": place.runtime.store.state()},
         lambda: place.runtime.alive,
         lambda: place.after_beat(app),
-        interval_s=0.5,
+        interval_s=0.2,
     )
     thread.start()
     try:
