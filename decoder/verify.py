@@ -47,10 +47,11 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: in
     sources: list[TokenSource | None] = []
     node: int | None = ROOT
     near_tie = sequence.near_tie if len(tree) or beside else None  # the choice of a one-row pass is final
+    chosen = _all_at_once(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
     while node is not None:
         place = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:
-            token = select(*place)
+            token = select(*place) if chosen is None else chosen[node + 1]
         else:
             token, margin = decide(*place)
             if is_near_tie(margin, sequence.params, near_tie):
@@ -62,3 +63,9 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: in
         if node is not None:
             path.append(node)
     return Accepted(tokens, path, sources)
+
+
+def _all_at_once(logits: torch.Tensor) -> list[int]:
+    """What `select` picks greedily behind each row: a device is waited for once, not once a token."""
+    rows: list[int] = logits.argmax(-1).tolist()
+    return rows

@@ -16,6 +16,7 @@ from scipy.stats import power_divergence
 from decoder import Engine, SamplingParams, noise
 from decoder.history import History
 from decoder.select import select, warp
+from decoder.verify import _all_at_once
 from decoder.testing import AdversarialDrafter, RandomDrafter, tiny_target
 
 
@@ -244,3 +245,10 @@ def test_top_p_of_a_large_vocabulary_keeps_what_sorting_all_of_it_keeps(spread: 
     kept = int(np.searchsorted(mass, top_p * mass[-1])) + 1
     assert abs(len(tokens) - kept) <= 1  # the sum's last bit may fall on either side
     assert tokens.tolist() == sorted(order[: len(tokens)].tolist())
+
+
+def test_all_rows_at_once_choose_as_one_by_one() -> None:
+    """What a walk on an accelerator does for greedy answers; of equal logits the first token wins."""
+    logits = torch.randint(0, 4, (40, 17), generator=torch.Generator().manual_seed(1)).float()
+    one_by_one = [select(row, SamplingParams(), 9, History([1, 2])) for row in logits]
+    assert _all_at_once(logits) == one_by_one
