@@ -16,8 +16,8 @@ from scipy.stats import power_divergence
 from decoder import Engine, SamplingParams, noise
 from decoder.history import History
 from decoder.select import select, warp
-from decoder.verify import _all_at_once
 from decoder.testing import AdversarialDrafter, RandomDrafter, tiny_target
+from decoder.verify import _all_at_once
 
 
 def slow_weights(logits: list[float], params: SamplingParams, prompt: list[int], answer: list[int]) -> list[float]:
