@@ -26,7 +26,7 @@ from rag_service.models import model_folder, window_of
 from rag_service.pipeline_names import DEFAULT_COLLECTION
 from rag_service.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.settings import Settings
-from rag_service.turns import busy, claim
+from rag_service.turns import busy, check_room, claim
 from retriever import Embedder, Library
 from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
@@ -255,7 +255,7 @@ class Pipeline:
         raise busy(session_id)
 
     def _query(self, request: QueryRequest, session_id: str, answer_id: str) -> GenerateJob:
-        turns = self.sessions.turns(self.tenant, session_id) if request.session_id else []
+        turns = self._turns(session_id) if request.session_id else []
         mode = request.retrieval.mode or self.settings.retrieval.mode
         collection = self._collection(request, turns) if mode != "none" else request.collection
         passages = self._retrieve(request, mode, collection)
@@ -288,7 +288,7 @@ class Pipeline:
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self._stream(base.answer_id).record() is None:  # erased while this one waited for its turn
             raise unknown_answer(base.answer_id)
-        turns = self.sessions.turns(self.tenant, base.session_id)
+        turns = self._turns(base.session_id)
         found = edits.conversation(record, turns, self.tokens.eos_ids)
         usual = self.settings.answers.max_tokens
         # Room for the whole answer and for what is added to it.
@@ -328,6 +328,11 @@ class Pipeline:
             edit=edit,
             created=time.time(),
         )
+
+    def _turns(self, session_id: str) -> list[TurnRecord]:
+        """Of a session that has room for one more. Raises Conflict where it has none."""
+        check_room(self.sessions, self.tenant, session_id, self.settings.answers.session_tokens)
+        return self.sessions.turns(self.tenant, session_id, self.tokens.hash)
 
     def _collection(self, request: QueryRequest, turns: list[TurnRecord]) -> str | None:
         """The named collection, else that of the session's last turn, else `default` if there is one."""

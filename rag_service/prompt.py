@@ -160,7 +160,7 @@ def _instructed(instruction: str, edited: Segment, quoted: bool) -> list[Segment
 
 def _last(segments: Sequence[Segment], key: str) -> int:
     """Where the last answer or quote with this key stands."""
-    return max(n for n, segment in enumerate(segments) if segment.key == key and segment.ids is not None)
+    return max(n for n, segment in enumerate(segments) if segment.key == key and segment.kind in ("answer", "edited"))
 
 
 def _assemble(

@@ -294,9 +294,20 @@ class SessionList(_Response):
     sessions: list[SessionSummary]
 
 
+class SessionMemory(_Response):
+    """What a session takes in Redis."""
+
+    tokens: int = Field(description="Of its prompt and last answer, as kept for its next turn.")
+    epoch: int = Field(description="How often those were begun anew.")
+    ids_bytes: int = Field(description="Of those tokens and the segments they come from.")
+    turns_bytes: int = Field(description="Of questions, answers and passages as people read them.")
+    answers_bytes: int = Field(description="Of its answers' records and events, which are kept for a shorter time.")
+
+
 class Session(_Response):
     session_id: str
     turns: list[Turn]
+    memory: SessionMemory
 
 
 class CollectionInfo(_Response):

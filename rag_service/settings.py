@@ -49,6 +49,11 @@ class Answers(_Section):
         default=604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
     )
     session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is kept after its last turn.")
+    session_tokens: int = Field(
+        default=262_144,
+        ge=256,
+        description="Tokens that a session may hold; beyond that its next turn gets 409 `session_full`.",
+    )
     store_tokens: int = Field(
         default=0,
         ge=0,

@@ -41,6 +41,19 @@ async def claim(
         pause = min(pause * 1.5, LAST_LOOK_S)
 
 
+def check_room(sessions: Sessions, tenant: str, session_id: str, most_tokens: int) -> None:
+    """Raises Conflict where a session holds as many tokens as it may; `session_full`."""
+    size = sessions.size(tenant, session_id)
+    if size >= most_tokens:
+        raise Conflict(
+            f"The session {session_id} holds {size:,} tokens, and sessions may hold {most_tokens:,} here: begin "
+            "another one.",
+            "session_full",
+            tokens=size,
+            most_tokens=most_tokens,
+        )
+
+
 def busy(session_id: str, answer_id: str | None = None, *, waited: bool = False) -> Conflict:
     """The refusal of a request whose session's next turn is another answer's."""
     still = "still" if waited else "just now"

@@ -30,6 +30,7 @@ from workers.messages import (
     TurnRecord,
 )
 from workers.runtime import Runtime
+from workers.session_log import SessionLog
 from workers.streams import AnswerStream
 from workers.text_stream import TextStream
 from workers.tokens import Tokens
@@ -37,7 +38,7 @@ from workers.tokens import Tokens
 if TYPE_CHECKING:
     from decoder import Step, TokenSource
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
 """Seconds for which events are kept back while Redis is away, before the task goes back to the queue."""
@@ -188,7 +189,7 @@ def generate(
         before = stream.streamed() if streamed else []
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
         if relay.ids:
-            log.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
+            logger.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
         steps = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens),
@@ -222,11 +223,11 @@ def generate(
                 "total": queued + elapsed,
             },
         )
-        _finish(job, relay, done, tokens)
+        _finish(job, relay, done, tokens, prompt, parts)
         if store is not None and done.finish_reason != "cancelled":
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
     except (AnswerGone, AnswerEnded, AnswerTaken) as over:
-        log.info("%s", over)
+        logger.info("%s", over)
         return None
     return done
 
@@ -294,15 +295,29 @@ def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
     }
 
 
-def _finish(job: GenerateJob, relay: Relay, done: DoneEvent, tokens: Tokens) -> None:
+def _finish(
+    job: GenerateJob,
+    relay: Relay,
+    done: DoneEvent,
+    tokens: Tokens,
+    prompt: list[int],
+    parts: Sequence[PromptSegment],
+) -> None:
     held_back = TokenEvent(t=len(relay.ids), ids=[], text=relay.held_back) if relay.held_back else None
-    turn = _turn(job, done, tokens)
+    turn, log = _turn(job, done, tokens), None
+    if turn is not None:
+        *asked, answer = turn.segments
+        ids = answer.ids or []
+        tiles = [(one.kind, one.key, part.length) for one, part in zip(job.segments, parts, strict=True)]
+        log = SessionLog(tokens.hash, [*prompt, *ids], [*tiles, ("answer", answer.key, len(ids))], job.new_from)
+        # The answer's ids are in the log; they are put back when the turn is read.
+        turn = turn.model_copy(update={"segments": [*asked, answer.model_copy(update={"ids": None})]})
 
     def write() -> None:
         if not relay.stream.finish(
-            done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn
+            done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
         ):
-            log.warning("answer %s does not follow its session's last turn and stays out of it", job.answer_id)
+            logger.warning("answer %s does not follow its session's last turn and stays out of it", job.answer_id)
 
     relay.patiently(write)
 

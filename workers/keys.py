@@ -35,13 +35,23 @@ def versions(tenant: str, root: str) -> str:
 
 
 def session(tenant: str, session_id: str) -> str:
-    """Hash: created, updated."""
+    """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch."""
     return f"rag:{tenant}:session:{session_id}"
 
 
 def session_turns(tenant: str, session_id: str) -> str:
     """List of TurnRecord as JSON."""
     return f"{session(tenant, session_id)}:turns"
+
+
+def session_ids(tenant: str, session_id: str) -> str:
+    """String: the ids of the session's prompt and last answer, little-endian int32."""
+    return f"{session(tenant, session_id)}:ids"
+
+
+def session_parts(tenant: str, session_id: str) -> str:
+    """List: the segments that tile those ids, each as JSON [kind, key, tokens]."""
+    return f"{session(tenant, session_id)}:parts"
 
 
 def session_answers(tenant: str, session_id: str) -> str:

@@ -103,9 +103,10 @@ return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 """
 
 FINISH = f"""
--- keys: record, events, cancel flag, session, turns, session answers, sessions, claim
+-- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts
 -- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
---       session id, now, answer id, epoch or ''
+--       session id, now, answer id, epoch or '', tokenizer or '' (no ids to keep), bytes and parts of the turns before,
+--       ids of prompt and answer, their parts
 -- returns 'gone', 'ended' (someone finished it before), 'taken' (another goes on with it), 'finished' or 'apart'
 --         (finished, but not part of the session)
 {_EPOCH}
@@ -130,7 +131,22 @@ redis.call('RPUSH', KEYS[5], ARGV[6])
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
 redis.call('HSET', KEYS[4], 'updated', ARGV[10])
 redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
-for i = 4, 6 do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
+if ARGV[13] ~= '' then
+  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[15])
+  local known = redis.call('HGET', KEYS[4], 'tokenizer')
+  if kept == tonumber(ARGV[14]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[13] or kept == 0) then
+    redis.call('APPEND', KEYS[9], string.sub(ARGV[16], kept + 1))
+    redis.call('HSETNX', KEYS[4], 'epoch', 1)
+  else
+    redis.call('SET', KEYS[9], ARGV[16])
+    redis.call('DEL', KEYS[10])
+    redis.call('HINCRBY', KEYS[4], 'epoch', 1)
+    first = 0
+  end
+  for i = 17 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
+  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[13])
+end
+for _, i in ipairs({{4, 5, 6, 9, 10}}) do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
 return 'finished'
 """
 
@@ -192,6 +208,6 @@ return lapsed
 """
 
 
-def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
+def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float | bytes] = ()) -> Any:
     """Run a script on a sync client."""
     return client.register_script(script)(keys=list(keys), args=list(args))

@@ -1,4 +1,4 @@
-"""Session turns in Redis: what was asked and answered, in order.
+"""Sessions in Redis: what was asked and answered, in order, and the tokens of it all (`session_log`).
 
 Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and is forgotten
 when nothing was added to it for its time to live.
@@ -7,6 +7,7 @@ when nothing was added to it for its time to live.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from workers import keys, lua, wire
@@ -14,9 +15,10 @@ from workers.answer_store import erase_answers
 from workers.app import RedisClient
 from workers.errors import QueueUnavailable, unavailable
 from workers.messages import TurnRecord
+from workers.session_log import ID_BYTES, read_log
 from workers.streams import SESSION_TTL_S
 
-__all__ = ["QueueUnavailable", "SessionSummary", "Sessions"]
+__all__ = ["QueueUnavailable", "SessionMemory", "SessionSummary", "Sessions"]
 
 
 BUILD_S = 60
@@ -30,6 +32,21 @@ class SessionSummary(TypedDict):
     turns: int
     question: str
     """The first one; empty before the first answer."""
+
+
+class SessionMemory(TypedDict):
+    """What a session takes in Redis."""
+
+    tokens: int
+    """Of its prompt and last answer, as kept for its next turn."""
+    epoch: int
+    """How often those were begun anew; 0 before the first answer."""
+    ids_bytes: int
+    """Of the ids and the segments that they come from."""
+    turns_bytes: int
+    """Of questions, answers and passages as people read them."""
+    answers_bytes: int
+    """Of its answers' records and events, which are kept for a shorter time."""
 
 
 class Sessions:
@@ -62,11 +79,50 @@ class Sessions:
                 pipe.expire(name, self._ttl_s)
             pipe.execute()
 
-    def turns(self, tenant: str, session_id: str) -> list[TurnRecord]:
-        """Its turns, oldest first; [] for a session without turns and for an unknown one."""
+    def turns(self, tenant: str, session_id: str, tokenizer: str | None = None) -> list[TurnRecord]:
+        """Its turns, oldest first; [] for a session without turns and for an unknown one.
+
+        Answers come with the ids that were generated. Where those are of another tokenizer than `tokenizer` (its
+        hash), or lost, their text stands alone.
+        """
         with unavailable():
             texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
-        return [wire.loads(TurnRecord, text) for text in texts]
+        turns = [wire.loads(TurnRecord, text) for text in texts]
+        if all(turn.segments[-1].ids is not None for turn in turns):
+            return turns
+        log = read_log(self._redis, tenant, session_id)
+        known = log.answers() if log is not None and tokenizer in (None, log.tokenizer) else {}
+        return [_with_ids(turn, known) for turn in turns]
+
+    def size(self, tenant: str, session_id: str) -> int:
+        """Tokens of its prompt and last answer, as kept; 0 for an unknown one."""
+        with unavailable():
+            return int(self._redis.strlen(keys.session_ids(tenant, session_id))) // ID_BYTES
+
+    def memory(self, tenant: str, session_id: str) -> SessionMemory:
+        """What it takes in Redis, as Redis counts it."""
+        session = keys.session(tenant, session_id)
+        ids, parts = keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id)
+        with unavailable():
+            answers = [str(one) for one in self._redis.smembers(keys.session_answers(tenant, session_id))]
+            epoch = int(self._redis.hget(session, "epoch") or 0)
+            groups = (
+                [ids, parts],
+                [session, keys.session_turns(tenant, session_id), keys.session_answers(tenant, session_id)],
+                [name for one in answers for name in (keys.answer(tenant, one), keys.answer_events(tenant, one))],
+            )
+            with self._redis.pipeline(transaction=False) as pipe:
+                for name in (name for group in groups for name in group):
+                    pipe.memory_usage(name, samples=0)
+                taken = [int(size or 0) for size in pipe.execute()]
+        ends = len(groups[0]), len(groups[0]) + len(groups[1])
+        return SessionMemory(
+            tokens=self.size(tenant, session_id),
+            epoch=epoch,
+            ids_bytes=sum(taken[: ends[0]]),
+            turns_bytes=sum(taken[ends[0] : ends[1]]),
+            answers_bytes=sum(taken[ends[1] :]),
+        )
 
     def claim(self, tenant: str, session_id: str, answer_id: str, lease_s: int = BUILD_S) -> str | None:
         """Take the session's next turn for an answer, unless another one has it: then that one's id is returned.
@@ -144,6 +200,16 @@ class Sessions:
                         keys.versions(tenant, answer_id),
                     )
                 pipe.delete(session, answers, turns, keys.session_claim(tenant, session_id))
+                pipe.delete(keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id))
                 pipe.zrem(keys.sessions(tenant), session_id)
                 existed = pipe.execute()[0]
         return bool(existed)
+
+
+def _with_ids(turn: TurnRecord, known: Mapping[str, Sequence[int]]) -> TurnRecord:
+    """A turn with its answer's ids, where they are known."""
+    *asked, answer = turn.segments
+    if answer.ids is not None or answer.key not in known:
+        return turn
+    filled = answer.model_copy(update={"ids": list(known[answer.key])})
+    return turn.model_copy(update={"segments": [*asked, filled]})

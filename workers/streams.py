@@ -24,6 +24,7 @@ from workers.messages import (
     TokenEvent,
     TurnRecord,
 )
+from workers.session_log import SessionLog
 
 __all__ = [
     "ANSWER_TTL_S",
@@ -157,6 +158,7 @@ class AnswerStream:
         session_id: str = "",
         turn: TurnRecord | None = None,
         turns_before: int | None = None,
+        log: SessionLog | None = None,
     ) -> bool:
         """End the answer: last events, record and session turn change at once. A second end changes nothing.
 
@@ -165,6 +167,7 @@ class AnswerStream:
             held_back: text without ids that became final only now.
             session_id, turn: appended to this session, if given; its next turn is free from then on.
             turns_before: append only while the session has this many turns.
+            log: the turn's prompt and answer, kept with the turn.
 
         Returns whether the turn, if any, is part of the session.
 
@@ -179,8 +182,10 @@ class AnswerStream:
             keys.session_answers(self.tenant, session_id),
             keys.sessions(self.tenant),
             keys.session_claim(self.tenant, session_id),
+            keys.session_ids(self.tenant, session_id),
+            keys.session_parts(self.tenant, session_id),
         ]
-        args = [
+        args: list[str | int | float | bytes] = [
             _status(event),
             "result" if isinstance(event, DoneEvent) else "error",
             wire.dumps(event),
@@ -193,6 +198,7 @@ class AnswerStream:
             time.time(),
             self.answer_id,
             self._epoch,
+            *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         with unavailable():
             reply = lua.run(self._redis, lua.FINISH, names, args)

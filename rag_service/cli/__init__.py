@@ -25,6 +25,7 @@ from rag_service.cli import (
     models,
     search,
     serve,
+    sessions,
     train,
     up,
     verify,
@@ -66,6 +67,7 @@ app.command("ask")(ask.ask)
 app.command("edit")(edit.edit)
 app.command("chat")(chat.chat)
 app.command("search")(search.search)
+app.command("sessions")(sessions.sessions)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.command("bench", context_settings=bench.CONTEXT)(bench.bench)

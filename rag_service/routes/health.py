@@ -58,17 +58,34 @@ def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
     """Prometheus text format."""
     lines = ["# HELP rag_redis_up Whether Redis answers.", "# TYPE rag_redis_up gauge"]
     try:
-        workers, depth = len(pipeline.queue.workers()), pipeline.queue.depth()
+        workers, depth = pipeline.queue.workers(), pipeline.queue.depth()
     except QueueUnavailable:
         lines.append("rag_redis_up 0")
     else:
         lines += ["rag_redis_up 1", "# HELP rag_workers Workers heard of lately.", "# TYPE rag_workers gauge"]
-        lines += [f"rag_workers {workers}", "# HELP rag_queue_depth Jobs that no worker has taken yet."]
+        lines += [f"rag_workers {len(workers)}", "# HELP rag_queue_depth Jobs that no worker has taken yet."]
         lines += ["# TYPE rag_queue_depth gauge"]
         lines += [f'rag_queue_depth{{queue="{name}"}} {count}' for name, count in depth.items()]
+        lines += _kv_cache(workers)
     lines += ["# HELP rag_answers_total Answers asked for in this process.", "# TYPE rag_answers_total counter"]
     lines.append(f"rag_answers_total {pipeline.totals.asked}")
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def _kv_cache(workers: list[dict[str, Any]]) -> list[str]:
+    """Lines on the keys and values of earlier turns that each worker keeps."""
+    states = {worker["name"]: worker["kv_cache"] for worker in workers if "kv_cache" in worker}
+    lines = []
+    for metric, field, kind, meaning in (
+        ("rag_kv_cache_bytes", "bytes", "gauge", "Keys and values of earlier turns that a worker keeps."),
+        ("rag_kv_cache_entries", "entries", "gauge", "Sessions, and system prompts, that they are of."),
+        ("rag_kv_cache_evicted_total", "evicted", "counter", "Those that left for want of room."),
+        ("rag_prompt_tokens_total", "prompt_tokens", "counter", "Prompt tokens of a worker's answers."),
+        ("rag_prompt_tokens_reused_total", "reused_tokens", "counter", "Those of them that it had kept."),
+    ):
+        lines += [f"# HELP {metric} {meaning}", f"# TYPE {metric} {kind}"]
+        lines += [f'{metric}{{worker="{name}"}} {state[field]}' for name, state in states.items()]
+    return lines
 
 
 @router.get("/", include_in_schema=False)

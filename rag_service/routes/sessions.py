@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
-from rag_service.schemas import PassageOut, Session, SessionList, SessionSummary, Turn
+from rag_service.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -24,7 +24,7 @@ def list_sessions(
 
 @router.get("/{session_id}")
 def read(session_id: str, pipeline: PipelineDep) -> Session:
-    """A session's finished turns, oldest first."""
+    """A session's finished turns, oldest first, and what it takes in Redis."""
     if not pipeline.sessions.exists(pipeline.tenant, session_id):
         raise _unknown(session_id)
     turns = [
@@ -39,7 +39,8 @@ def read(session_id: str, pipeline: PipelineDep) -> Session:
         )
         for turn in pipeline.sessions.turns(pipeline.tenant, session_id)
     ]
-    return Session(session_id=session_id, turns=turns)
+    memory = SessionMemory(**pipeline.sessions.memory(pipeline.tenant, session_id))
+    return Session(session_id=session_id, turns=turns, memory=memory)
 
 
 @router.delete("/{session_id}", status_code=204)
