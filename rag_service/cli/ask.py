@@ -102,7 +102,8 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
             elif event.name == "done":
                 if screen is not None:
                     screen.print()
-                return event.data
+                done: dict[str, Any] = event.data
+                return done
             elif event.name == "error":
                 raise CliError(str(event.data.get("detail")))
     except KeyboardInterrupt:

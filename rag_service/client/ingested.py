@@ -1,0 +1,32 @@
+"""What became of files and texts that were sent in several jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rag_service.schemas import IngestFailure, JobProgress
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """`failures` names what could not be read, with the reason; the rest is in. `done` counts both."""
+
+    total: int
+    done: int = 0
+    failures: tuple[IngestFailure, ...] = ()
+    cancelled: bool = False
+
+    def plus(self, job: JobProgress) -> Ingested:
+        return replace(
+            self,
+            done=self.done + job.done,
+            failures=(*self.failures, *job.failures),
+            cancelled=self.cancelled or job.status == "cancelled",
+        )
+
+    def tell(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None] | None:
+        """`progress` for the next job, so that it counts those before as well."""
+        if progress is None:
+            return None
+        return lambda done, total: progress(self.done + done, self.total)

@@ -1,0 +1,185 @@
+"""A client that blocks. Knows the order of calls; what each sends is in `calls`, how it is sent in `connection`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from rag_service.client import calls
+from rag_service.client.calls import AnswerOptions, QueryOptions, Text
+from rag_service.client.connection import Connection
+from rag_service.client.errors import Conflict, RagError
+from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
+from rag_service.client.ingested import Ingested
+from rag_service.schemas import (
+    Answer,
+    CollectionInfo,
+    DocumentList,
+    DocumentOut,
+    JobProgress,
+    PassageOut,
+    Session,
+    SessionSummary,
+    Version,
+)
+
+POLL_S = 0.2
+
+
+class RagClient(Connection):
+    """A running service. A context manager; `close` it otherwise. Threads may share one.
+
+    Args:
+        base_url: where it is; else RAG_URL, else http://127.0.0.1:8080.
+        api_key: else RAG_API_KEY, else none.
+        timeout: seconds of silence after which a request is given up.
+        retries: when a request is sent again.
+        transport: httpx's, for tests.
+
+    Every method raises RagError.
+    """
+
+    def query(self, question: str, **options: Unpack[QueryOptions]) -> Answer:
+        """The whole answer. It is read as a stream, so a connection that breaks does not lose it."""
+        return _last(self.stream(question, **options))
+
+    def stream(self, question: str, **options: Unpack[QueryOptions]) -> Iterator[Event]:
+        """Events as they come, the whole answer last. A broken connection is taken up where it broke off."""
+        return _typed(self.resumed(calls.query(question, options)))
+
+    def edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Answer:
+        """A new version of an answer."""
+        return _last(self.stream_edit(answer_id, instruction, **options))
+
+    def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Iterator[Event]:
+        """The events of a new version of an answer, as `stream`."""
+        return _typed(self.resumed(calls.edit(answer_id, instruction, options)))
+
+    def resume(self, answer_id: str, last_event_id: str | None = None) -> Iterator[Event]:
+        """An answer's events behind one that was seen, from the start where None."""
+        return _typed(self.resumed(taking_up(answer_id, last_event_id), answer_id, last_event_id))
+
+    def answer(self, answer_id: str, *, token_ids: bool = False) -> Answer:
+        """An answer in its present state."""
+        return self.send(calls.answer(answer_id, token_ids))
+
+    def versions(self, answer_id: str) -> list[Version]:
+        """An answer and its edits, the first version first."""
+        return self.send(calls.versions(answer_id))
+
+    def cancel(self, answer_id: str) -> bool:
+        """Stop an answer; False if it had ended already."""
+        return self.send(calls.cancel(answer_id))
+
+    def search(
+        self,
+        collection: str,
+        question: str,
+        *,
+        top_k: int | None = None,
+        mode: str = "hybrid",
+        filter: Mapping[str, Any] | None = None,
+    ) -> list[PassageOut]:
+        """Retrieval alone: the best passages for a question."""
+        return self.send(calls.search(collection, question, top_k, mode, filter))
+
+    def ingest(
+        self,
+        collection: str,
+        files: Iterable[str | Path] = (),
+        *,
+        texts: Sequence[str | Text] = (),
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Ingested:
+        """Files (by their names) and texts into a collection, made if it is not there; returns when all are in.
+
+        Args:
+            progress: called with how many of how many are done.
+        """
+        with contextlib.suppress(Conflict):
+            self.create_collection(collection)
+        paths = [Path(file) for file in files]
+        told = Ingested(total=len(paths) + len(texts))
+        for batch in calls.batches(paths):
+            told = told.plus(self.wait(self.send(calls.add_files(collection, batch)), told.tell(progress)))
+        if texts:
+            told = told.plus(self.wait(self.add_texts(collection, texts), told.tell(progress)))
+        return told
+
+    def add_files(self, collection: str, files: Iterable[str | Path]) -> str:
+        """Begin to ingest files; returns the job's id."""
+        return self.send(calls.add_files(collection, map(Path, files)))
+
+    def add_texts(self, collection: str, texts: Iterable[str | Text]) -> str:
+        """Begin to ingest texts; returns the job's id."""
+        return self.send(calls.add_texts(collection, texts))
+
+    def job(self, job_id: str) -> JobProgress:
+        return self.send(calls.job(job_id))
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Stop an ingest; False if it had ended already."""
+        return self.send(calls.cancel_job(job_id))
+
+    def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> JobProgress:
+        """An ingest job when it has ended. `progress` is called with how many of how many are done."""
+        while True:
+            job = self.job(job_id)
+            if progress is not None:
+                progress(job.done, job.total)
+            if job.status not in ("queued", "running"):
+                return job
+            time.sleep(POLL_S)
+
+    def sessions(self, *, limit: int = 100, offset: int = 0) -> list[SessionSummary]:
+        """Sessions, the latest change first."""
+        return self.send(calls.sessions(limit, offset))
+
+    def session(self, session_id: str) -> Session:
+        """A session's finished turns, oldest first."""
+        return self.send(calls.session(session_id))
+
+    def erase_session(self, session_id: str) -> None:
+        """Erase everything kept for a session."""
+        self.send(calls.erase_session(session_id))
+
+    def collections(self) -> list[CollectionInfo]:
+        return self.send(calls.collections())
+
+    def collection(self, name: str) -> CollectionInfo:
+        return self.send(calls.collection(name))
+
+    def create_collection(self, name: str) -> CollectionInfo:
+        """Raises Conflict where it is there already."""
+        return self.send(calls.create_collection(name))
+
+    def delete_collection(self, name: str) -> None:
+        self.send(calls.delete_collection(name))
+
+    def documents(self, collection: str, *, limit: int = 100, after: str = "") -> DocumentList:
+        """Documents in order of their ids; `next` is the `after` of the next page."""
+        return self.send(calls.documents(collection, limit, after))
+
+    def document(self, collection: str, document_id: str) -> DocumentOut:
+        """A document with its text, into which the offsets of citations point."""
+        return self.send(calls.document(collection, document_id))
+
+    def delete_document(self, collection: str, document_id: str) -> None:
+        self.send(calls.delete_document(collection, document_id))
+
+
+def _typed(events: Generator[ServerEvent]) -> Iterator[Event]:
+    with contextlib.closing(events) as opened:
+        for event in opened:
+            if (shown := typed(event)) is not None:
+                yield shown
+
+
+def _last(events: Iterator[Event]) -> Answer:
+    for event in events:
+        if isinstance(event, Done):
+            return event.answer
+    raise RagError("The stream ended before the answer did; ask again.")
