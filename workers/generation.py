@@ -18,11 +18,13 @@ from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
 from decoder.stats import SourceCount
 from workers.answer_store import AnswerStore, store_name
 from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead
-from workers.kv_store import Owner
+from workers.grammars import Grammars
+from workers.kv_store import Owner, answer_rows
 from workers.messages import (
     DoneEvent,
     FinishReason,
     GenerateJob,
+    Logprob,
     Sampling,
     Segment,
     TokenEvent,
@@ -37,6 +39,8 @@ from workers.tokens import Tokens
 
 if TYPE_CHECKING:
     from decoder import Step, TokenSource
+    from decoder.grammar import Grammar
+    from decoder.logprobs import TokenLogprob
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +73,13 @@ def assemble(
     return prompt, parts
 
 
+def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner:
+    """Of an answer without a session: itself. Whoever sends its conversation again begins on a copy."""
+    if job.session_id:
+        return Owner(job.tenant, job.session_id, _shared(parts))
+    return Owner(job.tenant, answer_rows(job.answer_id))
+
+
 def _shared(parts: Sequence[PromptSegment]) -> int:
     """How many tokens at the prompt's beginning are control pieces and the system prompt."""
     count = 0
@@ -79,7 +90,7 @@ def _shared(parts: Sequence[PromptSegment]) -> int:
     return count
 
 
-def sampling_params(sampling: Sampling, tokens: Tokens) -> SamplingParams:
+def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None = None) -> SamplingParams:
     """A job's sampling as the decoder's parameters; the tokenizer's end tokens end the answer too.
 
     Raises:
@@ -92,7 +103,7 @@ def sampling_params(sampling: Sampling, tokens: Tokens) -> SamplingParams:
         )
     values = sampling.model_dump()
     values["stop"] = tuple(sampling.stop)
-    return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)))
+    return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
 
 
 @dataclass
@@ -110,6 +121,7 @@ class Relay:
         self.ids = [token for event in self.streamed for token in event.ids]
         self.texts = [self.text_stream.push(token)[0] for token in self.ids]
         self.sources = [source for event in self.streamed for source in event.sources]
+        self.logprobs = [measured for event in self.streamed for measured in event.logprobs or ()]
         self.held_back = ""
         self.written = len(self.ids)
         """Ids the stream holds."""
@@ -129,6 +141,8 @@ class Relay:
             if stopped:
                 self.finish_reason = "stop"
                 break
+        taken = len(self.ids) - len(self.logprobs) if step.logprobs else 0
+        self.logprobs += [_logprob(measured) for measured in step.logprobs[:taken]]
         self.finish_reason = self.finish_reason or step.finish_reason
         if self.finish_reason is not None:
             rest = self.text_stream.flush()
@@ -145,7 +159,11 @@ class Relay:
         while self.written < len(self.ids):
             first = self.written
             event = TokenEvent(
-                t=first, ids=self.ids[first:], text="".join(self.texts[first:]), sources=self.sources[first:]
+                t=first,
+                ids=self.ids[first:],
+                text="".join(self.texts[first:]),
+                sources=self.sources[first:],
+                logprobs=self.logprobs[first:] if self.logprobs else None,
             )
             try:
                 self.patiently(partial(self.stream.write, event))
@@ -172,6 +190,7 @@ def generate(
     tokens: Tokens,
     cancelled: Callable[[], bool] = lambda: False,
     store: AnswerStore | None = None,
+    grammars: Grammars | None = None,
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
@@ -190,9 +209,10 @@ def generate(
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
         if relay.ids:
             logger.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
+        grammar = (grammars or Grammars(tokens)).of(job.json_schema) if job.json_schema is not None else None
         steps = runtime.submit(
             prompt,
-            sampling_params(job.sampling, tokens),
+            sampling_params(job.sampling, tokens, grammar),
             parts,
             job.speculation.drafter,
             cancelled,
@@ -200,7 +220,7 @@ def generate(
             corpora=corpora(job, tokens, store),
             domain=f"{job.tenant}/{job.collection or ''}",
             resumed=list(relay.ids),
-            owner=Owner(job.tenant, job.session_id, _shared(parts)),
+            owner=_owner(job, parts),
         )
         with closing(steps):
             for step in steps:
@@ -323,8 +343,8 @@ def _finish(
 
 
 def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
-    """The finished turn. The end token is left out: the template's own closing piece follows in the next prompt."""
-    if done.finish_reason == "cancelled" and not done.ids:
+    """The finished turn; None for an answer without a session. The end token is left out: the template's own closing piece follows in the next prompt."""
+    if not job.session_id or (done.finish_reason == "cancelled" and not done.ids):
         return None
     ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids
     answer = Segment(kind="answer", key=job.answer_id, text=done.text, ids=ids)
@@ -343,3 +363,7 @@ def _origin(source: TokenSource | None) -> TokenOrigin | None:
     if source is None:
         return None
     return TokenOrigin(drafter=source.drafter, segment=source.segment, offset=source.offset)
+
+
+def _logprob(measured: TokenLogprob) -> Logprob:
+    return Logprob(logprob=measured.logprob, top=list(measured.top))

@@ -15,6 +15,10 @@ RUNNING = "rag:running"
 again."""
 
 
+QUEUES = "rag:queues"
+"""Sorted set: workers' own queues by the time that something was last sent to them."""
+
+
 def answer(tenant: str, answer_id: str) -> str:
     """Hash: request, status, streamed, epoch, result or error."""
     return f"rag:{tenant}:answer:{answer_id}"
@@ -35,7 +39,8 @@ def versions(tenant: str, root: str) -> str:
 
 
 def session(tenant: str, session_id: str) -> str:
-    """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch."""
+    """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
+    its last answer."""
     return f"rag:{tenant}:session:{session_id}"
 
 

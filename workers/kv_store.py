@@ -28,6 +28,19 @@ ROOM_UNUSED = 0.25
 """Share of a cache that may lie unused before it is made to fit."""
 
 
+_ANSWER = "answer:"
+
+
+def answer_rows(answer_id: str) -> str:
+    """What stands in the place of a session for an answer that has none."""
+    return f"{_ANSWER}{answer_id}"
+
+
+def answer_of(session: str) -> str | None:
+    """The answer whose rows these are, where it has no session."""
+    return session.removeprefix(_ANSWER) if session.startswith(_ANSWER) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose rows they are.

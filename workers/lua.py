@@ -7,7 +7,7 @@ from typing import Any
 
 CREATE = """
 -- keys: record, events, session, session answers, sessions, claim, versions
--- args: ttl, passages event, created, session id, answer id, session ttl, lease of the claim or '',
+-- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
 --       first version or '', seconds for which versions are listed, then field/value pairs of the record
 -- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -24,6 +24,7 @@ for i = 10, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
+if ARGV[4] == '' then return 1 end
 redis.call('HSETNX', KEYS[3], 'created', ARGV[3])
 redis.call('HSET', KEYS[3], 'updated', ARGV[3])
 redis.call('SADD', KEYS[4], ARGV[5])
@@ -62,7 +63,7 @@ return 0
 """
 
 START = """
--- keys: record, claim; args: answer id, lease of the claim
+-- keys: record, claim, session; args: answer id, lease of the claim, worker or ''
 -- returns status, the number of ids streamed so far and the epoch that begins, or false
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return false end
@@ -72,6 +73,7 @@ if status == 'queued' then
   redis.call('HSET', KEYS[1], 'status', status)
 end
 local epoch = '0'
+if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[3]) == 1 then redis.call('HSET', KEYS[3], 'worker', ARGV[3]) end
 if status == 'running' then epoch = tostring(redis.call('HINCRBY', KEYS[1], 'epoch', 1)) end
 return {status, redis.call('HGET', KEYS[1], 'streamed') or '0', epoch}
 """
@@ -205,6 +207,36 @@ for i = 1, #running, 2 do
   end
 end
 return lapsed
+"""
+
+
+ROUTE = """
+-- keys: session, workers, info, queues; args: common queue, seconds of silence that are too many
+-- returns the worker that the session's next answer should go to, or ''
+local worker = redis.call('HGET', KEYS[1], 'worker')
+if not worker then return '' end
+local now = redis.call('TIME')[1]
+local heard = redis.call('ZSCORE', KEYS[2], worker)
+if not heard or tonumber(heard) < now - ARGV[2] then return '' end
+local info = cjson.decode(redis.call('HGET', KEYS[3], worker) or '{}')
+if not info.places or info.running >= info.places then return '' end
+local queue = ARGV[1] .. '.' .. worker
+if redis.call('LLEN', queue) > 0 then return '' end
+redis.call('ZADD', KEYS[4], now, queue)
+return worker
+"""
+
+SHARE = """
+-- keys: queues, common queue; args: own queue of the worker that asks, seconds for which queues are listed
+-- returns how many messages moved; those that were sent first are taken first
+local moved = 0
+for _, queue in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  if queue ~= ARGV[1] then
+    while redis.call('LMOVE', queue, KEYS[2], 'LEFT', 'RIGHT') do moved = moved + 1 end
+  end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', redis.call('TIME')[1] - ARGV[2])
+return moved
 """
 
 

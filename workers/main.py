@@ -22,6 +22,7 @@ from workers.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.heartbeat import Heartbeat
 from workers.kv_store import MOST_BYTES, KvStore
 from workers.memory import shortage
+from workers.routing import own_queue
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S
 from workers.tasks import Workplace, register
@@ -159,7 +160,7 @@ def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int 
         return place.runtime.alive
 
     def present() -> dict[str, Any]:
-        return {**info, "kv_cache": place.runtime.store.state()}
+        return {**info, **place.state(), "places": concurrency}
 
     heartbeat = Heartbeat(place.client, place.name, present, alive, lambda: place.after_beat(app))
     grace = threading.Timer(drain_s, place.runtime.close)
@@ -183,7 +184,7 @@ def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int 
             hostname=f"rag@{place.name}",
             pool="threads",
             concurrency=concurrency + 1,  # one more for an ingest beside the answers
-            queues=[GENERATE_QUEUE, INGEST_QUEUE],
+            queues=[GENERATE_QUEUE, INGEST_QUEUE, own_queue(place.name)],
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,

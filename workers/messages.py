@@ -50,6 +50,10 @@ class Sampling(_Message):
     seed: int = Field(ge=0, lt=2**63)
     stop: list[str] = Field(default_factory=list, max_length=16)
     exact: Literal["default", "strict"] = "default"
+    choice: int = Field(default=0, ge=0, lt=2**32)
+    """Index of this answer among several of one request: each draws other tokens."""
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    """Measure log-probabilities, with so many alternatives a token; None measures none."""
 
 
 class Speculation(_Message):
@@ -100,6 +104,7 @@ class GenerateJob(_Message):
     answer_id: str
     tenant: str = "default"
     session_id: str
+    """"" for an answer that belongs to none."""
     collection: str | None = None
     question: str
     segments: list[Segment]
@@ -115,6 +120,8 @@ class GenerateJob(_Message):
     prediction: str | None = None
     """What the client expects the answer to be, or much of it; the drafter copies from it."""
     edit: Edit | None = None
+    json_schema: dict[str, Any] | None = None
+    """A JSON schema that the answer has to follow."""
     created: float
     """Unix time, seconds."""
 
@@ -173,6 +180,16 @@ class TokenEvent(_Message):
     """Text that became final with this step; may be empty while a stop string or a character is held back."""
     sources: list[TokenOrigin | None] = Field(default_factory=list)
     """One per id: where the draft token was copied from; None for the target's own tokens."""
+    logprobs: list[Logprob] | None = None
+    """One per id, where the job asks for them."""
+
+
+class Logprob(_Message):
+    """Natural logarithms of probabilities, of the target's raw distribution."""
+
+    logprob: float
+    top: list[tuple[int, float]] = Field(default_factory=list)
+    """(token, its logprob) of the likeliest tokens, best first."""
 
 
 class TokenOrigin(_Message):

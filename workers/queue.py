@@ -10,7 +10,7 @@ from typing import Any
 
 from celery import Celery
 
-from workers import keys, lua, wire
+from workers import keys, lua, routing, wire
 from workers.app import GENERATE_QUEUE, GENERATE_TASK, INGEST_QUEUE, INGEST_TASK, RedisClient
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.messages import GenerateJob, IngestJob, JobProgress, PassagesEvent
@@ -82,7 +82,8 @@ class Queue:
             try:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
-                self._send(GENERATE_TASK, job.tenant, job.answer_id)
+                queue = routing.home_queue(self._redis, job.tenant, job.session_id)
+                self._send(GENERATE_TASK, job.tenant, job.answer_id, queue)
             except ClaimLost:
                 raise
             except BaseException:
@@ -144,15 +145,18 @@ class Queue:
     def depth(self) -> dict[str, int]:
         """Tasks that no worker has taken yet, by queue."""
         with unavailable():
-            return {name: int(self._redis.llen(name)) for name in (GENERATE_QUEUE, INGEST_QUEUE)}
+            depth = {name: int(self._redis.llen(name)) for name in (GENERATE_QUEUE, INGEST_QUEUE)}
+        depth[GENERATE_QUEUE] += routing.waiting(self._redis)
+        return depth
 
     def ping(self) -> None:
         """Raises QueueUnavailable unless Redis answers."""
         with unavailable():
             self._redis.ping()
 
-    def _send(self, task: str, tenant: str, key: str) -> None:
-        self._app.send_task(task, args=[tenant, key], task_id=key, retry=False)
+    def _send(self, task: str, tenant: str, key: str, queue: str | None = None) -> None:
+        options = {} if queue is None else {"queue": queue}
+        self._app.send_task(task, args=[tenant, key], task_id=key, retry=False, **options)
 
     @staticmethod
     def _undo(action: Any) -> None:

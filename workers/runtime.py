@@ -150,6 +150,11 @@ class Runtime:
         """Whether answers are taken and run."""
         return self._thread.is_alive() and not self.closing.is_set()
 
+    @property
+    def answers(self) -> int:
+        """How many run or wait to run."""
+        return len(self._running) + self._inbox.qsize()
+
     def submit(
         self,
         prompt_ids: Sequence[int],

@@ -75,6 +75,7 @@ class AnswerStream:
         asynchronous: from `make_async_redis`; needed by `aread` and `arecord` alone.
         ttl_s: seconds for which a finished answer is kept.
         session_ttl_s: seconds for which a session is kept after its last turn.
+        worker: whoever writes; the session's next answer prefers it. "" for none.
 
     Every method raises QueueUnavailable while Redis is away.
     """
@@ -88,6 +89,7 @@ class AnswerStream:
         *,
         ttl_s: int = ANSWER_TTL_S,
         session_ttl_s: int = SESSION_TTL_S,
+        worker: str = "",
     ) -> None:
         self._redis: Any = client
         self._async: Any = asynchronous
@@ -99,6 +101,7 @@ class AnswerStream:
         self._claim = keys.session_claim(tenant, "")
         self._ttl_s = ttl_s
         self._session_ttl_s = session_ttl_s
+        self._worker = worker
         self._epoch = ""
         """Of the worker that writes; "" for one that did not start the answer, which is refused nothing."""
 
@@ -113,7 +116,8 @@ class AnswerStream:
         """
         self._claim = keys.session_claim(self.tenant, session_id)
         with unavailable():
-            reply = lua.run(self._redis, lua.START, [self._record, self._claim], [self.answer_id, CLAIM_S])
+            names = [self._record, self._claim, keys.session(self.tenant, session_id)]
+            reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
         if reply is None:
             raise AnswerGone(self.answer_id)
         self._epoch = str(reply[2])

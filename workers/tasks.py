@@ -25,9 +25,12 @@ from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
 from workers.cancels import CancelWatch
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.generation import generate
+from workers.grammars import Grammars
 from workers.ingestion import JobRecord, fail, ingest
+from workers.kv_store import answer_of
 from workers.leases import LAPSE_S, Leases
 from workers.messages import ErrorEvent
+from workers.routing import share
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
 from workers.tokens import Tokens
@@ -60,24 +63,38 @@ class Workplace:
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
+        self.grammars = Grammars(self.tokens)
         self.leases = Leases(self.client, self.name, self.lapse_s)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
     def stream(self, tenant: str, answer_id: str) -> AnswerStream:
-        return AnswerStream(self.client, tenant, answer_id, ttl_s=self.answer_ttl_s, session_ttl_s=self.session_ttl_s)
+        return AnswerStream(
+            self.client,
+            tenant,
+            answer_id,
+            ttl_s=self.answer_ttl_s,
+            session_ttl_s=self.session_ttl_s,
+            worker=self.name if self.runtime.store.on else "",
+        )
+
+    def state(self) -> dict[str, Any]:
+        """What changes of what the worker says of itself."""
+        return {"running": self.runtime.answers, "kv_cache": self.runtime.store.state()}
 
     def after_beat(self, app: Celery) -> None:
-        """What is due now and then: take up what others left, and forget the rows of sessions that are gone.
+        """What is due now and then: take what others left or cannot take, forget the rows of erased sessions.
 
         Raises:
             QueueUnavailable: Redis is away.
         """
         self.leases.take_up(app)
+        share(self.client, self.name)
         owners = self.runtime.store.owners()
         if owners:
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
                 for tenant, session in owners:
-                    pipe.exists(keys.session(tenant, session))
+                    answer = answer_of(session)
+                    pipe.exists(keys.answer(tenant, answer) if answer else keys.session(tenant, session))
                 there = pipe.execute()
             for (tenant, session), exists in zip(owners, there, strict=True):
                 if not exists:
@@ -132,7 +149,15 @@ def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
         return
     try:
         with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
-            generate(record["job"], stream, place.runtime, place.tokens, cancelled.is_set, place.store)
+            generate(
+                record["job"],
+                stream,
+                place.runtime,
+                place.tokens,
+                cancelled.is_set,
+                place.store,
+                place.grammars,
+            )
     except (RuntimeClosed, QueueUnavailable):
         raise
     except Exception as error:

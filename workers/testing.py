@@ -173,17 +173,22 @@ class FakeEngine:
 
     def _commit(self, sequence: EngineSequence, count: int) -> Step:
         from decoder import DraftTree, Step, TokenSource
+        from decoder.logprobs import TokenLogprob
 
         if sequence.finish_if_cancelled():
             return Step((), (), sequence.finish_reason)
         self._before_step(sequence)
-        answer = [*self._script(sequence.prompt), *self._end[:1]]
+        answer = [*self._script(sequence.prompt)[sequence.params.choice :], *self._end[:1]]
         first = len(sequence.tokens)
         tokens = sequence.extend(answer[first : first + count])
         drafted = [TokenSource("fake", 0, first + index) for index in range(len(tokens) - 1)]
         if first:
             sequence.stats.record(DraftTree.chain(tokens[:-1], drafted), drafted)
-        return Step(tuple(tokens), (*drafted, None), sequence.finish_reason)
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if sequence.params.logprobs is not None:
+            tops = [tuple((token + more, -0.5 - more) for more in range(sequence.params.logprobs)) for token in tokens]
+            logprobs = tuple(TokenLogprob(-0.5, top) for top in tops)
+        return Step(tuple(tokens), (*drafted, None), sequence.finish_reason, logprobs)
 
 
 def make_workplace(
@@ -219,6 +224,7 @@ def running_worker(
 
     from workers.app import GENERATE_QUEUE, INGEST_QUEUE
     from workers.heartbeat import Heartbeat
+    from workers.routing import own_queue
     from workers.tasks import register
 
     app = make_app(redis_url)
@@ -234,7 +240,7 @@ def running_worker(
         hostname=f"rag@{place.name}",
         pool="threads",
         concurrency=threads,
-        queues=[GENERATE_QUEUE, INGEST_QUEUE],
+        queues=[GENERATE_QUEUE, INGEST_QUEUE, own_queue(place.name)],
         ready_callback=lambda consumer: ready.set(),
         without_gossip=True,
         without_mingle=True,
@@ -244,7 +250,7 @@ def running_worker(
     heartbeat = Heartbeat(
         place.client,
         place.name,
-        lambda: {**(info or {"model": "fake"}), "kv_cache": place.runtime.store.state()},
+        lambda: {**(info or {"model": "fake"}), **place.state(), "places": threads},
         lambda: place.runtime.alive,
         lambda: place.after_beat(app),
         interval_s=0.2,
