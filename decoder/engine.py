@@ -280,7 +280,8 @@ class Engine:
             settle(sequence, accepted)
         if tokens:
             sequence.drafter.observe(sequence, tree, accepted, made)
-        return Step(tuple(tokens), tuple(sources), sequence.finish_reason)
+        logprobs = tuple(accepted.logprobs[: len(tokens)])
+        return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 
     def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
         """Times, shared by rows; and the cost curve kept true, where a drafter goes by it."""

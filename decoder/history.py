@@ -1,21 +1,29 @@
-"""Which tokens a sequence holds so far, counted as the logit penalties need them."""
+"""Which tokens a sequence holds so far, as `select` needs to know: counted for penalties, followed by a grammar."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
+from decoder.grammar import GrammarState
+
 
 class History:
     """Token counts over the answer, and the set of tokens over prompt and answer.
 
     Kept for every sequence; `push` is O(1). The prompt's set is built when a penalty first asks for it.
+
+    Attributes:
+        grammar: where the answer stands in its grammar; None where it has none.
+        complete_after: how many tokens of the answer completed the grammar; None as long as it is not complete.
     """
 
-    __slots__ = ("_prompt", "_seen", "counts")
+    __slots__ = ("_prompt", "_seen", "complete_after", "counts", "grammar")
 
-    def __init__(self, prompt: Iterable[int]) -> None:
+    def __init__(self, prompt: Iterable[int], grammar: GrammarState | None = None) -> None:
         self._prompt = prompt
+        self.grammar = grammar
+        self.complete_after: int | None = None
         self._seen: set[int] | None = None
         self.counts: Counter[int] = Counter()
 
@@ -28,7 +36,8 @@ class History:
 
     def copy(self) -> History:
         """A history of its own with the same tokens, for looking ahead; O(answer), O(prompt) where `seen` was built."""
-        copied = History(self._prompt)
+        copied = History(self._prompt, None if self.grammar is None else self.grammar.copy())
+        copied.complete_after = self.complete_after
         copied._seen = None if self._seen is None else set(self._seen)
         copied.counts = self.counts.copy()
         return copied
@@ -37,3 +46,7 @@ class History:
         self.counts[token] += 1
         if self._seen is not None:
             self._seen.add(token)
+        if self.grammar is not None and self.complete_after is None:
+            self.grammar.push(token)
+            if self.grammar.complete:
+                self.complete_after = self.counts.total()

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from decoder.grammar import Grammar
+from decoder.logprobs import MOST
+
 Exact = Literal["default", "strict"]
 
 
@@ -30,6 +33,8 @@ class SamplingParams:
         stop_token_ids: token ids that end the answer, besides the model's own.
         ignore_eos: do not end at the model's own end tokens.
         exact: "strict" lets a one-token pass decide where a pass over several rows found a near-tie (`near_ties.py`).
+        grammar: what the answer has to follow; it ends when the grammar is complete. Comes before everything else.
+        logprobs: measure the log-probabilities of chosen tokens, with so many alternatives; None measures none.
 
     Raises:
         ValueError: a value is outside its range; the message names field and range.
@@ -50,6 +55,8 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     exact: Exact = "default"
+    grammar: Grammar | None = None
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         _require(self.max_tokens >= 1, "max_tokens", "at least 1", self.max_tokens)
@@ -73,12 +80,14 @@ class SamplingParams:
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
         _require(all(self.stop), "stop", "non-empty strings", self.stop)
         _require(self.exact in get_args(Exact), "exact", "'default' or 'strict'", self.exact)
+        _require(self.logprobs is None or 0 <= self.logprobs <= MOST, "logprobs", f"in [0, {MOST}]", self.logprobs)
 
     @property
     def plain_greedy(self) -> bool:
         """Greedy with no logit processor: the token is the argmax of the raw logits."""
         return (
             self.temperature == 0.0
+            and self.grammar is None
             and not self.logit_bias
             and self.repetition_penalty == 1.0
             and self.presence_penalty == 0.0
@@ -88,7 +97,8 @@ class SamplingParams:
     @property
     def reads_history(self) -> bool:
         """Whether the choice of a token depends on which tokens came before it, besides the logits."""
-        return self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)
+        penalised = self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)
+        return penalised or self.grammar is not None
 
 
 def _require(holds: bool, name: str, allowed: str, value: object) -> None:

@@ -2,7 +2,8 @@
 
 Knows logits, sampling parameters, position and history; knows no tree, no drafter, no cache.
 
-Order of the processors: repetition, presence and frequency penalties, logit bias, temperature, top-k, top-p, min-p.
+Order of the processors: repetition, presence and frequency penalties, logit bias, grammar, temperature, top-k, top-p,
+min-p.
 Tokens are ordered by (logit descending, token id ascending), so ties have one answer. Sampling takes the argmax of
 log-probabilities plus Gumbel noise keyed by (seed, choice, position): an exact draw from the warped softmax
 (Gumbel-max), identical whoever asks and how often.
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from decoder import noise
+from decoder.grammar import keep_allowed
 from decoder.history import History
 from decoder.params import SamplingParams
 
@@ -49,7 +51,10 @@ def contest(
     Returns:
         (tokens int64 [n] ascending, scores float64 [n]): the tokens that may be chosen, and their scores.
     """
-    scores = penalised(logits.to("cpu", torch.float64).numpy(), params, history)
+    raw = logits.to("cpu", torch.float64).numpy()
+    scores = penalised(raw, params, history)
+    if history.grammar is not None and history.complete_after is None:
+        scores = keep_allowed(scores, raw, history.grammar)
     if params.temperature == 0.0:
         return np.arange(len(scores)), scores
     tokens, log_weights = warp(scores, params)
@@ -85,7 +90,7 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
     """
     best = scores.max()
     # A temperature near zero would overflow; differences to the best logit keep the order and stay finite or -inf.
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         log_weights = (scores - best) / params.temperature
     tokens = np.flatnonzero(log_weights > -np.inf)
     log_weights = log_weights[tokens]

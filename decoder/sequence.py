@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from decoder.history import History
+from decoder.logprobs import TokenLogprob
 from decoder.params import SamplingParams
 from decoder.prefix import KeptRows, Prefix
 from decoder.stats import DecodeStats
@@ -58,12 +59,14 @@ class Corpus:
 class Step:
     """What one draft-verify cycle committed.
 
-    `sources[i]` says where tokens[i] was copied from; None for a token the target chose itself.
+    `sources[i]` says where tokens[i] was copied from; None for a token the target chose itself. `logprobs` is
+    empty where the answer asks for none.
     """
 
     tokens: tuple[int, ...]
     sources: tuple[TokenSource | None, ...]
     finish_reason: FinishReason | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Sequence:
@@ -106,7 +109,7 @@ class Sequence:
         self.drafter = drafter
         self._cache = cache
         self.max_nodes = max_nodes
-        self.history = History(self.prompt)
+        self.history = History(self.prompt, params.grammar.begin() if params.grammar is not None else None)
         self.stats = DecodeStats(prompt_tokens=len(self.prompt), resumed_tokens=len(resumed))
         self.finish_reason: FinishReason | None = None
         self._end_tokens = end_tokens
@@ -223,5 +226,8 @@ class Sequence:
         if token in self._end_tokens:
             return "stop"
         if self._stop_strings is not None and self._stop_strings.completed_by_last(self.tokens):
+            return "stop"
+        complete_after = self.history.complete_after
+        if complete_after is not None and len(self.tokens) >= complete_after:
             return "stop"
         return "length" if self.remaining <= 0 else None

@@ -9,7 +9,9 @@ from collections.abc import Sequence as Ids
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from decoder.adaptive import COUPLER, UP, Adapters
 from decoder.artifacts import NOTHING, Artifacts
@@ -252,3 +254,50 @@ class AdversarialDrafter(Drafter):
 
     def _past_end(self, right: list[int]) -> DraftTree:
         return self._chain([*right, *(self._random.randrange(self._vocab_size) for _ in range(4))])
+
+
+class WalkGrammar:
+    """A grammar in which the whole path decides what may come next: about half of all tokens.
+
+    Args:
+        vocab_size: V.
+        length: tokens after which it may be complete; it is at the first of some states reached from then on.
+    """
+
+    def __init__(self, vocab_size: int, length: int = 12) -> None:
+        self.vocab_size, self.length = vocab_size, length
+
+    def begin(self) -> WalkState:
+        return WalkState(self)
+
+    def follows(self, tokens: Ids[int], complete: bool = False) -> bool:
+        """Whether an answer follows the grammar; with `complete` also whether it is one, with nothing behind it."""
+        state = self.begin()
+        for token in tokens:
+            if state.complete or not state.allowed()[token]:
+                return False
+            state.push(token)
+        return state.complete or not complete
+
+
+class WalkState:
+    """Where an answer stands in a WalkGrammar."""
+
+    def __init__(self, grammar: WalkGrammar, place: int = 1, pushed: int = 0) -> None:
+        self._grammar, self._place, self._pushed = grammar, place, pushed
+
+    def allowed(self) -> NDArray[np.bool_]:
+        source = np.random.default_rng(self._place)
+        return np.asarray((source.random(self._grammar.vocab_size) < 0.5) & bool(self._place))
+
+    def push(self, token: int) -> None:
+        allowed = bool(self.allowed()[token])
+        self._place = (self._place * 31 + token) % 9973 + 1 if allowed else 0
+        self._pushed += 1
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._place) and self._pushed >= self._grammar.length and self._place % 3 == 0
+
+    def copy(self) -> WalkState:
+        return WalkState(self._grammar, self._place, self._pushed)

@@ -5,10 +5,11 @@ One walk from the root, one `select` a position; it serves greedy and sampling, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
+from decoder.logprobs import TokenLogprob, measure
 from decoder.near_ties import decide, is_near_tie
 from decoder.select import select
 from decoder.sequence import Sequence
@@ -20,13 +21,14 @@ class Accepted:
     """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer.
 
     Where a strict answer's walk ended at a near-tie there is no bonus token, so `path` is as long as `tokens`, and
-    `doubtful` is what this pass would have chosen.
+    `doubtful` is what this pass would have chosen. `logprobs` has one entry a token where the answer asks for them.
     """
 
     tokens: list[int]
     path: list[int]
     sources: list[TokenSource | None]
     doubtful: int | None = None
+    logprobs: list[TokenLogprob] = field(default_factory=list)
 
 
 def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: int = 0) -> Accepted:
@@ -45,6 +47,7 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: in
     tokens: list[int] = []
     path: list[int] = []
     sources: list[TokenSource | None] = []
+    logprobs: list[TokenLogprob] = []
     node: int | None = ROOT
     near_tie = sequence.near_tie if len(tree) or beside else None  # the choice of a one-row pass is final
     chosen = _all_at_once(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
@@ -55,14 +58,16 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: in
         else:
             token, margin = decide(*place)
             if is_near_tie(margin, sequence.params, near_tie):
-                return Accepted(tokens, path, sources, doubtful=token)
+                return Accepted(tokens, path, sources, token, logprobs)
+        if sequence.params.logprobs is not None:
+            logprobs.append(measure(logits[node + 1], token, sequence.params.logprobs))
         sequence.history.push(token)
         tokens.append(token)
         node = tree.child(node, token)
         sources.append(None if node is None else tree.sources[node])
         if node is not None:
             path.append(node)
-    return Accepted(tokens, path, sources)
+    return Accepted(tokens, path, sources, logprobs=logprobs)
 
 
 def _all_at_once(logits: torch.Tensor) -> list[int]:

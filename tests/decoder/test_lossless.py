@@ -24,6 +24,7 @@ from decoder.testing import (
     AdversarialDrafter,
     RandomDrafter,
     UnionDrafter,
+    WalkGrammar,
     knowing_adapters,
     tiny_eagle,
     tiny_target,
@@ -66,6 +67,10 @@ MODES: dict[str, SamplingParams] = {
     "stop_string": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.7, seed=7, stop=("ab", "q", "xyz")),
     "stop_token": SamplingParams(max_tokens=MAX_TOKENS, stop_token_ids=(9, 10, 11, 12)),
     "strict": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, exact="strict"),
+    "grammar": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, grammar=WalkGrammar(VOCAB)),
+    "grammar_sampled": SamplingParams(
+        max_tokens=MAX_TOKENS, temperature=0.9, top_p=0.9, frequency_penalty=0.1, seed=9, grammar=WalkGrammar(VOCAB)
+    ),
     "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")

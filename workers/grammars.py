@@ -1,0 +1,134 @@
+"""JSON schemas as grammars over a model's tokens, by llguidance.
+
+Knows schemas, and the bytes of every token; knows no model and no sampling. `decoder.grammar` says how a grammar is
+used: its state is a matcher of llguidance's, which takes a few microseconds a token and is copied by who looks ahead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from llguidance import LLMatcher, LLTokenizer
+from llguidance._tokenizer import TokenizerWrapper
+from numpy.typing import NDArray
+
+from workers.tokens import Tokens
+
+KEPT = 64
+"""Compiled grammars that are kept for the next answer with the same schema."""
+FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""Answers are written on one line: with free white space a small model can write nothing else."""
+
+
+class BadSchema(ValueError):
+    """A schema that is none, or that cannot be held to; the message says why."""
+
+
+def check_schema(schema: dict[str, Any] | bool) -> None:
+    """Raises BadSchema. Needs no tokenizer, so that a request can be refused before a worker is troubled."""
+    reason = LLMatcher.validate_grammar(_grammar(schema))
+    if reason and not reason.startswith("WARNING"):
+        raise BadSchema(reason)
+
+
+class Grammars:
+    """The grammars of one model's answers. Safe to use from several threads.
+
+    Args:
+        tokens: the model's tokenizer; no token without bytes is ever part of a text.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._lock = threading.Lock()
+        self._tokenizer: LLTokenizer | None = None
+        self._compiled: OrderedDict[str, JsonGrammar] = OrderedDict()
+
+    def of(self, schema: dict[str, Any] | bool) -> JsonGrammar:
+        """The grammar of a JSON schema. Raises BadSchema."""
+        grammar = _grammar(schema)
+        key = hashlib.sha256(grammar.encode()).hexdigest()
+        with self._lock:
+            if (known := self._compiled.get(key)) is not None:
+                self._compiled.move_to_end(key)
+                return known
+            if self._tokenizer is None:
+                self._tokenizer = _tokenizer(self._tokens)
+            made = self._compiled[key] = JsonGrammar(self._tokenizer, grammar)
+            if len(self._compiled) > KEPT:
+                self._compiled.popitem(last=False)
+            return made
+
+
+class JsonGrammar:
+    """A compiled schema: a `decoder.grammar.Grammar`. Raises BadSchema."""
+
+    def __init__(self, tokenizer: LLTokenizer, grammar: str) -> None:
+        self.vocab_size = tokenizer.vocab_size
+        self._first = LLMatcher(tokenizer, grammar, log_level=0)
+        if self._first.is_error():
+            raise BadSchema(_reason(self._first))
+
+    def begin(self) -> JsonState:
+        return JsonState(self._first.deep_copy(), self.vocab_size)
+
+
+class JsonState:
+    """A place in a grammar: a `decoder.grammar.GrammarState`."""
+
+    def __init__(self, matcher: LLMatcher, vocab_size: int, ahead: bool = False) -> None:
+        self._matcher, self._vocab_size, self._ahead = matcher, vocab_size, ahead
+
+    def allowed(self) -> NDArray[np.bool_]:
+        if self._matcher.is_error():
+            return np.zeros(self._vocab_size, dtype=np.bool_)
+        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        return np.unpackbits(bits, count=self._vocab_size, bitorder="little").view(np.bool_)
+
+    def push(self, token: int) -> None:
+        """Raises BadSchema: the grammar is too much for the library; never for those who look ahead."""
+        if not self._matcher.is_stopped() and not self._matcher.consume_token(token) and not self._ahead:
+            raise BadSchema(_reason(self._matcher))
+
+    @property
+    def complete(self) -> bool:
+        return self._matcher.is_stopped() and not self._matcher.is_error()
+
+    def copy(self) -> JsonState:
+        return JsonState(self._matcher.deep_copy(), self._vocab_size, ahead=True)
+
+
+class _Vocabulary:
+    """A tokenizer as llguidance takes one: the bytes of every token."""
+
+    bos_token_id = None
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self.eos_token_id = min(tokens.eos_ids)
+        pieces = [tokens.token_bytes(token) for token in range(tokens.vocab_size)]
+        self.special_token_ids = [token for token, piece in enumerate(pieces) if not piece]
+        self.tokens = [piece or f"<control {token}>".encode() for token, piece in enumerate(pieces)]
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return self._tokens.encode_content(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).ids
+
+
+def _tokenizer(tokens: Tokens) -> LLTokenizer:
+    return LLTokenizer(TokenizerWrapper(_Vocabulary(tokens)), eos_token=sorted(tokens.eos_ids))
+
+
+def _grammar(schema: dict[str, Any] | bool) -> str:
+    try:
+        return LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=FORM)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise BadSchema(str(error)) from None
+
+
+def _reason(matcher: LLMatcher) -> str:
+    return matcher.get_error().partition("\n<state>")[0].strip() or "this schema is too complex"
