@@ -113,9 +113,14 @@ class KVCache:
         return copied
 
     def resize(self, capacity: int) -> None:
-        """Move the kept rows to a buffer of another capacity, which must hold them."""
+        """Move the kept rows to a buffer of another capacity, which must hold them.
+
+        They stay where they are if there is as much room already, and no more than a quarter beyond it.
+        """
         if capacity < self.length:
             raise ValueError(f"cannot keep {self.length} rows in a capacity of {capacity}")
+        if capacity <= self.capacity <= capacity * 5 // 4:
+            return
         layers, two, heads, _, dim = self._buffer.shape
         with torch.inference_mode(False):
             moved = self._buffer.new_empty(layers, two, heads, capacity, dim)
