@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -48,7 +48,7 @@ class AsyncRagClient(AsyncConnection):
         """The whole answer. It is read as a stream, so a connection that breaks does not lose it."""
         return await _last(self.stream(question, **options))
 
-    def stream(self, question: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Event]:
+    def stream(self, question: str, **options: Unpack[QueryOptions]) -> AsyncGenerator[Event]:
         """Events as they come, the whole answer last. A broken connection is taken up where it broke off."""
         return _typed(self.resumed(calls.query(question, options)))
 
@@ -56,11 +56,11 @@ class AsyncRagClient(AsyncConnection):
         """A new version of an answer."""
         return await _last(self.stream_edit(answer_id, instruction, **options))
 
-    def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> AsyncIterator[Event]:
+    def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> AsyncGenerator[Event]:
         """The events of a new version of an answer, as `stream`."""
         return _typed(self.resumed(calls.edit(answer_id, instruction, options)))
 
-    def resume(self, answer_id: str, last_event_id: str | None = None) -> AsyncIterator[Event]:
+    def resume(self, answer_id: str, last_event_id: str | None = None) -> AsyncGenerator[Event]:
         """An answer's events behind one that was seen, from the start where None."""
         return _typed(self.resumed(taking_up(answer_id, last_event_id), answer_id, last_event_id))
 
@@ -179,14 +179,14 @@ class AsyncRagClient(AsyncConnection):
         await self.send(calls.delete_document(collection, document_id))
 
 
-async def _typed(events: AsyncGenerator[ServerEvent]) -> AsyncIterator[Event]:
+async def _typed(events: AsyncGenerator[ServerEvent]) -> AsyncGenerator[Event]:
     async with contextlib.aclosing(events) as opened:
         async for event in opened:
             if (shown := typed(event)) is not None:
                 yield shown
 
 
-async def _last(events: AsyncIterator[Event]) -> Answer:
+async def _last(events: AsyncGenerator[Event]) -> Answer:
     async for event in events:
         if isinstance(event, Done):
             return event.answer

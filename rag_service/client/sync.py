@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -46,7 +46,7 @@ class RagClient(Connection):
         """The whole answer. It is read as a stream, so a connection that breaks does not lose it."""
         return _last(self.stream(question, **options))
 
-    def stream(self, question: str, **options: Unpack[QueryOptions]) -> Iterator[Event]:
+    def stream(self, question: str, **options: Unpack[QueryOptions]) -> Generator[Event]:
         """Events as they come, the whole answer last. A broken connection is taken up where it broke off."""
         return _typed(self.resumed(calls.query(question, options)))
 
@@ -54,11 +54,11 @@ class RagClient(Connection):
         """A new version of an answer."""
         return _last(self.stream_edit(answer_id, instruction, **options))
 
-    def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Iterator[Event]:
+    def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Generator[Event]:
         """The events of a new version of an answer, as `stream`."""
         return _typed(self.resumed(calls.edit(answer_id, instruction, options)))
 
-    def resume(self, answer_id: str, last_event_id: str | None = None) -> Iterator[Event]:
+    def resume(self, answer_id: str, last_event_id: str | None = None) -> Generator[Event]:
         """An answer's events behind one that was seen, from the start where None."""
         return _typed(self.resumed(taking_up(answer_id, last_event_id), answer_id, last_event_id))
 
@@ -171,14 +171,14 @@ class RagClient(Connection):
         self.send(calls.delete_document(collection, document_id))
 
 
-def _typed(events: Generator[ServerEvent]) -> Iterator[Event]:
+def _typed(events: Generator[ServerEvent]) -> Generator[Event]:
     with contextlib.closing(events) as opened:
         for event in opened:
             if (shown := typed(event)) is not None:
                 yield shown
 
 
-def _last(events: Iterator[Event]) -> Answer:
+def _last(events: Generator[Event]) -> Answer:
     for event in events:
         if isinstance(event, Done):
             return event.answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -153,9 +154,9 @@ async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator
         yield client
 
 
-@pytest.fixture
-def api_url(world: Any) -> Iterator[str]:
-    """The API over a real connection, with the scripted worker behind it."""
+@contextlib.contextmanager
+def serving(world: World) -> Iterator[str]:
+    """The address of the API over a real connection, with the scripted worker behind it."""
     settings = make_settings(world.data_dir)
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
@@ -179,6 +180,24 @@ def api_url(world: Any) -> Iterator[str]:
     server[0].should_exit = True
     thread.join(30)
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def api_url(world: World) -> Iterator[str]:
+    with serving(world) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _live(_working: World) -> Iterator[str]:
+    with serving(_working) as url:
+        yield url
+
+
+@pytest.fixture
+def live_url(_live: str, world: World) -> str:
+    """The API over a real connection, one for all tests; `world.stage` says what it answers."""
+    return _live
 
 
 def parse_sse(text: str) -> list[tuple[str | None, str, Any]]:

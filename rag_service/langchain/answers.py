@@ -1,0 +1,76 @@
+"""Answers of /v1/query as LangChain reads them: pieces of text, then the whole. Stops those nobody reads any more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from langchain_core.messages.ai import UsageMetadata
+
+from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Token
+from rag_service.langchain.metadata import response_metadata, usage_metadata
+from rag_service.schemas import Answer
+
+CANCEL_S = 5.0
+"""Longest wait for a service to be told that an answer is not read any more."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is known of an answer once it has ended, its text aside."""
+
+    metadata: dict[str, Any]
+    usage: UsageMetadata | None
+
+
+def stream_answer(rag: RagClient, body: dict[str, Any], model: str) -> Generator[str | Ending]:
+    """Texts as they come, then the `Ending`. An answer that is given up before its end is cancelled."""
+    running: str | None = None
+    try:
+        with contextlib.closing(rag.stream(**body)) as events:
+            for event in events:
+                match event:
+                    case Passages():
+                        running = event.answer_id
+                    case Token():
+                        yield event.text
+                    case Done():
+                        running = None
+                        yield ending(event.answer, model)
+    except RagError:
+        running = None  # it ended, or the service is away
+        raise
+    finally:
+        if running is not None:
+            with contextlib.suppress(RagError):
+                rag.cancel(running)
+
+
+async def astream_answer(rag: AsyncRagClient, body: dict[str, Any], model: str) -> AsyncGenerator[str | Ending]:
+    """As `stream_answer`."""
+    running: str | None = None
+    try:
+        async with contextlib.aclosing(rag.stream(**body)) as events:
+            async for event in events:
+                match event:
+                    case Passages():
+                        running = event.answer_id
+                    case Token():
+                        yield event.text
+                    case Done():
+                        running = None
+                        yield ending(event.answer, model)
+    except RagError:
+        running = None
+        raise
+    finally:
+        if running is not None:
+            with anyio.move_on_after(CANCEL_S, shield=True), contextlib.suppress(RagError):
+                await rag.cancel(running)
+
+
+def ending(answer: Answer, model: str) -> Ending:
+    return Ending(response_metadata(answer, model), usage_metadata(answer.usage))

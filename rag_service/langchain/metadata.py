@@ -1,0 +1,97 @@
+"""What LangChain is told of an answer: usage, where it came from, and its citations as content annotations. Pure.
+
+Importing this registers how messages of this provider show their citations: `message.content` stays a text, and
+`message.content_blocks` carries them, as does `content` with `output_version="v1"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.messages.block_translators import register_translator
+from langchain_core.messages.content import Annotation, Citation, ContentBlock, TextContentBlock
+
+from rag_service.schemas import Answer
+
+PROVIDER = "rag-service"
+
+
+def usage_metadata(usage: Mapping[str, Any] | None) -> UsageMetadata | None:
+    """Token counts, with how many prompt tokens the service had processed for an earlier turn."""
+    if usage is None:
+        return None
+    counted = UsageMetadata(
+        input_tokens=usage["prompt_tokens"],
+        output_tokens=usage["completion_tokens"],
+        total_tokens=usage["total_tokens"],
+    )
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+    if cached is not None:
+        counted["input_token_details"] = InputTokenDetails(cache_read=cached)
+    return counted
+
+
+def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
+    """What is known of an answer besides its text, as JSON."""
+    shown = answer.model_dump(
+        include={
+            "answer_id", "session_id", "turn", "collection", "citations", "passages", "grounded", "note",
+            "finish_reason", "seed", "timings", "speculation",
+        }
+    )  # fmt: skip
+    return {"model_name": model, "model_provider": PROVIDER, **shown, "token_usage": answer.usage}
+
+
+def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str, Any]]) -> list[Annotation]:
+    """Citations as LangChain has them. `start_index` and `end_index` point into the answer; `extras` into the source:
+    `document_id`, `chunk_id`, `source_start`, `source_end` (code points of the document's text), `kind`.
+    """
+    by_chunk = {passage["chunk_id"]: passage for passage in passages}
+    found: list[Annotation] = []
+    for number, citation in enumerate(citations):
+        made: dict[str, Any] = {
+            "type": "citation",
+            "id": f"citation-{number}",
+            "start_index": citation["answer_start"],
+            "end_index": citation["answer_end"],
+            "extras": {
+                name: citation[name]
+                for name in ("document_id", "chunk_id", "source_start", "source_end", "kind")
+                if name in citation
+            },
+        }
+        if (passage := by_chunk.get(citation["chunk_id"])) is not None:
+            first = passage["source_start"]
+            made["title"] = passage["title"]
+            made["cited_text"] = passage["text"][citation["source_start"] - first : citation["source_end"] - first]
+            made["extras"] |= {name: passage[name] for name in ("page", "heading", "rank") if passage.get(name)}
+        found.append(cast(Citation, made))
+    return found
+
+
+def content_blocks(message: AIMessage) -> list[ContentBlock]:
+    """A message's text with its citations as one block, and the calls of tools behind it."""
+    known = message.response_metadata
+    text = message.text
+    found = cited(known.get("citations") or (), known.get("passages") or ())
+    blocks: list[ContentBlock] = []
+    if text or found or not message.tool_calls:
+        block = TextContentBlock(type="text", text=text)
+        if found:
+            block["annotations"] = found
+        blocks.append(block)
+    blocks += [cast(ContentBlock, {**call, "type": "tool_call"}) for call in message.tool_calls]
+    return blocks
+
+
+def chunk_blocks(message: AIMessageChunk) -> list[ContentBlock]:
+    """As `content_blocks`, for a piece of a message or the sum of all."""
+    if message.tool_call_chunks and message.chunk_position != "last":
+        return [cast(ContentBlock, {**chunk, "type": "tool_call_chunk"}) for chunk in message.tool_call_chunks]
+    return content_blocks(message)
+
+
+register_translator(PROVIDER, content_blocks, chunk_blocks)
