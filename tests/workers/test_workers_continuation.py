@@ -316,3 +316,38 @@ def test_a_cancelled_answer_keeps_what_its_first_worker_told(
         done = Reader(client, "a1").end()
     assert done.ids[:3] == [50, 51, 52]
     assert done.finish_reason == "cancelled"
+
+
+def test_any_worker_takes_any_turn_even_after_redis_was_restarted(
+    tokens: Tokens, tmp_path: Path, queue: Queue, client: Any, redis_url: str
+) -> None:
+    """Rows kept, another worker, Redis restarted in between, rows evicted: the conversation is the same."""
+
+    def turn(url: str, number: int) -> list[int]:
+        own, app = make_redis(url), make_app(url)
+        turns = Sessions(own).turns("default", "s", tokens.hash)
+        segments = [segment for one in turns for segment in one.segments]
+        question = Segment(kind="question", key=f"q{number}", text=f"Who jumps over the {number}? ")
+        job = make_job(
+            f"a{number}", session_id="s", segments=[*segments, question], new_from=len(segments), turn=number
+        )
+        Queue(app, own).enqueue_generate(job)
+        done = Reader(own, job.answer_id).end()
+        own.close()
+        app.close()
+        return done.ids
+
+    def place(url: str, name: str) -> Any:
+        return make_workplace(url, tokens, make_engine(tokens), name=name, kv_cache_bytes=2**24)
+
+    with running_worker(redis_url, place(redis_url, "only")):
+        expected = [turn(redis_url, number) for number in range(4)]
+    with EmbeddedRedis(tmp_path / "data") as server, running_worker(server.url, place(server.url, "w1")):
+        got = [turn(server.url, 0), turn(server.url, 1)]
+    with EmbeddedRedis(tmp_path / "data") as server:
+        second = place(server.url, "w2")
+        with running_worker(server.url, second):
+            got.append(turn(server.url, 2))
+            assert second.runtime.store.clear()
+            got.append(turn(server.url, 3))
+    assert got == expected
