@@ -76,6 +76,7 @@ def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat:
     )
 
 
+@functools.cache
 def _levels(cell: int) -> tuple[int, int, int, int, int]:
     """Keys of a cell's averages from coarse to fine; keys of different levels differ."""
     kind = cell % len(KINDS)

@@ -25,7 +25,7 @@ from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.sdsat import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
-from decoder.drafters.unit_rows import UnitRows, followed
+from decoder.drafters.state_rows import StateRows, followed
 from decoder.guesses import Guesses
 from decoder.mask_chains import NO_MASKS, MaskChains
 from decoder.sequence import Sequence
@@ -58,7 +58,7 @@ class AutoDrafter(Drafter):
     name: ClassVar[str] = "auto"
     valued: ClassVar[bool] = True
 
-    def __init__(self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 8) -> None:
+    def __init__(self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 32) -> None:
         if min(matches, longest, survey) < 1:
             raise ValueError(f"matches, longest and survey must be at least 1, got {matches}, {longest} and {survey}")
         self._copies = Copies(matches, longest)
@@ -69,7 +69,7 @@ class AutoDrafter(Drafter):
         """First tokens of the step's copies."""
         self._equipment = Equipment()
         self._layer: int | None = None
-        self._states: UnitRows | None = None
+        self._states: StateRows | None = None
         self._guesses: Guesses | None = None
         self._neural: EagleDrafter | SmallModelDrafter | None = None
         self._masks: SdsatDrafter | None = None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from decoder.artifacts import Artifacts, Needs
 from decoder.drafters.base import CopyDrafter
-from decoder.drafters.unit_rows import UnitRows, followed
+from decoder.drafters.state_rows import StateRows, followed
 from decoder.errors import DrafterUnavailable
 from decoder.sequence import Sequence
 from decoder.tree import DraftTree
@@ -56,7 +56,7 @@ class PldPlusDrafter(CopyDrafter):
         self.layer = layer
         self._target: TargetModel | None = None
         self._heads: dict[int, list[int]] = {}  # layer -> induction heads
-        self.states: UnitRows | None = None
+        self.states: StateRows | None = None
         """Of `h`: one row for every committed token but the last; None before prefill."""
         self._queries: dict[int, torch.Tensor] = {}  # layer -> [induction heads, head_dim], of the last row
 

@@ -15,7 +15,7 @@ from decoder.testing import tiny_target
 from decoder.tree import DraftTree
 from decoder.verify import Accepted
 
-VOCABULARY = 300
+VOCABULARY = 800
 
 
 def logits_of(*best: int) -> torch.Tensor:
@@ -28,7 +28,7 @@ def logits_of(*best: int) -> torch.Tensor:
 def sequence_of(prompt: list[int], answer: list[int]) -> Sequence:
     drafter = AutoDrafter()
     drafter.equip(Equipment())
-    sequence = Sequence(prompt, SamplingParams(max_tokens=400), (), drafter, None, frozenset(), max_nodes=64)
+    sequence = Sequence(prompt, SamplingParams(max_tokens=700), (), drafter, None, frozenset(), max_nodes=64)
     sequence.extend(answer)
     return sequence
 
@@ -99,7 +99,7 @@ def test_ranks_that_are_not_proposed_can_rise_again() -> None:
             table.learn(evidence(rank, GUESS, KINDS.index("answer"), 0, 0, 0), False)
     cell = evidence(0, GUESS, KINDS.index("answer"), 0, 0, 0)
     before = table.probability(cell)
-    for step in range(160):
+    for step in range(640):
         last, token = 100 + step, 101 + step
         sequence.extend([last])
         drafter.observe(sequence, DraftTree(), Accepted([last], [], [None]), Artifacts(logits_of(last, token)[None]))

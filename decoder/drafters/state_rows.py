@@ -1,4 +1,4 @@
-"""UnitRows: the hidden states of one sequence, each scaled to length 1, in one tensor that grows.
+"""StateRows: the hidden states of one sequence in one tensor that grows, and how alike some of them are.
 
 Knows vectors and their positions; knows no model and no tokens.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence as Ids
 
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from decoder.sequence import Sequence
@@ -17,10 +16,10 @@ ROOM = 1024
 """Answer tokens whose states there is room for from the start."""
 
 
-class UnitRows:
+class StateRows:
     """One row for each position from `first` on, in order.
 
-    Half-precision states are kept in float32: their similarities lie too close together for 8 or 11 bits.
+    Half-precision states are compared in float32: their similarities lie too close together for 8 or 11 bits.
 
     Args:
         capacity: rows to make room for at once; more are taken, at the price of a copy.
@@ -50,28 +49,30 @@ class UnitRows:
 
     def append(self, states: torch.Tensor) -> None:
         """Add the states of the next positions, [n, D] of any floating dtype."""
-        wide = states.to(torch.promote_types(states.dtype, torch.float32))
-        needed = self._length + len(wide)
+        needed = self._length + len(states)
         if self._buffer is None or needed > len(self._buffer):
-            grown = wide.new_empty(max(needed, self._planned, 2 * self._length), wide.shape[1])
+            grown = states.new_empty(max(needed, self._planned, 2 * self._length), states.shape[1])
             if self._buffer is not None:
                 grown[: self._length] = self._buffer[: self._length]
             self._buffer = grown
-        self._buffer[self._length : needed] = F.normalize(wide, dim=1)
+        self._buffer[self._length : needed] = states
         self._length = needed
 
     def cosines(self, positions: Ids[int] | NDArray, to: int) -> torch.Tensor:  # type: ignore[type-arg]
         """Cosine of the states at some positions with the state at position `to`; all of them must have rows.
 
         Returns:
-            [n], float32, or float64 where the states are; on the states' device.
+            [n], float32, or float64 where the states are; 0 for states of length 0; on the states' device.
         """
         rows = self.rows
+        wide = torch.promote_types(rows.dtype, torch.float32)
         at = torch.as_tensor(positions, dtype=torch.int64).to(rows.device) - self.first
-        return rows.index_select(0, at) @ rows[to - self.first]
+        compared, here = rows.index_select(0, at).to(wide), rows[to - self.first].to(wide)
+        lengths = torch.linalg.vector_norm(compared, dim=1) * torch.linalg.vector_norm(here)
+        return compared @ here / lengths.clamp_min(torch.finfo(wide).tiny)
 
 
-def followed(rows: UnitRows | None, sequence: Sequence, states: torch.Tensor) -> UnitRows:
+def followed(rows: StateRows | None, sequence: Sequence, states: torch.Tensor) -> StateRows:
     """The rows of a sequence, grown by what its last step left behind: one for every committed token but the last.
 
     Args:
@@ -80,6 +81,6 @@ def followed(rows: UnitRows | None, sequence: Sequence, states: torch.Tensor) ->
     """
     end = sequence.position - 1
     if rows is None:
-        rows = UnitRows(len(states) + min(sequence.params.max_tokens, ROOM), first=end - len(states))
+        rows = StateRows(len(states) + min(sequence.params.max_tokens, ROOM), first=end - len(states))
     rows.append(states[: end - rows.end])
     return rows
