@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rag_service.conversation import Conversation
 from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
 from rag_service.schemas import EditRequest, QueryRequest
 from rag_service.settings import Settings
@@ -20,14 +21,15 @@ class Admission:
         self._tokens = tokens
         self._queue = queue
 
-    def check(self, request: QueryRequest | EditRequest) -> None:
+    def check(self, request: QueryRequest | EditRequest | Conversation) -> None:
         """Refuse a request that is too large or names what there cannot be.
 
         Raises:
             TooLarge, InvalidRequest
         """
-        if isinstance(request, QueryRequest):
-            self.check_question(request.question)
+        if isinstance(request, QueryRequest | Conversation):
+            if isinstance(request, QueryRequest) or request.collection is not None:
+                self.check_question(request.question)
             self.check_top_k(request.retrieval.top_k)
             self._check_prediction(request.predicted or "")
         else:

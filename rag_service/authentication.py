@@ -40,7 +40,7 @@ class KeyCheck:
         try:
             tenant = await self._tenant(scope)
         except Exception as error:
-            await problems.response(problems.as_problem(error))(scope, receive, send)
+            await problems.response(problems.as_problem(error), path)(scope, receive, send)
             return
         scope.setdefault("state", {})["tenant"] = tenant
         await self._app(scope, receive, send)

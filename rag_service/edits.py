@@ -49,6 +49,11 @@ def finished(record: AnswerRecord) -> DoneEvent:
             "answer_running",
             retry_after=2,
         )
+    if not record["session_id"]:
+        raise Conflict(
+            f"The answer {answer_id} belongs to no session, so it cannot be edited: ask at /v1/query for one that can.",
+            "not_editable",
+        )
     done = record["result"]
     if done is None or done.finish_reason in ("error", "cancelled"):
         how = "was cancelled" if record["status"] == "cancelled" else "failed"

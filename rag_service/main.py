@@ -12,7 +12,7 @@ from rag_service import problems
 from rag_service.authentication import KeyCheck
 from rag_service.errors import InvalidSettings
 from rag_service.pipeline import Pipeline
-from rag_service.routes import answers, collections, documents, health, jobs, query, sessions
+from rag_service.routes import answers, collections, documents, health, jobs, openai, openai_models, query, sessions
 from rag_service.schemas import ProblemOut
 from rag_service.settings import Settings, load_settings
 
@@ -35,7 +35,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     problems.install(app, settings.limits)
     app.add_middleware(KeyCheck, settings=settings)  # outermost: it comes before bodies are read
     described = Depends(HTTPBearer(auto_error=False, description="An API key. Not needed on loopback by default."))
-    for module in (query, answers, sessions, collections, documents, jobs):
+    for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
         app.include_router(module.router, dependencies=[described])
     app.include_router(health.router)
     return app

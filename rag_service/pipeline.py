@@ -17,9 +17,10 @@ from typing import Any
 
 import anyio
 
-from rag_service import answers, edits, prompt
+from rag_service import answers, conversation, edits, prompt
 from rag_service.admission import Admission
 from rag_service.api_keys import ApiKeys
+from rag_service.conversation import Conversation
 from rag_service.errors import NotFound, Problem, Unavailable
 from rag_service.generation_options import sampling, speculation
 from rag_service.models import model_folder, window_of
@@ -76,7 +77,8 @@ class Pipeline:
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
         self.tenant = DEFAULT_TENANT
-        self.library = Library(settings.data_dir, embedder or _embedder(folder(settings.embedding_model)))
+        self.embedder = embedder or _embedder(folder(settings.embedding_model))
+        self.library = Library(settings.data_dir, self.embedder)
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
         self.api_keys = ApiKeys(self.redis, self._async_redis)
@@ -110,13 +112,15 @@ class Pipeline:
             erase_collection(self.redis, self.tenant, name)
         self.library.delete(name)
 
-    async def answer(self, request: QueryRequest) -> str:
+    async def answer(self, request: QueryRequest | Conversation) -> str:
         """Retrieve, build the prompt and enqueue. Returns the answer's id; `events` has what follows.
 
         Raises:
             Problem: the request is refused, and nothing was kept of it.
         """
         await anyio.to_thread.run_sync(self._check, request)
+        if isinstance(request, Conversation):
+            return await anyio.to_thread.run_sync(self._apart, request)
         session_id = request.session_id or uuid.uuid4().hex
         return await self._next_turn(request, session_id, lambda answer_id: self._query(request, session_id, answer_id))
 
@@ -224,10 +228,10 @@ class Pipeline:
     def _stream(self, answer_id: str) -> AnswerStream:
         return AnswerStream(self.redis, self.tenant, answer_id, self._async_redis)
 
-    def _check(self, request: QueryRequest | EditRequest) -> None:
+    def _check(self, request: QueryRequest | EditRequest | Conversation) -> None:
         """Refuse what can be refused before anything else is looked at."""
         self.admission.check(request)
-        if isinstance(request, QueryRequest) and request.collection is not None:
+        if not isinstance(request, EditRequest) and request.collection is not None:
             self.library.collection(request.collection)  # unknown names are refused whatever the mode
         self.admission.check_capacity()
 
@@ -284,6 +288,26 @@ class Pipeline:
             prediction=request.predicted,
             created=time.time(),
         )
+
+    def _apart(self, request: Conversation) -> str:
+        """Enqueue an answer that belongs to no session; returns its id."""
+        answer_id = uuid.uuid4().hex
+        mode = (request.retrieval.mode or self.settings.retrieval.mode) if request.collection else "none"
+        self.queue.enqueue_generate(
+            conversation.job(
+                request,
+                self._retrieve(request, mode, request.collection),
+                self.tokens,
+                tenant=self.tenant,
+                answer_id=answer_id,
+                window=self.window,
+                max_tokens=request.max_tokens or self.settings.answers.max_tokens,
+                grounded=mode != "none",
+                drafter=self.settings.drafter,
+            )
+        )
+        self.totals.asked += 1
+        return answer_id
 
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self._stream(base.answer_id).record() is None:  # erased while this one waited for its turn
@@ -344,7 +368,9 @@ class Pipeline:
                 return last["collection"]
         return DEFAULT_COLLECTION if DEFAULT_COLLECTION in self.library.collections() else None
 
-    def _retrieve(self, request: QueryRequest, mode: str, collection: str | None) -> list[dict[str, Any]]:
+    def _retrieve(
+        self, request: QueryRequest | Conversation, mode: str, collection: str | None
+    ) -> list[dict[str, Any]]:
         if collection is not None:
             found = self.library.collection(collection)
         if collection is None or mode == "none":

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag_service import errors
 from rag_service.errors import Problem
+from rag_service.openai_errors import error_document, speaks_openai, status_of
 from rag_service.settings import Limits
 from retriever import (
     CollectionBusy,
@@ -46,15 +47,21 @@ _SHOWN = 60
 def install(app: FastAPI, limits: Limits) -> None:
     """Handle every error of `app`, and limit the size of bodies."""
     app.add_middleware(BodyLimit, limits=limits)
-    app.add_exception_handler(Problem, lambda _, error: response(as_problem(error)))
-    app.add_exception_handler(RetrieverError, lambda _, error: response(as_problem(error)))
-    app.add_exception_handler(QueueUnavailable, lambda _, error: response(as_problem(error)))
+    for kind in (Problem, RetrieverError, QueueUnavailable):
+        app.add_exception_handler(kind, _unexpected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def response(problem: Problem) -> JSONResponse:
+def response(problem: Problem, path: str) -> JSONResponse:
+    """A problem document, or where OpenAI's clients ask an error as they know it.
+
+    Args:
+        path: of the request.
+    """
+    if speaks_openai(path):
+        return JSONResponse(error_document(problem), status_code=status_of(problem), headers=problem.headers())
     return JSONResponse(
         problem.document(), status_code=problem.status, headers=problem.headers(), media_type=MEDIA_TYPE
     )
@@ -132,14 +139,14 @@ def _got(value: Any) -> str:
     return f", got {shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}".encode("utf-8", "replace").decode()
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = list(error.errors())
     if any(e["type"] == "json_invalid" for e in found):
-        return response(
-            errors.BadRequest(f"The body is not valid JSON ({_json_error(found)}); correct it.", "invalid_json")
-        )
-    return response(errors.InvalidRequest(explain(found)))
+        told = f"The body is not valid JSON ({_json_error(found)}); correct it."
+        return response(errors.BadRequest(told, "invalid_json"), request.url.path)
+    extra: dict[str, Any] = {"param": _name(found[0]["loc"]) or None} if speaks_openai(request.url.path) else {}
+    return response(errors.InvalidRequest(explain(found), **extra), request.url.path)
 
 
 def _json_error(found: list[Any]) -> str:
@@ -147,7 +154,7 @@ def _json_error(found: list[Any]) -> str:
     return f"{first.get('ctx', {}).get('error', 'syntax error')} at character {first['loc'][-1]}"
 
 
-async def _http(_: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     status, text = error.status_code, str(error.detail)
     code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "bad_request")
@@ -157,12 +164,14 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
         text = "This address does not take that method; /docs lists what there is."
     elif status == 400 and text == "There was an error parsing the body":
         text, code = "The body cannot be read; send well-formed JSON (or multipart files) in UTF-8.", "invalid_json"
+    if speaks_openai(request.url.path):
+        return JSONResponse(error_document(Problem(sentence(text), code), status), status, error.headers)
     body = errors.problem_document(status, code, sentence(text))
     return JSONResponse(body, status_code=status, headers=error.headers, media_type=MEDIA_TYPE)
 
 
-async def _unexpected(_: Request, error: Exception) -> JSONResponse:
-    return response(as_problem(error))
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    return response(as_problem(error), request.url.path)
 
 
 class BodyLimit:
@@ -181,7 +190,7 @@ class BodyLimit:
         limit = self._limits.upload_bytes if upload else self._limits.body_bytes
         told = headers.get(b"content-length", b"0")
         if told.isdigit() and int(told) > limit:
-            await response(_too_large(limit))(scope, receive, send)
+            await response(_too_large(limit), scope["path"])(scope, receive, send)
             return
         taken = 0
 

@@ -111,9 +111,9 @@ def build(
             asked = _instructed(question, edited, quoted=edited.key != earlier[-1].answer.key)
         segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, grounded)
         if size <= room:
-            listed = _listed(passages, passages[:fits], shown, turns)
+            every = listed(passages, passages[:fits], shown, turns)
             place = None if edited is None else _last(segments, edited.key)
-            return Prompt(segments, new_from, size, passages=listed, edited=place)
+            return Prompt(segments, new_from, size, passages=every, edited=place)
         if forgotten < len(earlier):
             kept = tuple(s for s in earlier[forgotten].user if s.kind != "passage")
             earlier[forgotten] = _Turn(earlier[forgotten].system, kept, earlier[forgotten].answer)
@@ -121,7 +121,7 @@ def build(
         elif fits:
             fits -= 1
         else:
-            raise _overflow(size, max_tokens, window, len(turns))
+            raise overflow(size, max_tokens, window, len(turns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +142,20 @@ def _contents(turn: TurnRecord) -> _Turn:
 def _asked(question: str, grounded: bool, anything: bool) -> list[Segment]:
     """A question, and how to answer it."""
     if not grounded:
-        return [_segment("question", question)]
+        return [content_segment("question", question)]
     return [
-        _segment("question", f"{question}\n\n"),
-        _segment("instruction", INSTRUCTION if anything else NOTHING_FOUND),
+        content_segment("question", f"{question}\n\n"),
+        content_segment("instruction", INSTRUCTION if anything else NOTHING_FOUND),
     ]
 
 
 def _instructed(instruction: str, edited: Segment, quoted: bool) -> list[Segment]:
     """What to change about an answer; the answer goes before it where it is not the last one."""
-    asked = [_segment("instruction", f"{instruction.strip()}\n\n"), _segment("instruction", WHOLE)]
+    asked = [content_segment("instruction", f"{instruction.strip()}\n\n"), content_segment("instruction", WHOLE)]
     if not quoted:
         return asked
     quote = edited.model_copy(update={"kind": "edited"})
-    return [_segment("instruction", EARLIER), quote, _segment("instruction", "\n\n"), *asked]
+    return [content_segment("instruction", EARLIER), quote, content_segment("instruction", "\n\n"), *asked]
 
 
 def _last(segments: Sequence[Segment], key: str) -> int:
@@ -167,7 +167,9 @@ def _assemble(
     user: Sequence[Segment], earlier: Sequence[_Turn], tokens: PromptTokens, grounded: bool
 ) -> tuple[list[Segment], int, int]:
     """(segments, index of the first new one, length in tokens)."""
-    system = earlier[0].system if earlier else (_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
+    system = (
+        earlier[0].system if earlier else (content_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
+    )
     roles = ["system"]
     contents: list[Sequence[Segment]] = [system]
     for turn in earlier:
@@ -180,7 +182,7 @@ def _assemble(
     new_from = 0
     for piece in tokens.template_pieces([{"role": role, "content": ""} for role in roles], True):
         if isinstance(piece, str):
-            segments.append(_segment("template", piece))
+            segments.append(content_segment("template", piece))
         else:
             segments += contents[piece]
             if roles[piece] == "assistant":
@@ -217,7 +219,7 @@ def length(segment: Segment, tokens: PromptTokens) -> int:
     return len(tokens.encode_content(segment.text).ids)
 
 
-def _listed(
+def listed(
     passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[str | None], turns: Sequence[TurnRecord]
 ) -> list[dict[str, Any]]:
     in_prompt = shown | {passage["chunk_id"] for passage in fitting}
@@ -236,7 +238,7 @@ def _listed(
     return listed
 
 
-def _segment(kind: SegmentKind, text: str) -> Segment:
+def content_segment(kind: SegmentKind, text: str) -> Segment:
     return Segment(kind=kind, key=_key(text), text=text)
 
 
@@ -244,7 +246,7 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _overflow(prompt_tokens: int, max_tokens: int, window: int, turns: int) -> ContextOverflow:
+def overflow(prompt_tokens: int, max_tokens: int, window: int, turns: int) -> ContextOverflow:
     advice = ["ask a shorter question", "lower max_tokens"]
     if turns:
         advice.append("begin a new session")

@@ -343,7 +343,10 @@ def _finish(
 
 
 def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
-    """The finished turn; None for an answer without a session. The end token is left out: the template's own closing piece follows in the next prompt."""
+    """The finished turn; None for an answer without a session.
+
+    The end token is left out: the template's own closing piece follows in the next prompt.
+    """
     if not job.session_id or (done.finish_reason == "cancelled" and not done.ids):
         return None
     ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids

@@ -1,0 +1,173 @@
+"""A conversation that its client sends whole: the prompt of its next answer, outside of any session. Pure.
+
+Messages become segments of the roles that sessions have (system, question, answer), tokenized anew. Where a collection
+is named, passages for the last question go before it, as in a session's turn. A text to continue has no roles at all.
+When the window has no room, passages leave from the lowest rank on; messages never do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rag_service.errors import BadRequest
+from rag_service.generation_options import sampling, speculation
+from rag_service.prompt import (
+    INSTRUCTION,
+    NOTHING_FOUND,
+    SYSTEM,
+    Passage,
+    Prompt,
+    content_segment,
+    length,
+    listed,
+    overflow,
+    passage_segment,
+)
+from rag_service.schemas import AnswerOptions, RetrievalOptions
+from workers.messages import GenerateJob, Segment, SegmentKind
+from workers.tokens import Tokens, UnsupportedTokenizer
+
+Role = Literal["system", "user", "assistant"]
+KINDS: dict[str, SegmentKind] = {"system": "system", "user": "question", "assistant": "answer"}
+FROM_PASSAGES = "Answer from the passages."
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    text: str
+
+
+class Conversation(AnswerOptions):
+    """What a client asks for that keeps its own history.
+
+    Attributes:
+        messages: the history, the question last; empty where `prompt` is given.
+        prompt: a text to continue as it is, or its token ids.
+        collection: where passages are looked for; None answers without any.
+        choice: index of this answer among several of one request.
+        logprobs: log-probabilities wanted, with so many alternatives a token.
+        json_schema: that the answer has to follow.
+        predicted: what the answer will be, or much of it.
+    """
+
+    messages: tuple[Message, ...] = ()
+    prompt: str | list[int] | None = None
+    collection: str | None = None
+    retrieval: RetrievalOptions = RetrievalOptions()
+    choice: int = 0
+    logprobs: int | None = None
+    json_schema: dict[str, Any] | None = None
+    predicted: str | None = None
+
+    @property
+    def question(self) -> str:
+        """The last message of the user's; of a text to continue, the text."""
+        if self.prompt is not None:
+            return self.prompt if isinstance(self.prompt, str) else ""
+        asked = [message.text for message in self.messages if message.role == "user"]
+        return asked[-1] if asked else self.messages[-1].text
+
+
+def job(
+    request: Conversation,
+    passages: Sequence[Passage],
+    tokens: Tokens,
+    *,
+    tenant: str,
+    answer_id: str,
+    window: int,
+    max_tokens: int,
+    grounded: bool,
+    drafter: str,
+) -> GenerateJob:
+    """The job of an answer that belongs to no session. Arguments and errors as `build`."""
+    built = build(request, passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
+    measured = {"choice": request.choice, "logprobs": request.logprobs}
+    return GenerateJob(
+        answer_id=answer_id,
+        tenant=tenant,
+        session_id="",
+        collection=request.collection,
+        question=request.question,
+        segments=built.segments,
+        turn=-1,
+        passages=built.passages,
+        sampling=sampling(request, max_tokens).model_copy(update=measured),
+        speculation=speculation(request, drafter),
+        prediction=request.predicted,
+        json_schema=request.json_schema,
+        created=time.time(),
+    )
+
+
+def build(
+    request: Conversation,
+    passages: Sequence[Passage],
+    tokens: Tokens,
+    *,
+    window: int,
+    max_tokens: int,
+    grounded: bool,
+) -> Prompt:
+    """The prompt of a conversation's next answer.
+
+    Args:
+        passages: retrieved for its last question, best first.
+        window: tokens that the model can hold, prompt and answer together.
+        grounded: whether passages were looked for.
+
+    Raises:
+        ContextOverflow: even without passages it does not fit.
+        BadRequest: the model's chat template refuses these roles, or the prompt is empty.
+    """
+    fits = len(passages)
+    while True:
+        shown = [passage_segment(passage) for passage in passages[:fits]]
+        segments = _segments(request, shown, bool(passages), tokens, grounded)
+        size = sum(length(segment, tokens) for segment in segments)
+        if size == 0:
+            raise BadRequest("The prompt is empty; write something to continue.", "empty_prompt", param="prompt")
+        if size + max_tokens <= window:
+            return Prompt(segments, 0, size, passages=listed(passages, passages[:fits], set(), ()))
+        if not fits:
+            raise overflow(size, max_tokens, window, 0)
+        fits -= 1
+
+
+def _segments(
+    request: Conversation, shown: Sequence[Segment], found: bool, tokens: Tokens, grounded: bool
+) -> list[Segment]:
+    if isinstance(request.prompt, str):
+        return [content_segment("question", request.prompt)]
+    if request.prompt is not None:
+        text = tokens.decode(request.prompt)
+        return [content_segment("question", text).model_copy(update={"ids": list(request.prompt)})]
+    messages = list(request.messages)
+    if grounded and messages[0].role != "system":
+        messages.insert(0, Message("system", ""))
+    asked = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
+    segments: list[Segment] = []
+    try:
+        pieces = tokens.template_pieces([{"role": message.role} for message in messages])
+    except UnsupportedTokenizer as error:
+        raise BadRequest(
+            f"These messages do not suit the model: {error}.", "unsupported_messages", param="messages"
+        ) from None
+    for piece in pieces:
+        if isinstance(piece, str):
+            segments.append(content_segment("template", piece))
+            continue
+        message = messages[piece]
+        text = message.text.strip() if tokens.strips_content else message.text
+        contents = [content_segment(KINDS[message.role], text)] if text else []
+        if grounded and piece == asked:
+            told = FROM_PASSAGES if request.json_schema is not None else INSTRUCTION
+            contents = [*shown, *contents, content_segment("instruction", f"\n\n{told if found else NOTHING_FOUND}")]
+        elif grounded and piece == 0:
+            contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))
+        segments += contents
+    return segments

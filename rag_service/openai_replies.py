@@ -1,0 +1,127 @@
+"""From conversations to OpenAI's responses: ask the pipeline, wait or stream.
+
+Nobody can come back to a stream of OpenAI's, so a client that goes away cancels its answers. Knows the pipeline and the
+wire format; what a response looks like is the form's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anyio
+
+from rag_service.conversation import Conversation
+from rag_service.openai_answers import Form, failed, usage
+from rag_service.openai_errors import error_document
+from rag_service.openai_logprobs import Measured, MeasuredRun
+from rag_service.pipeline import Pipeline
+from rag_service.problems import as_problem
+from rag_service.schemas import Answer
+from rag_service.sse import HEARTBEAT
+from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, TokenEvent
+
+DONE = "data: [DONE]\n\n"
+
+
+async def ask(pipeline: Pipeline, asked: Sequence[Conversation]) -> list[str]:
+    """Enqueue every choice; where one is refused, none is answered. Returns their ids. Raises Problem."""
+    ids: list[str] = []
+    try:
+        for conversation in asked:
+            ids.append(await pipeline.answer(conversation))
+    except BaseException:
+        await _cancel(pipeline, ids)
+        raise
+    return ids
+
+
+async def whole(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int) -> dict[str, Any]:
+    """Wait for all choices. Raises Problem where one fails."""
+    answers = [await pipeline.finished(answer_id) for answer_id in ids]
+    for answer in answers:
+        if answer.answer is None:
+            raise failed(answer)
+    runs = [await _measured(pipeline, answer) if form.measured else [] for answer in answers]
+    choices = [form.choice(index, answer, run) for index, (answer, run) in enumerate(zip(answers, runs, strict=True))]
+    return form.response(choices, usage(answers, n))
+
+
+async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, include_usage: bool) -> AsyncIterator[str]:
+    """The chunks of all choices as they come, as text of server-sent events."""
+    ended: dict[int, Answer] = {}
+    runs = [MeasuredRun(form.tokens) for _ in ids]
+    try:
+        for opening in map(form.opening, range(len(ids))):
+            if opening is not None:
+                yield _data(form.chunk(opening), include_usage)
+        async for index, event in _merged(pipeline, ids):
+            if event is None:
+                yield HEARTBEAT
+            elif isinstance(event, TokenEvent):
+                run = runs[index].push(event.ids, event.logprobs, event.text) if form.measured else []
+                if event.text:
+                    yield _data(form.chunk(form.piece(index, event.text, run)), include_usage)
+            elif isinstance(event, DoneEvent | ErrorEvent):
+                ended[index] = answer = await pipeline.result(ids[index])
+                if answer.answer is None:
+                    raise failed(answer)
+                yield _data(form.chunk(form.ending(index, answer)), include_usage)
+        if include_usage:
+            yield _data(form.chunk(usage=usage([ended[index] for index in range(len(ids))], n)), True)
+        yield DONE
+    except Exception as error:
+        yield f"data: {json.dumps(error_document(as_problem(error)), ensure_ascii=False)}\n\n"
+    finally:
+        await _cancel(pipeline, [answer_id for index, answer_id in enumerate(ids) if index not in ended])
+
+
+async def _merged(pipeline: Pipeline, ids: Sequence[str]) -> AsyncIterator[tuple[int, AnswerEvent | None]]:
+    """Events of several answers as they come; None after silence. Raises what following one of them raises."""
+    arrived: asyncio.Queue[tuple[int, AnswerEvent | None] | Exception] = asyncio.Queue()
+
+    async def follow(index: int, answer_id: str) -> None:
+        try:
+            async for item in pipeline.events(answer_id):
+                await arrived.put((index, None if item is None else item[1]))
+        except Exception as error:
+            await arrived.put(error)
+
+    following = [asyncio.create_task(follow(index, answer_id)) for index, answer_id in enumerate(ids)]
+    left = len(ids)
+    try:
+        while left:
+            item = await arrived.get()
+            if isinstance(item, Exception):
+                raise item
+            left -= isinstance(item[1], DoneEvent | ErrorEvent)
+            yield item
+    finally:
+        for task in following:
+            task.cancel()
+
+
+async def _measured(pipeline: Pipeline, answer: Answer) -> list[Measured]:
+    run = MeasuredRun(pipeline.tokens)
+    found: list[Measured] = []
+    async for item in pipeline.events(answer.answer_id):
+        if item is not None and isinstance(item[1], TokenEvent):
+            found += run.push(item[1].ids, item[1].logprobs, item[1].text)
+    return found
+
+
+async def _cancel(pipeline: Pipeline, ids: Sequence[str]) -> None:
+    with anyio.CancelScope(shield=True):
+        for answer_id in ids:
+            try:
+                await pipeline.cancel(answer_id)
+            except Exception as error:  # it ended by itself, or Redis is away: then it runs on unread
+                as_problem(error)
+
+
+def _data(chunk: dict[str, Any], with_usage: bool) -> str:
+    if not with_usage:
+        del chunk["usage"]
+    return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"

@@ -1,0 +1,82 @@
+"""From OpenAI's request bodies to what the pipeline answers. Knows fields; knows no HTTP and no responses."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from rag_service.conversation import Conversation, Message
+from rag_service.errors import BadRequest
+from rag_service.openai_schemas import ChatRequest, CompletionRequest, ResponseFormat
+from workers.grammars import BadSchema, check_schema
+
+_SAME = (
+    "temperature",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "stop",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "exact",
+    "speculation",
+    "retrieval",
+)
+"""Fields with the same name and meaning."""
+
+
+def chat(body: ChatRequest, collection: str | None) -> list[Conversation]:
+    """One conversation a choice. Raises BadRequest."""
+    roles = {"developer": "system", "tool": "user"}
+    messages = [Message(roles.get(m.role, m.role), m.text) for m in body.messages]  # type: ignore[arg-type]
+    common = _common(body, collection)
+    common |= {"messages": tuple(messages), "logprobs": body.measured}
+    common["max_tokens"] = body.max_completion_tokens or body.max_tokens
+    return [Conversation(**common, choice=choice) for choice in range(body.n)]
+
+
+def completion(body: CompletionRequest, collection: str | None, vocab_size: int) -> list[Conversation]:
+    """One conversation a choice, choices of one prompt after the other. Raises BadRequest.
+
+    A collection answers a prompt as a question; the model itself continues it.
+    """
+    found = []
+    common = _common(body, collection) | {"logprobs": body.logprobs, "max_tokens": body.max_tokens}
+    for prompt in body.prompts:
+        if isinstance(prompt, list) and (collection is not None or max(prompt) >= vocab_size):
+            raise BadRequest(
+                f"A prompt of token ids goes to the model itself, with ids from 0 to {vocab_size - 1}; send text.",
+                "invalid_prompt",
+                param="prompt",
+            )
+        asked: dict[str, Any] = {"prompt": prompt}
+        if collection is not None:
+            asked = {"messages": (Message("user", str(prompt)),)}
+        found += [Conversation(**common, **asked, choice=choice) for choice in range(body.n)]
+    return found
+
+
+def _common(body: ChatRequest | CompletionRequest, collection: str | None) -> dict[str, Any]:
+    # All choices share the seed; their index tells their noise apart.
+    seed = secrets.randbits(32) if body.seed is None else body.seed % 2**63
+    return {
+        **{name: getattr(body, name) for name in _SAME},
+        "top_p": body.top_p or 1e-9,  # 0 keeps the best token alone
+        "seed": seed,
+        "collection": collection,
+        "predicted": (body.prediction.text or None) if body.prediction else None,
+        "json_schema": _schema(body.response_format),
+    }
+
+
+def _schema(form: ResponseFormat) -> dict[str, Any] | None:
+    schema = form.schema_asked
+    if schema is not None:
+        try:
+            check_schema(schema)
+        except BadSchema as error:
+            raise BadRequest(
+                f"The answer cannot be held to this JSON schema: {error}.", "invalid_schema", param="response_format"
+            ) from None
+    return schema

@@ -1,0 +1,80 @@
+"""OpenAI-compatible endpoints for text: /v1/chat/completions and /v1/completions."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from rag_service import openai_models, openai_replies, openai_request
+from rag_service.conversation import Conversation
+from rag_service.deps import PipelineDep
+from rag_service.openai_answers import ChatForm, CompletionForm, Form
+from rag_service.openai_schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
+from rag_service.pipeline import Pipeline
+from rag_service.sse import HEADERS
+
+responses: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorOut}, "503": {"model": OpenAIErrorOut}}
+streaming: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"}
+}
+router = APIRouter(prefix="/v1", tags=["openai"], responses=responses)
+
+
+@router.post("/chat/completions", response_model=dict[str, Any], responses=streaming)
+async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> dict[str, Any] | Response:
+    """A chat completion as OpenAI's API gives it.
+
+    The model `rag:<collection>` looks for passages for the last user message and cites them: `citations` and
+    `passages` on the message (of a stream, on the last delta), and `annotations` of type `url_citation`. No session is
+    kept: the client sends its history every time. A client that goes away from a stream cancels its answer.
+    """
+    collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    asked = await anyio.to_thread.run_sync(openai_request.chat, body, collection)
+    form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
+    return await _reply(pipeline, asked, form, body)
+
+
+@router.post("/completions", response_model=dict[str, Any], responses=streaming)
+async def complete(body: CompletionRequest, pipeline: PipelineDep, request: Request) -> dict[str, Any] | Response:
+    """A completion as OpenAI's API gives it: the model continues the prompt as it stands, without a chat template.
+
+    The model `rag:<collection>` answers the prompt as a question instead.
+    """
+    collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    asked = await anyio.to_thread.run_sync(openai_request.completion, body, collection, pipeline.tokens.vocab_size)
+    form = _form(CompletionForm, body, pipeline, request, collection, body.logprobs is not None)
+    return await _reply(pipeline, asked, form, body)
+
+
+async def _reply(
+    pipeline: Pipeline, asked: list[Conversation], form: Form, body: ChatRequest | CompletionRequest
+) -> dict[str, Any] | Response:
+    ids = await openai_replies.ask(pipeline, asked)
+    if not body.stream:
+        return await openai_replies.whole(pipeline, ids, form, body.n)
+    chunks = openai_replies.stream(pipeline, ids, form, body.n, body.stream_options.include_usage)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=HEADERS)
+
+
+def _form(
+    form: type[Form],
+    body: ChatRequest | CompletionRequest,
+    pipeline: Pipeline,
+    request: Request,
+    collection: str | None,
+    measured: bool,
+) -> Form:
+    return form(
+        request_id=uuid.uuid4().hex,
+        model=body.model,
+        created=int(time.time()),
+        base_url=str(request.base_url),
+        collection=collection,
+        measured=measured,
+        tokens=pipeline.tokens,
+    )
