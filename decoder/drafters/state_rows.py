@@ -69,7 +69,8 @@ class StateRows:
         at = torch.as_tensor(positions, dtype=torch.int64).to(rows.device) - self.first
         compared, here = rows.index_select(0, at).to(wide), rows[to - self.first].to(wide)
         lengths = torch.linalg.vector_norm(compared, dim=1) * torch.linalg.vector_norm(here)
-        return compared @ here / lengths.clamp_min(torch.finfo(wide).tiny)
+        made: torch.Tensor = compared @ here / lengths.clamp_min(torch.finfo(wide).tiny)
+        return made
 
 
 def followed(rows: StateRows | None, sequence: Sequence, states: torch.Tensor) -> StateRows:
