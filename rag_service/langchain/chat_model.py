@@ -127,7 +127,9 @@ class ChatRagService(Generation, BaseChatModel):
         question = self._question(messages, given)
         if question is not None:
             return self.query(question, stop, given), model
-        return completion(messages, model, self.sampling(stop, given)), model
+        retrieval = given.get("retrieval", self.retrieval)
+        own = {"retrieval": retrieval} if retrieval is not None else {}
+        return completion(messages, model, {**self.sampling(stop, given), **own}), model
 
     def _question(self, messages: list[BaseMessage], given: dict[str, Any]) -> str | None:
         """The one message that has to be sent; None: the whole history has to be."""

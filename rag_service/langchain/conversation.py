@@ -23,6 +23,8 @@ PATH = "/v1/chat/completions"
 def completion(messages: Sequence[BaseMessage], model: str, sampling: dict[str, Any]) -> dict[str, Any]:
     """The body of a request that streams."""
     said = [_message(message) for message in messages]
+    if isinstance(prediction := sampling.get("prediction"), str):
+        sampling = {**sampling, "prediction": {"type": "content", "content": prediction}}
     return {"model": model, "messages": said, **sampling, "stream": True, "stream_options": {"include_usage": True}}
 
 

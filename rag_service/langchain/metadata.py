@@ -75,7 +75,7 @@ def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str
 def content_blocks(message: AIMessage) -> list[ContentBlock]:
     """A message's text with its citations as one block, and the calls of tools behind it."""
     known = message.response_metadata
-    text = message.text
+    text = str(message.text)
     found = cited(known.get("citations") or (), known.get("passages") or ())
     blocks: list[ContentBlock] = []
     if text or found or not message.tool_calls:
