@@ -27,18 +27,22 @@ from rag_service.prompt import (
     passage_segment,
 )
 from rag_service.schemas import AnswerOptions, RetrievalOptions
+from workers.chat_template import Piece, Shape
 from workers.messages import GenerateJob, Segment, SegmentKind
 from workers.tokens import Tokens, UnsupportedTokenizer
 
-Role = Literal["system", "user", "assistant"]
-KINDS: dict[str, SegmentKind] = {"system": "system", "user": "question", "assistant": "answer"}
+Role = Literal["system", "user", "assistant", "tool"]
+KINDS: dict[str, SegmentKind] = {"system": "system", "user": "question", "assistant": "answer", "tool": "question"}
 FROM_PASSAGES = "Answer from the passages."
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A message, with the (name, arguments as JSON) of the tools that it calls."""
+
     role: Role
     text: str
+    calls: tuple[tuple[str, str], ...] = ()
 
 
 class Conversation(AnswerOptions):
@@ -46,6 +50,7 @@ class Conversation(AnswerOptions):
 
     Attributes:
         messages: the history, the question last; empty where `prompt` is given.
+        tools: that the model may call, each as JSON.
         prompt: a text to continue as it is, or its token ids.
         collection: where passages are looked for; None answers without any.
         choice: index of this answer among several of one request.
@@ -55,6 +60,7 @@ class Conversation(AnswerOptions):
     """
 
     messages: tuple[Message, ...] = ()
+    tools: tuple[str, ...] = ()
     prompt: str | list[int] | None = None
     collection: str | None = None
     retrieval: RetrievalOptions = RetrievalOptions()
@@ -152,7 +158,7 @@ def _segments(
     asked = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
     segments: list[Segment] = []
     try:
-        pieces = tokens.template_pieces([{"role": message.role} for message in messages])
+        pieces, told = _pieces(messages, request.tools, tokens)
     except UnsupportedTokenizer as error:
         raise BadRequest(
             f"These messages do not suit the model: {error}.", "unsupported_messages", param="messages"
@@ -161,13 +167,25 @@ def _segments(
         if isinstance(piece, str):
             segments.append(content_segment("template", piece))
             continue
+        if piece >= len(messages):
+            segments.append(told[piece - len(messages)])
+            continue
         message = messages[piece]
         text = message.text.strip() if tokens.strips_content else message.text
         contents = [content_segment(KINDS[message.role], text)] if text else []
         if grounded and piece == asked:
-            told = FROM_PASSAGES if request.json_schema is not None else INSTRUCTION
-            contents = [*shown, *contents, content_segment("instruction", f"\n\n{told if found else NOTHING_FOUND}")]
+            how = FROM_PASSAGES if request.json_schema is not None else INSTRUCTION
+            contents = [*shown, *contents, content_segment("instruction", f"\n\n{how if found else NOTHING_FOUND}")]
         elif grounded and piece == 0:
             contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))
         segments += contents
     return segments
+
+
+def _pieces(messages: Sequence[Message], tools: Sequence[str], tokens: Tokens) -> tuple[list[Piece], list[Segment]]:
+    """The template's pieces, and what stands in the slots behind those of the messages: calls and tools."""
+    if not tools and not any(message.calls or message.role == "tool" for message in messages):
+        return tokens.template_pieces([{"role": message.role} for message in messages]), []
+    shapes = [Shape(message.role, bool(message.text) or not message.calls, len(message.calls)) for message in messages]
+    called = [content_segment("answer", text) for message in messages for call in message.calls for text in call]
+    return tokens.tool_pieces(shapes, len(tools)), [*called, *(content_segment("system", tool) for tool in tools)]

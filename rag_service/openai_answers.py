@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from rag_service import openai_tools
 from rag_service.errors import InvalidRequest, Problem, Unavailable
 from rag_service.openai_logprobs import Measured, chat_form, completion_form
 from rag_service.schemas import Answer
@@ -31,6 +32,7 @@ class Form(ABC):
         collection: that grounds the answers; None for none.
         measured: whether log-probabilities are wanted.
         tokens: for their texts.
+        most_calls: of tools; 0 for none, None for any number.
     """
 
     request_id: str
@@ -40,6 +42,7 @@ class Form(ABC):
     collection: str | None
     measured: bool
     tokens: Tokens
+    most_calls: int | None = 0
 
     prefix: ClassVar[str]
     whole_object: ClassVar[str]
@@ -60,6 +63,10 @@ class Form(ABC):
     @abstractmethod
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
         """The choice of an answer's last chunk."""
+
+    def split(self, answer: Answer) -> tuple[Answer, list[dict[str, Any]]]:
+        """An answer without its calls of tools, and these."""
+        return (answer, []) if self.most_calls == 0 else openai_tools.split(answer, self.most_calls)
 
     def response(self, choices: list[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
         return {**self._head(self.whole_object), "choices": choices, "usage": usage}
@@ -108,12 +115,15 @@ class ChatForm(Form):
     prefix, whole_object, chunk_object = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
     def choice(self, index: int, answer: Answer, run: Sequence[Measured]) -> dict[str, Any]:
-        message = {"role": "assistant", "content": answer.answer, "refusal": None}
+        answer, calls = self.split(answer)
+        message: dict[str, Any] = {"role": "assistant", "content": answer.answer, "refusal": None}
+        if calls:
+            message["tool_calls"] = calls
         return {
             "index": index,
             "message": {**message, "annotations": self.annotations(answer), **self.grounding(answer)},
             "logprobs": chat_form(run, self.tokens) if self.measured else None,
-            "finish_reason": finish_reason(answer),
+            "finish_reason": "tool_calls" if calls else finish_reason(answer),
             **self.extras(answer),
         }
 
@@ -124,8 +134,12 @@ class ChatForm(Form):
         return self._delta(index, {"content": text}, chat_form(run, self.tokens) if self.measured else None)
 
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
+        answer, calls = self.split(answer)
         delta = {**({"annotations": self.annotations(answer)} if self.collection else {}), **self.grounding(answer)}
-        return {**self._delta(index, delta), "finish_reason": finish_reason(answer), **self.extras(answer)}
+        if calls:
+            delta["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
+        reason = "tool_calls" if calls else finish_reason(answer)
+        return {**self._delta(index, delta), "finish_reason": reason, **self.extras(answer)}
 
     @staticmethod
     def _delta(index: int, delta: dict[str, Any], logprobs: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rag_service.conversation import Conversation
 from rag_service.openai_answers import Form, failed, usage
 from rag_service.openai_errors import error_document
 from rag_service.openai_logprobs import Measured, MeasuredRun
+from rag_service.openai_tools import Withheld
 from rag_service.pipeline import Pipeline
 from rag_service.problems import as_problem
 from rag_service.schemas import Answer
@@ -53,6 +54,7 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
     """The chunks of all choices as they come, as text of server-sent events."""
     ended: dict[int, Answer] = {}
     runs = [MeasuredRun(form.tokens) for _ in ids]
+    withheld = [Withheld() for _ in ids] if form.most_calls != 0 else []
     try:
         for opening in map(form.opening, range(len(ids))):
             if opening is not None:
@@ -62,12 +64,16 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
                 yield HEARTBEAT
             elif isinstance(event, TokenEvent):
                 run = runs[index].push(event.ids, event.logprobs, event.text) if form.measured else []
-                if event.text:
-                    yield _data(form.chunk(form.piece(index, event.text, run)), include_usage)
+                text = withheld[index].push(event.text) if withheld else event.text
+                if text or run:
+                    yield _data(form.chunk(form.piece(index, text, run)), include_usage)
             elif isinstance(event, DoneEvent | ErrorEvent):
                 ended[index] = answer = await pipeline.result(ids[index])
                 if answer.answer is None:
                     raise failed(answer)
+                rest = withheld[index].rest(form.split(answer)[1]) if withheld else ""
+                if rest:
+                    yield _data(form.chunk(form.piece(index, rest, ())), include_usage)
                 yield _data(form.chunk(form.ending(index, answer)), include_usage)
         if include_usage:
             yield _data(form.chunk(usage=usage([ended[index] for index in range(len(ids))], n)), True)

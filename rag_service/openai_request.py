@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from typing import Any
 
 from rag_service.conversation import Conversation, Message
 from rag_service.errors import BadRequest
-from rag_service.openai_schemas import ChatRequest, CompletionRequest, ResponseFormat
+from rag_service.openai_schemas import ChatMessage, ChatRequest, CompletionRequest, ResponseFormat
 from workers.grammars import BadSchema, check_schema
 
 _SAME = (
@@ -26,12 +27,23 @@ _SAME = (
 """Fields with the same name and meaning."""
 
 
-def chat(body: ChatRequest, collection: str | None) -> list[Conversation]:
-    """One conversation a choice. Raises BadRequest."""
-    roles = {"developer": "system", "tool": "user"}
-    messages = [Message(roles.get(m.role, m.role), m.text) for m in body.messages]  # type: ignore[arg-type]
+def chat(body: ChatRequest, collection: str | None, has_tools: bool) -> list[Conversation]:
+    """One conversation a choice. Raises BadRequest.
+
+    Args:
+        has_tools: whether the model's chat template has tools.
+    """
+    if not has_tools and (body.tools or any(m.tool_calls or m.role == "tool" for m in body.messages)):
+        raise BadRequest(
+            "This model's chat template has no tools, so it can call none: leave `tools` and messages of tools out, or "
+            "serve a model that has them.",
+            "unsupported_tools",
+            param="tools",
+        )
+    messages = [_message(message) for message in body.messages]
     common = _common(body, collection)
     common |= {"messages": tuple(messages), "logprobs": body.measured}
+    common["tools"] = tuple(json.dumps(tool.model_dump(exclude_none=True), ensure_ascii=False) for tool in body.offered)
     common["max_tokens"] = body.max_completion_tokens or body.max_tokens
     return [Conversation(**common, choice=choice) for choice in range(body.n)]
 
@@ -55,6 +67,19 @@ def completion(body: CompletionRequest, collection: str | None, vocab_size: int)
             asked = {"messages": (Message("user", str(prompt)),)}
         found += [Conversation(**common, **asked, choice=choice) for choice in range(body.n)]
     return found
+
+
+def _message(message: ChatMessage) -> Message:
+    calls = tuple((call.function.name, _object(call.function.arguments)) for call in message.tool_calls)
+    return Message("system" if message.role == "developer" else message.role, message.text, calls)
+
+
+def _object(arguments: str) -> str:
+    """A call's arguments as a template's `tojson` writes them; as they are where they are no JSON."""
+    try:
+        return json.dumps(json.loads(arguments), ensure_ascii=False)
+    except ValueError:
+        return arguments
 
 
 def _common(body: ChatRequest | CompletionRequest, collection: str | None) -> dict[str, Any]:

@@ -17,7 +17,6 @@ Ignored = Annotated[Any, Field(default=None, description="Accepted; changes noth
 
 
 Refused = Annotated[Any, Field(default=None, description="Refused, unless its value changes nothing.")]
-NO_TOOLS = "the model's chat template has no tools here"
 NO_FUNCTIONS = "its models call no functions"
 REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "audio": ("it reads and writes text", ()),
@@ -27,9 +26,7 @@ REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "modalities": ("it writes text alone", (["text"],)),
     "reasoning_effort": ("its models do not reason apart from the answer", ("none",)),
     "suffix": ("its models continue a text and cannot fill a gap", ("",)),
-    "tool_calls": (NO_TOOLS, ([],)),
-    "tool_choice": (NO_TOOLS, ("none", "auto")),
-    "tools": (NO_TOOLS, ([],)),
+    "tool_choice": ("the model decides: let it be auto or none", ("none", "auto")),
     "verbosity": ("ask for a short or long answer in the messages", ("medium",)),
     "web_search_options": ("it searches collections: name one as rag:<collection>", ()),
 }
@@ -71,6 +68,35 @@ class ContentPart(_Body):
         return self
 
 
+FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+
+
+class CalledFunction(_Body):
+    name: FunctionName
+    arguments: str = "{}"
+
+
+class ToolCall(_Body):
+    """A call that an earlier answer made."""
+
+    id: Ignored
+    index: Ignored
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class Function(_Body):
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    strict: Ignored
+
+
+class Tool(_Body):
+    type: Literal["function"]
+    function: Function
+
+
 class ChatMessage(_Body):
     """One message of a conversation. A message that this service answered with can be sent back as it is."""
 
@@ -85,10 +111,10 @@ class ChatMessage(_Body):
     note: Ignored
     audio: Refused
     function_call: Refused
-    tool_calls: Refused
+    tool_calls: list[ToolCall] = Field(default_factory=list, max_length=128)
     tool_call_id: Ignored
 
-    _honoured = field_validator("audio", "function_call", "tool_calls", mode="before")(_check_refused)
+    _honoured = field_validator("audio", "function_call", mode="before")(_check_refused)
 
     @property
     def text(self) -> str:
@@ -181,10 +207,10 @@ class ChatRequest(_Generation):
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")
-    parallel_tool_calls: Ignored
+    parallel_tool_calls: bool = Field(default=True, description="False: the first call alone.")
     modalities: Refused
     audio: Refused
-    tools: Refused
+    tools: list[Tool] = Field(default_factory=list, max_length=128)
     tool_choice: Refused
     functions: Refused
     function_call: Refused
@@ -199,7 +225,6 @@ class ChatRequest(_Generation):
         "modalities",
         "reasoning_effort",
         "tool_choice",
-        "tools",
         "verbosity",
         "web_search_options",
         mode="before",
@@ -210,6 +235,11 @@ class ChatRequest(_Generation):
         if self.top_logprobs is not None and not self.logprobs:
             raise ValueError("top_logprobs needs logprobs: true")
         return self
+
+    @property
+    def offered(self) -> list[Tool]:
+        """Tools that the model may call."""
+        return [] if self.tool_choice == "none" else self.tools
 
     @property
     def measured(self) -> int | None:

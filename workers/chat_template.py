@@ -7,9 +7,11 @@ through the template: a slot stands for each, so nothing in a content can become
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,21 @@ Piece = str | int
 _SLOT = re.compile("\ue0f0([0-9]+)\ue0f1")
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A message as its template sees it.
+
+    Attributes:
+        role: "system", "user", "assistant" or "tool".
+        filled: whether it has a content.
+        calls: how many tools it calls.
+    """
+
+    role: str
+    filled: bool = True
+    calls: int = 0
+
+
 class ChatTemplate:
     """One chat template.
 
@@ -34,6 +51,7 @@ class ChatTemplate:
 
     Attributes:
         append_only: whether the rendering of m turns always begins the rendering of m + 1 turns.
+        has_tools: whether it shows tools, calls between <tool_call> and </tool_call>, and what tools returned.
         strips_content: whether the template removes white space around contents, so that callers should too.
 
     Raises:
@@ -54,6 +72,7 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise UnsupportedTokenizer(f"the model's chat template cannot be compiled: {error}") from error
         self.append_only = self._check_append_only()
+        self.has_tools = self._check_tools()
         padded = self._render([{"role": "user", "content": " \n" + _slot(0) + "\n "}], False)
         self.strips_content = " \n" + _slot(0) + "\n " not in padded
 
@@ -88,11 +107,54 @@ class ChatTemplate:
             )
         return pieces
 
-    def _render(self, messages: list[dict[str, str]], add_generation_prompt: bool) -> str:
+    def tool_pieces(self, shapes: Sequence[Shape], tools: int, add_generation_prompt: bool) -> list[Piece]:
+        """As `pieces`, with calls of tools. Slots are numbered: the messages, then for each call in order its name and
+        its arguments (JSON), then the tools (JSON).
+
+        Raises:
+            UnsupportedTokenizer: the template refuses this, or does not write every slot once.
+        """
+        messages: list[dict[str, Any]] = []
+        expected = [index for index, shape in enumerate(shapes) if shape.filled]
+        slots = itertools.count(len(shapes))
+        for index, shape in enumerate(shapes):
+            message: dict[str, Any] = {"role": shape.role, "content": _slot(index) if shape.filled else ""}
+            if shape.calls:
+                pairs = [(next(slots), next(slots)) for _ in range(shape.calls)]
+                expected += [slot for pair in pairs for slot in pair]
+                made = [{"name": _slot(name), "arguments": _JsonSlot(arguments)} for name, arguments in pairs]
+                message["tool_calls"] = [{"type": "function", "function": call} for call in made]
+            messages.append(message)
+        shown = [_JsonSlot(next(slots)) for _ in range(tools)]
+        expected += [slot.index for slot in shown]
+        try:
+            text = self._render(messages, add_generation_prompt, shown or None)
+        except jinja2.TemplateError as error:
+            raise UnsupportedTokenizer(
+                f"the model's chat template refuses these messages with tools: {error}"
+            ) from error
+        split = _SLOT.split(text)
+        pieces: list[Piece] = [
+            int(part) if index % 2 else part for index, part in enumerate(split) if index % 2 or part
+        ]
+        if sorted(piece for piece in pieces if isinstance(piece, int)) != sorted(expected):
+            raise UnsupportedTokenizer("the model's chat template does not write these messages with tools once each")
+        return pieces
+
+    def _check_tools(self) -> bool:
+        shapes = [Shape("user"), Shape("assistant", False, 1), Shape("tool"), Shape("assistant"), Shape("user")]
+        try:
+            return "<tool_call>" in _text(self.tool_pieces(shapes, 1, True))
+        except UnsupportedTokenizer:
+            return False
+
+    def _render(
+        self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool, tools: Sequence[Any] | None = None
+    ) -> str:
         try:
             return self._template.render(
                 messages=messages,
-                tools=None,
+                tools=tools,
                 documents=None,
                 add_generation_prompt=add_generation_prompt,
                 **self._variables,
@@ -145,5 +207,14 @@ def _raise_exception(message: str) -> str:
     raise jinja2.TemplateError(message)
 
 
+@dataclass(frozen=True, slots=True)
+class _JsonSlot:
+    """A slot for JSON: what a template's `tojson` filter makes of it."""
+
+    index: int
+
+
 def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    if isinstance(value, _JsonSlot):
+        return _slot(value.index)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)

@@ -13,8 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
-from llguidance import LLMatcher, LLTokenizer
-from llguidance._tokenizer import TokenizerWrapper
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
 from workers.tokens import Tokens

@@ -18,7 +18,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from workers.chat_template import ChatTemplate, Piece, read_chat_template, token_text
+from workers.chat_template import ChatTemplate, Piece, Shape, read_chat_template, token_text
 from workers.content_tokenizer import content_tokenizer
 from workers.text_stream import TextStream
 from workers.token_bytes import TokenBytes, UnsupportedTokenizer, read_token_bytes
@@ -169,6 +169,21 @@ class Tokens:
                 "this model has no chat template, so it cannot hold a conversation; choose an instruct or chat model"
             )
         return self._template.pieces([message["role"] for message in messages], add_generation_prompt)
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the chat template shows tools, and calls between <tool_call> and </tool_call>."""
+        return self._template is not None and self._template.has_tools
+
+    def tool_pieces(self, shapes: Sequence[Shape], tools: int) -> list[Piece]:
+        """`template_pieces` of messages with tools; slots are numbered as `ChatTemplate.tool_pieces` does.
+
+        Raises:
+            UnsupportedTokenizer: the template has no tools, or refuses these messages.
+        """
+        if self._template is None or not self._template.has_tools:
+            raise UnsupportedTokenizer("this model's chat template has no tools; choose a model whose template has")
+        return self._template.tool_pieces(shapes, tools, True)
 
     def chat_ids(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> list[int]:
         """Prompt ids of whole messages, each `{"role", "content"}`. Errors as `template_pieces`."""

@@ -298,7 +298,7 @@ REFUSED: list[tuple[dict[str, Any], str | None, str]] = [
     ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "invalid_request"),
     ({"messages": [{"role": "user", "content": [PICTURE]}]}, None, "invalid_request"),
     ({"temperature": 9}, "temperature", "invalid_request"),
-    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "invalid_request"),
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "unsupported_tools"),
     ({"modalities": ["text", "audio"]}, "modalities", "invalid_request"),
     ({"extra_body": {"temprature": 1}}, None, "invalid_request"),
     ({"extra_body": {"top_logprobs": 3}}, None, "invalid_request"),

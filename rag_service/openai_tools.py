@@ -1,0 +1,79 @@
+"""Calls of tools, in the texts of models whose chat template has `<tool_call>`. Knows texts; knows no prompts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rag_service.schemas import Answer
+
+OPENS = "<tool_call>"
+_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+
+
+def split(answer: Answer, most: int | None = None) -> tuple[Answer, list[dict[str, Any]]]:
+    """An answer without its calls, and the calls as OpenAI writes them; citations of what is left stay.
+
+    Text that only looks like a call is left as it is.
+
+    Args:
+        most: calls wanted at most; None for all.
+    """
+    text = answer.answer or ""
+    written = [_call(match[1]) for match in _CALL.finditer(text)]
+    found = [call for call in written if call is not None][:most]
+    if not found or len(found) < len(written[:most]):
+        return answer, []
+    before = text[: text.index(OPENS)]
+    kept = [citation for citation in answer.citations or () if citation.answer_end <= len(before)]
+    calls = [
+        {"id": f"call_{answer.answer_id[:24]}_{index}", "type": "function", "function": call}
+        for index, call in enumerate(found)
+    ]
+    return answer.model_copy(update={"answer": before if before.strip() else None, "citations": kept}), calls
+
+
+class Withheld:
+    """Keeps back what may be calls while a text comes in; the whole text tells in the end."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._calling = False
+        self.shown = ""
+
+    def push(self, text: str) -> str:
+        """Returns what is no call for sure."""
+        self._held += text
+        if self._calling:
+            return ""
+        place = self._held.find(OPENS)
+        self._calling = place >= 0
+        if place < 0:
+            place = len(self._held) - self._begun()
+        given, self._held = self._held[:place], self._held[place:]
+        self.shown += given
+        return given
+
+    def rest(self, calls: Sequence[Any]) -> str:
+        """What is still to be shown at the end."""
+        return "" if calls else self._held
+
+    def _begun(self) -> int:
+        """Length of the end of the held text that may begin a call."""
+        for length in range(min(len(OPENS) - 1, len(self._held)), 0, -1):
+            if OPENS.startswith(self._held[-length:]):
+                return length
+        return 0
+
+
+def _call(text: str) -> dict[str, str] | None:
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return None
+    name, arguments = read.get("name"), read.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(arguments, dict | str):
+        return None
+    return {"name": name, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
