@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
 
 from rag_service.langchain.answers import Ending, astream_answer, stream_answer
 from rag_service.langchain.conversation import astream_completion, completion, stream_completion, text_of
 from rag_service.langchain.metadata import PROVIDER
 from rag_service.langchain.service import Generation, chosen_collection, model_name
+from rag_service.langchain.structured import response_format, structured, told
 
 
 class ChatRagService(Generation, BaseChatModel):
     """Answers with citations over a collection, or without retrieval where none is named.
 
     A question alone, and every question of a session (`session_id`), goes to POST /v1/query: the service remembers a
-    session's turns, so of the messages only the last is sent. Any other history is sent whole to POST
-    /v1/chat/completions.
+    session's turns, so of the messages only the last is sent. Any other history, and a question for structured output,
+    is sent whole to POST /v1/chat/completions.
 
     The message's `content` is a text; `content_blocks` carries the citations as annotations (`content` does so with
     `output_version="v1"`). `response_metadata` has answer_id, session_id, citations, passages, finish_reason, seed,
@@ -66,6 +68,27 @@ class ChatRagService(Generation, BaseChatModel):
         if "stop" in sampling:
             params["ls_stop"] = sampling["stop"]
         return params
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        method: Literal["json_schema", "json_mode", "function_calling"] = "json_schema",
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """A model whose answers follow a schema: every token is held to it while it is chosen.
+
+        Args:
+            schema: a pydantic class (the result is an object), or a TypedDict or JSON schema (a dict).
+            include_raw: gives {raw, parsed, parsing_error} instead.
+            method, strict: there is one way here, and it is strict; any value names it.
+        """
+        if kwargs:
+            raise ValueError(f"with_structured_output takes no {', '.join(sorted(kwargs))}")
+        asked = self.bind(response_format=response_format(schema), ls_structured_output_format=told(schema, method))
+        return structured(asked, schema, include_raw)
 
     def _generate(
         self,
@@ -134,6 +157,8 @@ class ChatRagService(Generation, BaseChatModel):
     def _question(self, messages: list[BaseMessage], given: dict[str, Any]) -> str | None:
         """The one message that has to be sent; None: the whole history has to be."""
         last = messages[-1]
+        if "response_format" in given:
+            return None
         if given.get("session_id", self.session_id) is None:
             return text_of(last) if len(messages) == 1 and isinstance(last, HumanMessage) else None
         if not isinstance(last, HumanMessage) or any(message.type == "system" for message in messages):

