@@ -42,7 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, data_dir: Pa
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens)
+            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, place=place)
 
 
 @pytest.fixture
@@ -133,6 +133,23 @@ def test_a_conversation_sent_again_begins_on_what_is_kept_of_it(api: openai.Open
         assert reply.usage.prompt_tokens_details is not None
         cached = reply.usage.prompt_tokens_details.cached_tokens or 0
         assert first.usage.prompt_tokens - 8 <= cached < reply.usage.prompt_tokens
+
+
+def test_rows_are_forgotten_with_the_answer_that_left_them(api: openai.OpenAI, world: Any) -> None:
+    store = world.place.runtime.store
+    ids = []
+    for question in ("What is forgotten?", "What is kept?"):
+        asked: list[Any] = [{"role": "user", "content": question}]
+        reply = api.chat.completions.create(model="default", messages=asked, max_tokens=4)
+        ids.append(reply.choices[0].model_extra["answer_id"])  # type: ignore[index]
+    forgotten, kept = (("default", f"answer:{answer_id}") for answer_id in ids)
+    assert {forgotten, kept} <= set(store.owners())
+    world.place.client.delete(keys.answer("default", ids[0]))
+    deadline = time.monotonic() + 30
+    while forgotten in store.owners() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert forgotten not in store.owners()
+    assert kept in store.owners()
 
 
 def test_chat_openai_of_langchain(api_url: str) -> None:
