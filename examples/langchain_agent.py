@@ -2,10 +2,11 @@
 
     rag up                                              # in another terminal
     rag ingest examples/documents --collection handbook
-    AGENT_MODEL=openai:gpt-5-mini python examples/langchain_agent.py "Who may approve a flight?"
+    python examples/langchain_agent.py "Who may approve a flight?"
 
-The agent's model must call tools, which the small models that rag-service serves do not: AGENT_MODEL names one for
-`init_chat_model` (its package, such as langchain-openai, has to be installed). The passages come from rag-service.
+The agent's model must call tools. The served model does if its chat template has tools (Qwen2.5's has, SmolLM2's has
+not); AGENT_MODEL names another one for `init_chat_model`, such as openai:gpt-5-mini (langchain-openai has to be
+installed). The passages come from rag-service either way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.prompts import PromptTemplate
 from langchain_core.tools import BaseTool, create_retriever_tool
 
-from rag_service.langchain import RagServiceRetriever
+from rag_service.client import InvalidRequest
+from rag_service.langchain import ChatRagService, RagServiceRetriever
 
 PASSAGE = PromptTemplate.from_template("[{document_id}, characters {source_start} to {source_end}]\n{page_content}")
 
@@ -46,10 +48,12 @@ def main() -> None:
     parser.add_argument("--collection", default="handbook")
     asked = parser.parse_args()
     name = os.environ.get("AGENT_MODEL")
-    if not name:
-        parser.error("set AGENT_MODEL to a model that calls tools, such as openai:gpt-5-mini")
-    answering = agent(init_chat_model(name), asked.collection, "of the company's handbook")
-    told = answering.invoke({"messages": [("human", asked.question)]})
+    model = init_chat_model(name) if name else ChatRagService(max_tokens=256)
+    answering = agent(model, asked.collection, "of the company's handbook")
+    try:
+        told = answering.invoke({"messages": [("human", asked.question)]})
+    except InvalidRequest as refused:
+        parser.exit(1, f"{refused} Or set AGENT_MODEL.\n")
     for message in told["messages"]:
         message.pretty_print()
 

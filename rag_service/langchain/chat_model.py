@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import agenerate_from_stream, generate_from_stream
-from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from rag_service.langchain.answers import Ending, astream_answer, stream_answer
 from rag_service.langchain.conversation import astream_completion, completion, stream_completion, text_of
@@ -25,7 +27,7 @@ class ChatRagService(Generation, BaseChatModel):
     """Answers with citations over a collection, or without retrieval where none is named.
 
     A question alone, and every question of a session (`session_id`), goes to POST /v1/query: the service remembers a
-    session's turns, so of the messages only the last is sent. Any other history, and a question for structured output,
+    session's turns, so of the messages only the last is sent. Any other history, and what comes with tools or a schema,
     is sent whole to POST /v1/chat/completions.
 
     The message's `content` is a text; `content_blocks` carries the citations as annotations (`content` does so with
@@ -68,6 +70,22 @@ class ChatRagService(Generation, BaseChatModel):
         if "stop" in sampling:
             params["ls_stop"] = sampling["stop"]
         return params
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """A model that may call tools, if the served model's chat template has them (InvalidRequest where it has not).
+
+        Args:
+            tool_choice: `auto` or `none`; the model decides, and the service refuses (InvalidRequest) to force a call.
+        """
+        choice = {"tool_choice": "required" if tool_choice in ("any", True) else tool_choice}
+        asked = {name: value for name, value in choice.items() if value not in (None, False)}
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **asked, **kwargs)
 
     def with_structured_output(
         self,
@@ -157,7 +175,7 @@ class ChatRagService(Generation, BaseChatModel):
     def _question(self, messages: list[BaseMessage], given: dict[str, Any]) -> str | None:
         """The one message that has to be sent; None: the whole history has to be."""
         last = messages[-1]
-        if "response_format" in given:
+        if given.get("response_format") or given.get("tools"):
             return None
         if given.get("session_id", self.session_id) is None:
             return text_of(last) if len(messages) == 1 and isinstance(last, HumanMessage) else None
@@ -176,6 +194,7 @@ def _chunk(piece: str | Ending) -> ChatGenerationChunk:
         content="",
         response_metadata=piece.metadata,
         usage_metadata=piece.usage,
+        tool_call_chunks=list(piece.calls),
         chunk_position="last",
     )
     return ChatGenerationChunk(message=message)

@@ -6,10 +6,21 @@ Knows messages of both sides; knows no session.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolCallChunk,
+    ToolMessage,
+)
+from langchain_core.messages.tool import tool_call_chunk
 
 from rag_service.client import AsyncRagClient, RagClient, RagConnectionError
 from rag_service.client.errors import AnswerFailed
@@ -55,6 +66,7 @@ class Reading:
         self._known: dict[str, Any] = {"model_name": model, "model_provider": PROVIDER}
         self._usage: dict[str, Any] | None = None
         self._complete = False
+        self._calls: list[ToolCallChunk] = []
 
     def take(self, event: ServerEvent) -> str:
         """The text that a chunk adds.
@@ -74,6 +86,15 @@ class Reading:
         for choice in chunk.get("choices", ()):
             delta = choice.get("delta", {})
             text += delta.get("content") or ""
+            self._calls += [
+                tool_call_chunk(
+                    name=call["function"]["name"],
+                    args=call["function"]["arguments"],
+                    id=call["id"],
+                    index=call["index"],
+                )
+                for call in delta.get("tool_calls") or ()
+            ]
             told = {**chunk, **choice, **delta}
             for name in _TOLD:
                 if told.get(name) is not None:
@@ -84,7 +105,8 @@ class Reading:
         """Raises RagConnectionError where the stream ended before the answer did."""
         if not self._complete:
             raise RagConnectionError("The stream ended before the answer did; ask again.", sent=True)
-        return Ending({**self._known, "token_usage": self._usage}, usage_metadata(self._usage))
+        known = {**self._known, "token_usage": self._usage}
+        return Ending(known, usage_metadata(self._usage), tuple(self._calls))
 
 
 _TOLD = (
@@ -106,7 +128,13 @@ def text_of(message: BaseMessage) -> str:
     return str(message.text)
 
 
-_READ = {"text", "text-plain", "tool_call", "reasoning"}
+_READ = {"text", "text-plain", "tool_call", "tool_use", "reasoning"}
+"""Calls of tools are read from the message's `tool_calls`; reasoning is left out."""
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": json.dumps(call["args"], ensure_ascii=False)}
+    return {"id": call["id"], "type": "function", "function": function}
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
@@ -116,6 +144,8 @@ def _message(message: BaseMessage) -> dict[str, Any]:
             said: dict[str, Any] = {"role": "user", "content": text}
         case AIMessage():
             said = {"role": "assistant", "content": text}
+            if message.tool_calls:
+                said["tool_calls"] = [_call(call) for call in message.tool_calls]
         case SystemMessage():
             said = {"role": "system", "content": text}
         case ToolMessage():

@@ -97,7 +97,9 @@ def test_an_agent_searches_the_collection() -> None:
 
 def test_the_agent_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("AGENT_MODEL", raising=False)
-    monkeypatch.setattr(sys, "argv", ["langchain_agent.py", "Who?"])
+    monkeypatch.setattr(sys, "argv", ["langchain_agent.py", "Who?", "--collection", "animals"])
     with pytest.raises(SystemExit):
         example("langchain_agent").main()
-    assert "AGENT_MODEL" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "chat template has no tools" in said
+    assert "AGENT_MODEL" in said

@@ -5,6 +5,8 @@ The properties say what the classes can do; no test is changed.
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -19,17 +21,40 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 
 from decoder import Engine
 from decoder.testing import tiny_target
-from rag_service.client import RagClient
+from rag_service.client import InvalidRequest, RagClient
 from rag_service.langchain import ChatRagService, RagServiceRetriever
 from retriever import Library
 from retriever.testing import HashEmbedder
 from workers import keys
 from workers.embedded_redis import EmbeddedRedis
-from workers.testing import make_workplace, running_worker
+from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
 from workers.tokens import Tokens
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
+TEMPLATE = """{%- if tools %}
+    {{- '<|im_start|>system\\nTools:\\n<tools>' }}
+    {%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
+    {{- '\\n</tools><|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role != "tool" and not message.tool_calls %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<|im_start|>assistant' }}
+        {%- if message.content %}{{- '\\n' + message.content }}{%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
+            {{- '\\n<tool_call>\\n{"name": "' }}{{- tool_call.name }}
+            {{- '", "arguments": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
 QUOTE = "4"
 """Its token id."""
 ANIMALS = ("Whales sing low songs.", "Foxes jump over dogs.", "Herrings swim in schools.", "Bees dance for flowers.")
@@ -52,6 +77,39 @@ def zoo(
             with serve(world) as url:
                 with RagClient(url) as rag:
                     assert not rag.ingest("zoo", texts=ANIMALS).failures
+                yield url
+
+
+def say(prompt: str) -> str:
+    """What the scripted model answers: a call of the tool that it is shown, unless it has called it."""
+    shown = re.search(r'"function": {"name": "(\w+)"', prompt)
+    if shown is None or prompt.rstrip().endswith("</tool_response><|im_end|>\n<|im_start|>assistant"):
+        return "Hello to you."
+    arguments = {"magic_function": {"input": 3}, "magic_function_no_args": {}, "get_weather": {"location": "here"}}
+    call = {"name": shown[1], "arguments": arguments.get(shown[1], {"answer_style": "pirate"})}
+    return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+
+
+@pytest.fixture(scope="module")
+def caller(
+    tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Any], AbstractContextManager[str]]
+) -> Iterator[str]:
+    """As `zoo`, with a scripted model whose chat template has tools."""
+    folder = save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "qwen")
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "chat_template": TEMPLATE}))
+    tokens = Tokens.load(folder)
+
+    def script(prompt: Any) -> list[int]:
+        return tokens.encode_content(say(tokens.decode(prompt))).ids
+
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
+        library = Library(folder, HashEmbedder())
+        place = make_workplace(server.url, tokens, FakeEngine(tokens, script, window=4000), library, folder / "uploads")
+        with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
+            while not place.client.exists(keys.WORKERS):
+                time.sleep(0.01)
+            with serve(SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens)) as url:
                 yield url
 
 
@@ -95,6 +153,11 @@ class TestChatModelLive(_Chat, ChatModelIntegrationTests):
         return {"collection": "zoo", "model_kwargs": {"logit_bias": {QUOTE: 9.0}}}
 
     @property
+    def has_tool_calling(self) -> bool:
+        """The tiny model's chat template has no tools; TestChatModelTools has a model whose template does."""
+        return False
+
+    @property
     def supports_json_mode(self) -> bool:
         return True
 
@@ -105,6 +168,35 @@ class TestChatModelLive(_Chat, ChatModelIntegrationTests):
     @property
     def model_override_value(self) -> str:
         return "default"
+
+
+@pytest.fixture
+def live_tools(caller: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_URL", caller)
+
+
+@pytest.mark.usefixtures("live_tools")
+class TestChatModelTools(_Chat, ChatModelIntegrationTests):
+    """A model whose chat template has tools, which speaks from a script."""
+
+    @pytest.fixture(autouse=True)
+    def _cannot_be_forced(self, request: pytest.FixtureRequest) -> None:
+        if request.node.name in ("test_unicode_tool_call_integration", "test_structured_few_shot_examples"):
+            reason = "These two force a call whatever has_tool_choice says, and the service refuses: the model decides."
+            request.applymarker(pytest.mark.xfail(raises=InvalidRequest, strict=True, reason=reason))
+
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def has_tool_choice(self) -> bool:
+        return False
+
+    @property
+    def has_structured_output(self) -> bool:
+        """A script follows no schema; TestChatModelLive has a model that does."""
+        return False
 
 
 @pytest.mark.usefixtures("live")
