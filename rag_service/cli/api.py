@@ -51,7 +51,7 @@ class Api:
         api_key: str | None = None,
     ) -> None:
         self.url = url
-        retries = Retries(_OFTEN if patience else 0, patience)
+        retries = Retries(_OFTEN if patience else 0, patience, lost=False)
         with _told():
             self._service = Connection(url, api_key or "", retries=retries, transport=transport)
 

@@ -14,7 +14,7 @@ import httpx
 from rag_service.client.calls import Call
 from rag_service.client.errors import RagError, connection_error, problem
 from rag_service.client.events import ENDED, EventParser, Resumption, ServerEvent
-from rag_service.client.transport import Address, Attempts, Retries
+from rag_service.client.transport import Address, Attempts, Retries, trusted
 
 T = TypeVar("T")
 
@@ -44,7 +44,11 @@ class Connection:
         self.address = address = Address.of(base_url, api_key, timeout)
         self._retries = retries or Retries()
         self._http = httpx.Client(
-            base_url=address.base_url, timeout=address.limits, headers=address.headers, transport=transport
+            base_url=address.base_url,
+            timeout=address.limits,
+            headers=address.headers,
+            verify=trusted(),
+            transport=transport,
         )
 
     def __enter__(self) -> Self:
@@ -144,7 +148,11 @@ class AsyncConnection:
         self.address = address = Address.of(base_url, api_key, timeout)
         self._retries = retries or Retries()
         self._http = httpx.AsyncClient(
-            base_url=address.base_url, timeout=address.limits, headers=address.headers, transport=transport
+            base_url=address.base_url,
+            timeout=address.limits,
+            headers=address.headers,
+            verify=trusted(),
+            transport=transport,
         )
 
     async def __aenter__(self) -> Self:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import ssl
 from dataclasses import dataclass
+from functools import cache
 
 import httpx
 
@@ -24,10 +26,12 @@ class Retries:
     Args:
         most: times it is sent again.
         total_s: most seconds spent waiting for that.
+        lost: whether also those that never arrived.
     """
 
     most: int = 2
     total_s: float = 60.0
+    lost: bool = True
 
 
 class Attempts:
@@ -59,8 +63,14 @@ class Attempts:
             case RagProblem():
                 return error.status in (429, 503)
             case RagConnectionError():
-                return self._method in _SAFE or not error.sent
+                return self._retries.lost and (self._method in _SAFE or not error.sent)
         return False
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """The certificates that connections trust; reading them takes longer than a search."""
+    return httpx.create_ssl_context()
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,21 @@ def test_requests_refused_as_too_early_are_sent_again() -> None:
         assert api.request("GET", "/x") == 1
 
 
+def test_patience_is_not_for_a_service_that_is_not_there() -> None:
+    import httpx
+
+    asked = []
+
+    def nobody(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        raise httpx.ConnectError("refused")
+
+    with Api("http://rag", 60.0, httpx.MockTransport(nobody)) as api, pytest.raises(CliError, match="rag up") as away:
+        api.request("GET", "/x")
+    assert away.value.status == 3
+    assert len(asked) == 1
+
+
 def test_a_service_that_takes_too_long_is_not_said_to_be_away() -> None:
     import httpx
 
