@@ -265,7 +265,10 @@ def test_completions_of_several_prompts(api: openai.OpenAI, world: Any) -> None:
 
 def test_models(api: openai.OpenAI) -> None:
     listed = [model.id for model in api.models.list()]
-    assert listed == [MODEL, "rag:animals", "all-minilm-l6-v2"]
+    collections = listed[1:-1]  # other tests of this service may have made some
+    assert (listed[0], listed[-1]) == (MODEL, "all-minilm-l6-v2")
+    assert "rag:animals" in collections
+    assert all(name.startswith("rag:") for name in collections)
     for name in (*listed, "default"):
         assert api.models.retrieve(name).id == name
     assert api.models.retrieve("rag:animals").created > 0
