@@ -19,10 +19,6 @@ from workers.app import make_app, make_redis
 from workers.tokens import Tokens
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from celery import Celery
-
     from decoder import Corpus, Prefix, PromptSegment, SamplingParams, Step
     from decoder import Sequence as EngineSequence
     from retriever import Library
@@ -214,40 +210,15 @@ def make_workplace(
     return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s)
 
 
-_STOPPING: set[threading.Thread] = set()
-
-
-def _shut_down_alone() -> None:
-    """In place of Celery's `maybe_shutdown`, which asks a flag of the whole process."""
-    from celery.exceptions import WorkerShutdown
-
-    if threading.current_thread() in _STOPPING:
-        raise WorkerShutdown(0)
-
-
-def _adopt(app: Celery, executor: Executor, threads: int) -> None:
-    """Let each of a pool's threads look tasks up in its own worker's application."""
-    everyone = threading.Barrier(threads + 1)
-
-    def take() -> None:
-        app.set_current()
-        everyone.wait(30)
-
-    for _ in range(threads):
-        executor.submit(take)
-    everyone.wait(30)
-
-
 @contextlib.contextmanager
 def running_worker(
     redis_url: str, place: Workplace, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
-    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready.
+    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. One at a time.
 
-    At the end running answers go back to the queue, and the workplace is closed. Several may run at once: each stops
-    alone, and its pool's threads have its own application, which Celery would look for in the process.
+    At the end running answers go back to the queue, and the workplace is closed.
     """
-    import celery.worker.consumer.consumer
+    import celery._state
     import celery.worker.state
     from celery.worker import WorkController
 
@@ -259,9 +230,11 @@ def running_worker(
     app = make_app(redis_url)
     register(app, place)
     ready = threading.Event()
-    places: tuple[Any, ...] = (celery.worker.state, celery.worker.consumer.consumer)
-    for module in places:
-        module.maybe_shutdown = _shut_down_alone
+    state: Any = celery.worker.state
+    apps: Any = celery._state
+    before = apps.default_app
+    app.set_default()  # Celery's pool threads look tasks up in the default application
+
     worker = WorkController(
         app=app,
         hostname=f"rag@{place.name}",
@@ -286,15 +259,15 @@ def running_worker(
     try:
         if not ready.wait(30):
             raise RuntimeError("the worker did not become ready within 30 s; is Redis running?")
-        _adopt(app, worker.pool.executor, threads)
         heartbeat.start()
         yield
     finally:
         heartbeat.stop()
         place.runtime.close()
-        _STOPPING.add(thread)
+        state.should_stop = 0
         thread.join(30)
-        _STOPPING.discard(thread)
+        state.should_stop = None
+        apps.set_default_app(before)
         place.close()
         app.close()
         place.client.close()
