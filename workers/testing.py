@@ -9,6 +9,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -214,13 +215,14 @@ def make_workplace(
 def running_worker(
     redis_url: str, place: Workplace, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
-    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. One at a time.
+    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. Several may run at once.
 
     At the end running answers go back to the queue, and the workplace is closed.
     """
-    import celery._state
-    import celery.worker.state
+    from celery.concurrency.thread import TaskPool
+    from celery.exceptions import WorkerShutdown
     from celery.worker import WorkController
+    from kombu.asynchronous import get_event_loop, set_event_loop
 
     from workers.app import GENERATE_QUEUE, INGEST_QUEUE
     from workers.heartbeat import Heartbeat
@@ -229,16 +231,24 @@ def running_worker(
 
     app = make_app(redis_url)
     register(app, place)
-    ready = threading.Event()
-    state: Any = celery.worker.state
-    apps: Any = celery._state
-    before = apps.default_app
-    app.set_default()  # Celery's pool threads look tasks up in the default application
 
+    class Pool(TaskPool):  # type: ignore[misc]
+        """Its threads look tasks up in this worker's application; Celery's own take the process's default."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.executor = ThreadPoolExecutor(self.limit, initializer=app.set_current)
+
+    def shut_down() -> None:
+        raise WorkerShutdown(0)
+
+    ready = threading.Event()
+    others = get_event_loop()
+    set_event_loop(None)  # Celery shares one loop among all workers of a process, which cannot then end one by one
     worker = WorkController(
         app=app,
         hostname=f"rag@{place.name}",
-        pool="threads",
+        pool=Pool,
         concurrency=threads,
         queues=[GENERATE_QUEUE, INGEST_QUEUE, own_queue(place.name)],
         ready_callback=lambda consumer: ready.set(),
@@ -246,6 +256,7 @@ def running_worker(
         without_mingle=True,
         without_heartbeat=True,
     )
+    set_event_loop(others)
     thread = threading.Thread(target=worker.start, name=f"worker-{place.name}", daemon=True)
     heartbeat = Heartbeat(
         place.client,
@@ -264,10 +275,8 @@ def running_worker(
     finally:
         heartbeat.stop()
         place.runtime.close()
-        state.should_stop = 0
+        worker.hub.call_soon(shut_down)
         thread.join(30)
-        state.should_stop = None
-        apps.set_default_app(before)
         place.close()
         app.close()
         place.client.close()
