@@ -215,7 +215,7 @@ def make_workplace(
 def running_worker(
     redis_url: str, place: Workplace, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
-    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready. Several may run at once.
+    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready; several may run.
 
     At the end running answers go back to the queue, and the workplace is closed.
     """

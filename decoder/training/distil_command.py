@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from decoder.load import DTYPES
+from decoder.training.arguments import add_machine, add_model, say
 
 
 def add(commands: Any) -> None:
@@ -15,8 +15,7 @@ def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "distil", help="write down a model's own greedy answers, to train on"
     )
-    parser.add_argument("--model", required=True, help="a model's name, folder or hub id")
-    parser.add_argument("--models-dir", type=Path, help="folder of named models")
+    add_model(parser)
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE", help="JSONL files of prompts")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="recordings to append to")
     parser.add_argument("--limit", type=int, help="prompts per category, spread evenly over it (default all)")
@@ -24,8 +23,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--batch", type=int, default=32, help="answers decoded together (default 32)")
     parser.add_argument("--drafter", default="plain", help="drafter that speeds it up (default plain)")
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="default float32")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
-    parser.add_argument("--threads", type=int, help="processor threads")
+    add_machine(parser)
     parser.set_defaults(work=work)
 
 
@@ -39,9 +37,6 @@ def work(options: argparse.Namespace) -> None:
     make_from_spec(options.drafter)  # a wrong spec fails before the model is loaded
     items = load_items(options.data, limit=options.limit)
     opened = open_model(options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir)
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     added = record(
         opened.engine,

@@ -4,48 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from decoder.adaptive import LINEARS
-from decoder.load import DTYPES
+from decoder.training.arguments import add_run, say
 
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
     parser: argparse.ArgumentParser = commands.add_parser("sdsat", help="train SDSAT adapters on a model's own answers")
-    parser.add_argument("--model", required=True, help="a model's name, folder or hub id")
-    parser.add_argument("--models-dir", type=Path, help="folder of named models")
-    parser.add_argument(
-        "--data", type=Path, nargs="+", required=True, metavar="FILE", help="the model's answers: recordings or .npz"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="adapters, card, checkpoint")
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, help="train for so long, all runs together")
-    length.add_argument("--steps", type=int, help="train for so many steps, all runs together (default 1000)")
+    add_run(parser, "adapters, card, checkpoint")
     parser.add_argument("--k", type=int, default=4, help="masks of a chain (default 4)")
     parser.add_argument("--rank", type=int, default=16, help="of the low-rank adapters (default 16)")
     parser.add_argument("--linears", default=",".join(LINEARS), help="linear layers that get them (default all)")
     parser.add_argument(
         "--coupler", type=int, default=256, help="hidden units of the coupler, 0 for none (default 256)"
     )
-    parser.add_argument(
-        "--vocab", type=int, default=16384, help="tokens that can be drafted; 0 for all (default 16384)"
-    )
     parser.add_argument("--batch", type=int, help="answers a step (default 4, on a GPU 32)")
     parser.add_argument("--points", type=int, default=96, help="accept points of an answer (default 96)")
     parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw", help="default adamw")
-    parser.add_argument("--lr", type=float, default=2e-3, help="learning rate at its height (default 0.002)")
-    parser.add_argument("--longest", type=int, default=1024, help="most tokens of a sequence (default 1024)")
-    parser.add_argument("--save-minutes", type=float, default=5.0, help="minutes between checkpoints (default 5)")
     parser.add_argument("--aside", type=int, default=40, help="held-aside answers that are evaluated (default 40)")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
-    parser.add_argument("--about-data", default="", metavar="TEXT", help="where the data is from, and its licences")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
-    parser.add_argument("--dtype", choices=list(DTYPES), help="of the target (default float32, on a GPU bfloat16)")
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
-    parser.add_argument("--threads", type=int, help="processor threads")
     parser.set_defaults(work=work)
 
 
@@ -78,9 +56,6 @@ def work(options: argparse.Namespace) -> None:
     )
     if not options.resume and (options.out / CHECKPOINT).exists():
         raise BenchError(f"{options.out} holds a run; go on with --resume or choose another folder")
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     dtype = options.dtype or ("bfloat16" if gpu else "float32")
     target, name = load_target(options.model, dtype=dtype, device=options.device, models_dir=options.models_dir)
