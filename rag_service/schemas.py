@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from rag_service.json_body import RequestBody
-from workers.messages import IngestFailure, JobProgress, JobStatus
+from workers.messages import IngestFailure, JobProgress, JobStatus, ListedJob
 
-__all__ = ["IngestFailure", "JobProgress"]
+__all__ = ["IngestFailure", "JobProgress", "ListedJob"]
 
 DrafterName = Literal[
     "off",
@@ -347,6 +347,10 @@ class DocumentList(_Response):
 
 class SearchResult(_Response):
     passages: list[PassageOut]
+
+
+class JobList(_Response):
+    jobs: list[ListedJob]
 
 
 class JobAccepted(_Response):

@@ -74,8 +74,13 @@ def sessions(tenant: str) -> str:
     return f"rag:{tenant}:sessions"
 
 
+def jobs(tenant: str) -> str:
+    """Sorted set: ids of ingest jobs by the time they were asked for; those that expired are cut off as it is read."""
+    return f"rag:{tenant}:jobs"
+
+
 def job(tenant: str, job_id: str) -> str:
-    """Hash: request, progress."""
+    """Hash: request, progress, collection, created."""
     return f"rag:{tenant}:job:{job_id}"
 
 

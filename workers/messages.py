@@ -170,6 +170,13 @@ class JobProgress(_Message):
     failures: list[IngestFailure] = Field(default_factory=list)
 
 
+class ListedJob(JobProgress):
+    """One of those that `GET /v1/jobs` lists."""
+
+    collection: str
+    created: float
+
+
 class TokenEvent(_Message):
     """One step of an answer. `t` is the index of the first id of `ids` within the answer."""
 

@@ -13,7 +13,7 @@ from celery import Celery
 from workers import keys, lua, routing, wire
 from workers.app import GENERATE_QUEUE, GENERATE_TASK, INGEST_QUEUE, INGEST_TASK, RedisClient
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
-from workers.messages import GenerateJob, IngestJob, JobProgress, PassagesEvent
+from workers.messages import GenerateJob, IngestJob, JobProgress, ListedJob, PassagesEvent
 from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
 
 __all__ = ["Queue", "QueueUnavailable"]
@@ -98,8 +98,11 @@ class Queue:
         with unavailable():
             try:
                 with self._redis.pipeline(transaction=True) as pipe:
-                    pipe.hset(name, mapping={"request": wire.dumps(job), "progress": wire.dumps(progress)})
+                    told = {"collection": job.collection, "created": job.created}
+                    pipe.hset(name, mapping={"request": wire.dumps(job), "progress": wire.dumps(progress), **told})
                     pipe.expire(name, JOB_TTL_S)
+                    pipe.zadd(keys.jobs(job.tenant), {job.job_id: job.created})
+                    pipe.expire(keys.jobs(job.tenant), JOB_TTL_S)
                     pipe.execute()
                 self._send(INGEST_TASK, job.tenant, job.job_id)
             except BaseException:
@@ -129,6 +132,20 @@ class Queue:
         with unavailable():
             text = self._redis.hget(keys.job(tenant, job_id), "progress")
         return None if text is None else wire.loads(JobProgress, text)
+
+    def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
+        """A tenant's ingests that are kept, the latest first, `limit` of them at most."""
+        with unavailable():
+            self._redis.zremrangebyscore(keys.jobs(tenant), "-inf", time.time() - JOB_TTL_S)
+            ids = self._redis.zrange(keys.jobs(tenant), 0, limit - 1, desc=True)
+            with self._redis.pipeline(transaction=False) as pipe:
+                for job_id in ids:
+                    pipe.hmget(keys.job(tenant, job_id), "progress", "collection", "created")
+                kept = [found for found in pipe.execute() if None not in found]
+        return [
+            ListedJob(**wire.loads(JobProgress, progress).model_dump(), collection=collection, created=float(created))
+            for progress, collection, created in kept
+        ]
 
     def worker_alive(self) -> bool:
         """Whether a worker that has its models loaded was heard of in the last 15 seconds."""

@@ -8,7 +8,8 @@ everything heavy is imported inside the command that needs it.
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,10 +18,13 @@ from rag_service.cli import (
     ask,
     bench,
     chat,
+    collections,
     config,
+    docs,
     doctor,
     edit,
     ingest,
+    jobs,
     keys,
     models,
     search,
@@ -31,6 +35,7 @@ from rag_service.cli import (
     verify,
 )
 from rag_service.cli.console import FAILED, INTERRUPTED, CliError, say_error
+from rag_service.cli.options import example
 from rag_service.errors import RagServiceError
 
 
@@ -54,24 +59,48 @@ app = typer.Typer(
     cls=_Commands,
     name="rag",
     help="Answers over your documents, with citations. Start with `rag up`.",
+    epilog=example("rag up", "rag ingest ~/notes -c notes", 'rag ask "How long are backups kept?" -c notes'),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.command("worker")(serve.worker)
-app.command("ingest")(ingest.ingest)
-app.command("ask")(ask.ask)
-app.command("edit")(edit.edit)
-app.command("chat")(chat.chat)
-app.command("search")(search.search)
-app.command("sessions")(sessions.sessions)
-app.command("verify")(verify.verify)
-app.command("doctor")(doctor.doctor)
-app.command("bench", context_settings=bench.CONTEXT)(bench.bench)
-app.command("train", context_settings=train.CONTEXT)(train.train)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"rag-service {version('rag-service')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _rag(
+    shown: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Answers over your documents, with citations. Start with `rag up`."""
+
+
+QUESTION = '"How long are backups kept?"'
+app.command("up", epilog=example("rag up", "rag up --port 0"))(up.up)
+app.command("serve", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 rag serve --host 0.0.0.0"))(serve.serve)
+app.command("worker", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 RAG_DEVICE=cuda rag worker"))(serve.worker)
+app.command("ingest", epilog=example("rag ingest ~/notes -c notes", "rag ingest report.pdf --json"))(ingest.ingest)
+app.command("ask", epilog=example(f"rag ask {QUESTION} -c notes", f"rag ask {QUESTION} --json | jq .citations"))(
+    ask.ask
+)
+app.command("edit", epilog=example('rag edit 5c9d… "Say the number of days first."'))(edit.edit)
+app.command("chat", epilog=example("rag chat -c notes", "rag chat --json < questions.txt"))(chat.chat)
+app.command("search", epilog=example('rag search "backups" -c notes --top-k 3'))(search.search)
+app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.verify)
+app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
+app.command("bench", context_settings=bench.CONTEXT, epilog=example("rag bench decode --help"))(bench.bench)
+app.command("train", context_settings=train.CONTEXT, epilog=example("rag train eagle --help"))(train.train)
+app.add_typer(collections.app, name="collections")
+app.add_typer(docs.app, name="docs")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(config.app, name="config")

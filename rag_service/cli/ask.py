@@ -14,6 +14,7 @@ from rag_service.cli.connect import connect
 from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Collection, Json, Url
 from rag_service.prompt import heading_line
+from rag_service.schemas import DRAFTERS
 
 QUOTED = 90
 """Characters of a citation that are shown."""
@@ -22,7 +23,11 @@ COPIED = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
 
 SpeculationName = Annotated[
     str | None,
-    typer.Option("--speculation", help="off, auto or a drafter's name: changes the speed, never the answer."),
+    typer.Option(
+        "--speculation",
+        help="off, auto or a drafter's name: changes the speed, never the answer.",
+        autocompletion=lambda: list(DRAFTERS),
+    ),
 ]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy.")]

@@ -8,7 +8,7 @@ CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 
 
 def bench(context: typer.Context) -> None:
-    """Measure decoding: `rag bench --help` lists what there is."""
+    """Measure decoding; has a --help of its own."""
     from decoder.bench import main
 
     raise typer.Exit(main(context.args, "rag bench"))

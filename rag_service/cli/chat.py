@@ -14,7 +14,17 @@ import typer
 from rich.console import Console
 
 from rag_service.cli.api import Api, Refused
-from rag_service.cli.ask import Cancelled, SpeculationName, Temperature, decoding, listen, show_sources
+from rag_service.cli.ask import (
+    Cancelled,
+    Exact,
+    MaxTokens,
+    Seed,
+    SpeculationName,
+    Temperature,
+    decoding,
+    listen,
+    show_sources,
+)
 from rag_service.cli.connect import connect
 from rag_service.cli.console import CliError, err, out, say_error
 from rag_service.cli.options import ApiKey, Collection, Json, Url
@@ -32,15 +42,18 @@ def chat(
     collection: Collection = None,
     session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
     speculation: SpeculationName = None,
+    max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,
+    seed: Seed = None,
+    exact: Exact = "default",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Talk about your documents. /help lists the commands; Ctrl-D leaves."""
-    options: dict[str, Any] = {"temperature": temperature, "stream": True}
-    if speculation is not None:
-        options["speculation"] = speculation
+    options: dict[str, Any] = {"temperature": temperature, "exact": exact, "stream": True}
+    chosen = {"speculation": speculation, "max_tokens": max_tokens, "seed": seed}
+    options |= {name: value for name, value in chosen.items() if value is not None}
     with connect(url, api_key) as api:
         talk = Chat(api, options, collection, session, None if as_json else out())
         if session is not None:

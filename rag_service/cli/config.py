@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import Json
+from rag_service.cli.options import Json, example
 from rag_service.settings import load_settings, setting_values
 
 app = typer.Typer(help="Settings.", no_args_is_help=True)
@@ -16,7 +16,7 @@ def _group() -> None:
     """Settings."""
 
 
-@app.command("show")
+@app.command("show", epilog=example("rag config show"))
 def show(as_json: Json = False) -> None:
     """The settings in force, from the environment, `.env` and the defaults. Passwords in URLs are hidden."""
     values = setting_values(load_settings())

@@ -14,6 +14,14 @@ USAGE = 2
 UNREACHABLE = 3
 """Nothing answers where the service should be."""
 INTERRUPTED = 130
+EXIT_CODES = {
+    DONE: "done",
+    FAILED: "refused, or part of it failed; of `rag verify`: the answers differ; of `rag doctor`: something is missing",
+    USAGE: "wrong usage: no such command or option, or a value that it cannot have",
+    UNREACHABLE: "nothing answers where the service, or its Redis, should be",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+}
+"""What the exit status of every command means."""
 
 
 class CliError(Exception):

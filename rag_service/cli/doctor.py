@@ -35,7 +35,10 @@ class Finding:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at everything a stack needs, and say what is missing and how to fix it. Exit status 1 if something is."""
+    """Say what is missing, and how to fix it.
+
+    Looks at everything a stack needs. Exit status 1 if something is missing.
+    """
     findings = list(look(load_settings()))
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -64,7 +67,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
     yield _service(running.api_url(settings))
-    yield from _drafting_memory(running.redis_url(settings))
+    yield from _worker_memory(running.redis_url(settings))
 
 
 def _python() -> Finding:
@@ -154,8 +157,8 @@ def _service(url: str) -> Finding:
     return Finding("service", False, f"{url} is up but not ready", detail)
 
 
-def _drafting_memory(url: str | None) -> Iterator[Finding]:
-    """What the running workers' neural drafters take, where there are any."""
+def _worker_memory(url: str | None) -> Iterator[Finding]:
+    """What neural drafters and kept rows take in the running workers, where they take something."""
     if url is None:
         return
     from workers.app import make_app, make_redis
@@ -167,9 +170,11 @@ def _drafting_memory(url: str | None) -> Iterator[Finding]:
         return
     for worker in workers:
         taken = {what.replace("_", " "): size for what, size in (worker.get("memory") or {}).items()}
+        if kept := (worker.get("kv_cache") or {}).get("bytes"):
+            taken["keys and values of earlier turns"] = kept
         if taken:
             found = ", ".join(f"{what} {size / 1e6:.3g} MB" for what, size in taken.items())
-            yield Finding("drafting memory", True, f"{worker['name']}: {found}")
+            yield Finding("worker memory", True, f"{worker['name']}: {found}")
 
 
 def _try(what: str, fine: str, action: Callable[[], object], errors: tuple[type[Exception], ...], fix: str) -> Finding:

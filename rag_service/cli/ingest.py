@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rag_service.cli.api import Api, Refused
 from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
+from rag_service.cli.jobs import wait_for
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.pipeline_names import DEFAULT_COLLECTION
 
 BATCH_FILES = 50
 BATCH_BYTES = 16 * 2**20
-POLL_S = 0.2
 PATIENCE_S = 60.0
 
 
@@ -37,26 +37,32 @@ def ingest(
     collection: Annotated[
         str, typer.Option("--collection", "-c", help="Collection; made if it is not there.")
     ] = DEFAULT_COLLECTION,
+    wait: Annotated[bool, typer.Option(help="Wait until all is in; else print the jobs' ids.")] = True,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Read files and folders into a collection. Files that are there already, unchanged, cost nothing.
 
-    Exit status 0 when every file is in, 1 when some could not be read (each is named with the reason).
+    Exit status 0 when every file is in, 1 when some could not be read (each is named with the reason). What was
+    uploaded goes in whether or not anyone waits for it.
     """
     sources = list(find(paths))
     if not sources:
         raise CliError("There are no files in what you named; name files, or folders that hold some.")
     with connect(url, api_key, PATIENCE_S) as api:
         _make(api, collection)
-        failures = _ingest(api, collection, sources)
+        jobs, failures = _ingest(api, collection, sources, wait)
     if as_json:
-        print_json({"collection": collection, "files": len(sources), "failures": failures})
+        print_json({"collection": collection, "files": len(sources), "jobs": jobs, "failures": failures})
     else:
         for failure in failures:
             err().print(f"{failure['name']}: {failure['reason']}", style="yellow", markup=False)
-        out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {collection!r}.", markup=False)
+        if wait:
+            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {collection!r}.", markup=False)
+        else:
+            for job in jobs:
+                out().print(job, markup=False)
     if failures:
         raise typer.Exit(FAILED)
 
@@ -100,32 +106,47 @@ def batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield batch
 
 
-def _ingest(api: Api, collection: str, sources: Sequence[Source]) -> list[dict[str, str]]:
+def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) -> tuple[list[str], list[dict[str, str]]]:
+    """Ids of the jobs, and what could not be read (or sent, where nothing is waited for)."""
+    jobs: list[str] = []
     failures: list[dict[str, str]] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err(), transient=True) as progress:
-        bar = progress.add_task("Ingesting", total=len(sources))
+        bar = progress.add_task("Ingesting" if wait else "Sending", total=len(sources))
         before = 0
         for batch in batches(sources):
             try:
-                job = _upload(api, collection, batch)
+                jobs.append(_upload(api, collection, batch))
+                if wait:
+                    failures += _ended(api, jobs[-1], partial(_advance, progress, bar, before))
             except Refused as refused:
                 if refused.http_status != 413:
                     raise
                 failures += [{"name": source.name, "reason": str(refused)} for source in batch]
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
-            else:
-                ended = _wait(api, job, lambda done, start=before: progress.update(bar, completed=start + done))
-                if ended["status"] == "cancelled":
-                    raise CliError("The ingest was cancelled; what was in before stays.")
-                failures += ended["failures"]
-                if ended["status"] == "failed" and ended["done"] == 0:
-                    reason = ended["failures"][0]["reason"] if ended["failures"] else "see the worker's log"
-                    raise CliError(f"The ingest failed: {reason}")
+            except KeyboardInterrupt:
+                err().print(f"What was sent goes in; `rag jobs wait {jobs[-1]}` waits for it." if jobs else "")
+                raise
             before += len(batch)
             progress.update(bar, completed=before)
+    return jobs, failures
+
+
+def _ended(api: Api, job_id: str, tell: Callable[[int], None]) -> list[dict[str, str]]:
+    """Wait for a job; what it could not read. Raises CliError where nothing of it is in."""
+    ended = wait_for(api, job_id, tell)
+    failures: list[dict[str, str]] = ended["failures"]
+    if ended["status"] == "cancelled":
+        raise CliError("The ingest was cancelled; what was in before stays.")
+    if ended["status"] == "failed" and ended["done"] == 0:
+        reason = failures[0]["reason"] if failures else "see the worker's log"
+        raise CliError(f"The ingest failed: {reason}")
     return failures
+
+
+def _advance(progress: Progress, bar: TaskID, before: int, done: int) -> None:
+    progress.update(bar, completed=before + done)
 
 
 def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
@@ -133,15 +154,6 @@ def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
         files = [("files", (source.name, stack.enter_context(source.path.open("rb")))) for source in batch]
         accepted = api.request("POST", f"/v1/collections/{collection}/documents", files=files)
     return str(accepted["job_id"])
-
-
-def _wait(api: Api, job_id: str, tell: Any) -> dict[str, Any]:
-    while True:
-        job: dict[str, Any] = api.request("GET", f"/v1/jobs/{job_id}")
-        tell(job["done"])
-        if job["status"] not in ("queued", "running"):
-            return job
-        time.sleep(POLL_S)
 
 
 def _make(api: Api, collection: str) -> None:

@@ -13,7 +13,7 @@ import typer
 from rag_service.api_keys import ApiKeys
 from rag_service.cli import running
 from rag_service.cli.console import UNREACHABLE, CliError, err, out, print_json
-from rag_service.cli.options import Json
+from rag_service.cli.options import Json, example
 from rag_service.settings import load_settings
 
 app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
@@ -24,7 +24,7 @@ def _group() -> None:
     """Keys of the HTTP API. Each names a tenant, who sees its own collections, sessions and answers alone."""
 
 
-@app.command("create")
+@app.command("create", epilog=example('rag keys create "web page" --tenant research'))
 def create(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     tenant: Annotated[
@@ -50,7 +50,7 @@ def create(
     )
 
 
-@app.command("list")
+@app.command("list", epilog=example("rag keys list"))
 def list_keys(as_json: Json = False) -> None:
     """List the keys there are: id, tenant, when they were made, and what for."""
     with _keys() as keys:
@@ -65,13 +65,19 @@ def list_keys(as_json: Json = False) -> None:
         err().print("There are no keys.")
 
 
-@app.command("revoke")
-def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` has it.")]) -> None:
+@app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` has it.")],
+    as_json: Json = False,
+) -> None:
     """Forget a key: requests with it are refused from now on."""
     with _keys() as keys:
         if not keys.revoke(key_id):
             raise CliError(f"There is no key {key_id[:80]!r}; `rag keys list` has those there are.")
-    out().print(f"Revoked {key_id}.", markup=False)
+    if as_json:
+        print_json({"revoked": key_id})
+    else:
+        out().print(f"Revoked {key_id}.", markup=False)
 
 
 @contextmanager

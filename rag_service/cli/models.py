@@ -10,10 +10,10 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rag_service.cli.console import CliError, err, out, print_json
-from rag_service.cli.options import Json
+from rag_service.cli.options import Json, example
 from rag_service.settings import load_settings
 
-app = typer.Typer(help="Models: list those known by name, pull one, find its induction heads.", no_args_is_help=True)
+app = typer.Typer(help="Models: list, pull, find induction heads.", no_args_is_help=True)
 
 _STAGES = {
     "wait": "waiting for another pull",
@@ -26,7 +26,7 @@ _STAGES = {
 }
 
 
-@app.command("list")
+@app.command("list", epilog=example("rag models list"))
 def list_models(as_json: Json = False) -> None:
     """Models known by name, and whether they are here. A folder or a hub id can be used as well."""
     from decoder.models import available
@@ -54,13 +54,16 @@ def list_models(as_json: Json = False) -> None:
         screen.print(f"  {model['about']} ({model['licence']})", markup=False)
 
 
-@app.command("pull")
-def pull(names: Annotated[list[str], typer.Argument(help="Names, or hub ids such as owner/name.")]) -> None:
+@app.command("pull", epilog=example("rag models pull smollm2-135m", "rag models pull Qwen/Qwen2.5-7B-Instruct"))
+def pull(
+    names: Annotated[list[str], typer.Argument(help="Names, or hub ids such as owner/name.")], as_json: Json = False
+) -> None:
     """Download models, check them, and convert them where needed. What is here already is left alone."""
     from decoder.models import ModelError, PullFailed
     from decoder.models import pull as pull_model
 
     settings = load_settings()
+    pulled = []
     for name in names:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
         with Progress(*columns, TimeElapsedColumn(), console=err()) as progress:
@@ -70,10 +73,14 @@ def pull(names: Annotated[list[str], typer.Argument(help="Names, or hub ids such
             except (ModelError, PullFailed) as error:
                 progress.stop()
                 raise CliError(str(error)) from None
-        out().print(f"{name} is in {folder}", markup=False)
+        pulled.append({"name": name, "folder": str(folder)})
+        if not as_json:
+            out().print(f"{name} is in {folder}", markup=False)
+    if as_json:
+        print_json({"models": pulled})
 
 
-@app.command("heads")
+@app.command("heads", epilog=example("rag models heads smollm2-135m --limit 20"))
 def heads(
     model: Annotated[str, typer.Argument(help="A name, a folder, or a hub id such as owner/name.")],
     data: Annotated[

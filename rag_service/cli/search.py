@@ -22,7 +22,7 @@ def search(
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Find the passages of a collection that a question is about."""
+    """Find passages: retrieval alone, without an answer."""
     body = {"question": question, "mode": mode, **({"top_k": top_k} if top_k is not None else {})}
     with connect(url, api_key) as api:
         found = api.request("POST", f"/v1/collections/{collection}/search", json=body)

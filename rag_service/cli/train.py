@@ -8,7 +8,7 @@ CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 
 
 def train(context: typer.Context) -> None:
-    """Train what drafts for a model: `rag train --help` lists what there is."""
+    """Train what drafts for a model; has a --help of its own."""
     from decoder.training import main
 
     raise typer.Exit(main(context.args, "rag train"))

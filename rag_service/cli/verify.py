@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from rag_service.cli.api import Api
-from rag_service.cli.ask import follow
+from rag_service.cli.ask import Exact, MaxTokens, Seed, Temperature, follow
 from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Collection, Json, Url
@@ -23,15 +23,18 @@ def verify(
     question: Annotated[str, typer.Argument(help="What to ask twice.")],
     collection: Collection = None,
     drafter: Annotated[str, typer.Option(help="auto or a drafter's name, to compare with plain decoding.")] = "auto",
-    max_tokens: Annotated[int | None, typer.Option(help="Most tokens of each answer.")] = None,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Of both answers; drawn when absent.")] = None,
-    exact: Annotated[str, typer.Option(help="strict decides near-ties again with passes of one token.")] = "default",
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    exact: Exact = "default",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Check that speculation changes no token: exit status 0 when both answers are identical, 1 when they are not."""
+    """Check that speculation changes no token.
+
+    Asks with speculation and without. Exit status 0 when both answers are identical, 1 when they are not.
+    """
     chosen = {"collection": collection, "max_tokens": max_tokens, "seed": seed}
     body: dict[str, Any] = {"question": question, "temperature": temperature, "exact": exact, "stream": True}
     body |= {name: value for name, value in chosen.items() if value is not None}

@@ -21,6 +21,7 @@ from rag_service.schemas import (
     DocumentList,
     DocumentOut,
     JobProgress,
+    ListedJob,
     PassageOut,
     Session,
     SessionSummary,
@@ -127,6 +128,10 @@ class AsyncRagClient(AsyncConnection):
 
     async def job(self, job_id: str) -> JobProgress:
         return await self.send(calls.job(job_id))
+
+    async def jobs(self, *, limit: int = 100) -> list[ListedJob]:
+        """Ingests, the latest first."""
+        return await self.send(calls.jobs(limit))
 
     async def cancel_job(self, job_id: str) -> bool:
         """Stop an ingest; False if it had ended already."""

@@ -17,7 +17,9 @@ from rag_service.schemas import (
     CollectionList,
     DocumentList,
     DocumentOut,
+    JobList,
     JobProgress,
+    ListedJob,
     PassageOut,
     SearchResult,
     Session,
@@ -175,6 +177,10 @@ def add_files(name: str, paths: Iterable[Path]) -> Call[str]:
 
 def job(job_id: str) -> Call[JobProgress]:
     return Call("GET", f"/v1/jobs/{_part(job_id)}", JobProgress.model_validate)
+
+
+def jobs(limit: int) -> Call[list[ListedJob]]:
+    return Call("GET", "/v1/jobs", lambda body: JobList.model_validate(body).jobs, params={"limit": limit})
 
 
 def cancel_job(job_id: str) -> Call[bool]:

@@ -20,6 +20,7 @@ from rag_service.schemas import (
     DocumentList,
     DocumentOut,
     JobProgress,
+    ListedJob,
     PassageOut,
     Session,
     SessionSummary,
@@ -119,6 +120,10 @@ class RagClient(Connection):
 
     def job(self, job_id: str) -> JobProgress:
         return self.send(calls.job(job_id))
+
+    def jobs(self, *, limit: int = 100) -> list[ListedJob]:
+        """Ingests, the latest first."""
+        return self.send(calls.jobs(limit))
 
     def cancel_job(self, job_id: str) -> bool:
         """Stop an ingest; False if it had ended already."""

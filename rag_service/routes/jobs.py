@@ -1,15 +1,23 @@
-"""/v1/jobs: progress of an ingest, and cancelling it."""
+"""/v1/jobs: the ingests there are, progress of one, and cancelling it."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
 from rag_service.pipeline import Pipeline
-from rag_service.schemas import Cancelled, JobProgress
+from rag_service.schemas import Cancelled, JobList, JobProgress
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+
+@router.get("")
+def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> JobList:
+    """Ingests of the last seven days, the latest first."""
+    return JobList(jobs=pipeline.queue.jobs(pipeline.tenant, limit))
 
 
 @router.get("/{job_id}")

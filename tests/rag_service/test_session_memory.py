@@ -73,14 +73,14 @@ def test_sessions_on_the_command_line(api_url: str) -> None:
 
     answer = json.loads(rag("ask", "Who jumps?", "-c", "animals", "--json"))
     session = answer["session_id"]
-    (line,) = [line for line in rag("sessions").splitlines() if session in line]
+    (line,) = [line for line in rag("sessions", "list").splitlines() if session in line]
     assert line.endswith("1 turns  Who jumps?")
-    shown = rag("sessions", session)
+    shown = rag("sessions", "show", session)
     assert "1. Who jumps?" in shown
     assert answer["answer"] in shown.replace("\n", " ")
     tokens = answer["usage"]["total_tokens"] - 1
     assert f"{tokens} tokens in" in shown
-    assert json.loads(rag("sessions", session, "--json"))["memory"]["tokens"] == tokens
-    missing = CliRunner().invoke(app, ["sessions", "nothing", "--url", api_url])
+    assert json.loads(rag("sessions", "show", session, "--json"))["memory"]["tokens"] == tokens
+    missing = CliRunner().invoke(app, ["sessions", "show", "nothing", "--url", api_url])
     assert missing.exit_code == 1
     assert "There is no session" in missing.stderr
