@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
+from fastapi.responses import StreamingResponse
 
 from rag_service import sse
 from rag_service.deps import PipelineDep
 from rag_service.errors import InvalidRequest
+from rag_service.refusals import refusals
 from rag_service.schemas import Answer, Cancelled, EditRequest, VersionList
 
 router = APIRouter(prefix="/v1/answers", tags=["answers"])
 
 
-@router.get("/{answer_id}")
+@router.get("/{answer_id}", responses=refusals(404, 422))
 async def read(answer_id: str, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
     """The answer in its present state: while it runs, `answer` and `citations` are null.
 
@@ -23,7 +25,15 @@ async def read(answer_id: str, pipeline: PipelineDep, token_ids: bool = False) -
     return await pipeline.result(answer_id, token_ids)
 
 
-@router.get("/{answer_id}/events", responses={200: {"content": {"text/event-stream": {}}}})
+@router.get(
+    "/{answer_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The events"},
+        204: {"description": "There are no more"},
+        **refusals(404, 422),
+    },
+)
 async def events(
     answer_id: str, pipeline: PipelineDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> Response:
@@ -42,7 +52,7 @@ async def events(
     return sse.streaming(pipeline, record["job"], after)
 
 
-@router.delete("/{answer_id}")
+@router.delete("/{answer_id}", responses=refusals(404))
 async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
     return Cancelled(cancelled=await pipeline.cancel(answer_id))
@@ -51,7 +61,10 @@ async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
 @router.post(
     "/{answer_id}/edits",
     response_model=Answer,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"}},
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"},
+        **refusals(400, 404, 409, 413, 422, 429),
+    },
 )
 async def edit(answer_id: str, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
     """Change an answer: the whole answer again, as a new version with an id of its own.
@@ -69,7 +82,7 @@ async def edit(answer_id: str, body: EditRequest, pipeline: PipelineDep) -> Answ
     return await pipeline.finished(new_id)
 
 
-@router.get("/{answer_id}/versions")
+@router.get("/{answer_id}/versions", responses=refusals(404))
 async def versions(answer_id: str, pipeline: PipelineDep) -> VersionList:
     """An answer and its edits, the first version first; any version's id gives the same list."""
     return VersionList(versions=await pipeline.versions(answer_id))

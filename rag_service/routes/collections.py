@@ -7,6 +7,7 @@ from dataclasses import asdict
 from fastapi import APIRouter
 
 from rag_service.deps import CollectionDep, PipelineDep
+from rag_service.refusals import refusals
 from rag_service.schemas import (
     CollectionInfo,
     CollectionList,
@@ -19,7 +20,7 @@ from rag_service.schemas import (
 router = APIRouter(prefix="/v1/collections", tags=["collections"])
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=refusals(400, 409, 413, 422))
 def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
     """Create an empty collection. 409 if the name is taken."""
     return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
@@ -33,19 +34,19 @@ def list_collections(pipeline: PipelineDep) -> CollectionList:
     return CollectionList(collections=[CollectionInfo(**stats) for stats in found])
 
 
-@router.get("/{collection}")
+@router.get("/{collection}", responses=refusals(404, 422))
 def stats(collection: CollectionDep) -> CollectionInfo:
     """What a collection holds."""
     return CollectionInfo(**asdict(collection.stats()))
 
 
-@router.delete("/{collection}", status_code=204)
+@router.delete("/{collection}", status_code=204, responses=refusals(404, 422))
 def delete(collection: str, pipeline: PipelineDep) -> None:
     """Delete a collection with all its documents."""
     pipeline.delete_collection(collection)
 
 
-@router.post("/{collection}/search")
+@router.post("/{collection}/search", responses=refusals(400, 404, 409, 413, 422))
 def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
     """Retrieval alone: the best passages for a question."""
     pipeline.admission.check_question(body.question)

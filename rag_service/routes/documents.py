@@ -20,6 +20,7 @@ from rag_service.deps import CollectionDep, PipelineDep
 from rag_service.errors import BadRequest, InvalidRequest, TooLarge
 from rag_service.json_body import has_surrogates
 from rag_service.pipeline import Pipeline
+from rag_service.refusals import refusals
 from rag_service.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
 from retriever.types import DocumentInfo as StoredInfo
 from workers.messages import IngestFile, IngestJob
@@ -42,7 +43,7 @@ _UPLOAD = {
 }
 
 
-@router.post("", status_code=202, openapi_extra=_UPLOAD)
+@router.post("", status_code=202, openapi_extra=_UPLOAD, responses=refusals(400, 404, 409, 413, 422, 429))
 async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
     """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
 
@@ -66,7 +67,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
     return JobAccepted(job_id=job_id)
 
 
-@router.get("")
+@router.get("", responses=refusals(404, 409, 422))
 def list_documents(
     collection: CollectionDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str = ""
 ) -> DocumentList:
@@ -76,15 +77,16 @@ def list_documents(
     return DocumentList(documents=[DocumentInfo(**_info(document)) for document in found], next=more)
 
 
-@router.get("/{document_id:path}")
+@router.get("/{document_id:path}", responses=refusals(404, 409, 422))
 def read(document_id: str, collection: CollectionDep) -> DocumentOut:
     """A document with its text, into which the offsets of passages and citations point."""
     document = collection.get(document_id)
     return DocumentOut(**_info(document), text=document.text)
 
 
-@router.delete("/{document_id:path}", status_code=204)
+@router.delete("/{document_id:path}", status_code=204, responses=refusals(404, 409, 422))
 def delete(document_id: str, collection: CollectionDep) -> None:
+    """Delete a document. Answers that cite it keep the passages they were given."""
     collection.delete(document_id)
 
 

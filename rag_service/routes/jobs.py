@@ -9,24 +9,25 @@ from fastapi import APIRouter, Query
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
 from rag_service.pipeline import Pipeline
+from rag_service.refusals import refusals
 from rag_service.schemas import Cancelled, JobList, JobProgress
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 
-@router.get("")
+@router.get("", responses=refusals(422))
 def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> JobList:
     """Ingests of the last seven days, the latest first."""
     return JobList(jobs=pipeline.queue.jobs(pipeline.tenant, limit))
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id}", responses=refusals(404))
 def read(job_id: str, pipeline: PipelineDep) -> JobProgress:
     """How an ingest goes: documents done of the total, and failures by name and reason."""
     return _job(job_id, pipeline)
 
 
-@router.delete("/{job_id}")
+@router.delete("/{job_id}", responses=refusals(404))
 def cancel(job_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)

@@ -16,11 +16,13 @@ from rag_service.deps import PipelineDep
 from rag_service.openai_answers import ChatForm, CompletionForm, Form
 from rag_service.openai_schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
 from rag_service.pipeline import Pipeline
+from rag_service.refusals import Responses, refusals
 from rag_service.sse import HEADERS
 
-responses: dict[int | str, dict[str, Any]] = {"4XX": {"model": OpenAIErrorOut}, "503": {"model": OpenAIErrorOut}}
-streaming: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"}
+responses = refusals(401, 503, model=OpenAIErrorOut)
+streaming: Responses = {
+    200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"},
+    **refusals(400, 404, 413, 429, model=OpenAIErrorOut),
 }
 router = APIRouter(prefix="/v1", tags=["openai"], responses=responses)
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from rag_service import sse
 from rag_service.deps import PipelineDep
+from rag_service.refusals import refusals
 from rag_service.schemas import Answer, QueryRequest
 
 router = APIRouter(prefix="/v1", tags=["query"])
@@ -14,7 +15,10 @@ router = APIRouter(prefix="/v1", tags=["query"])
 @router.post(
     "/query",
     response_model=Answer,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or with `stream` its events"}},
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The answer, or with `stream` its events"},
+        **refusals(400, 404, 409, 413, 422, 429),
+    },
 )
 async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     """Answer a question over a collection, with citations.

@@ -8,12 +8,13 @@ from fastapi import APIRouter, Query
 
 from rag_service.deps import PipelineDep
 from rag_service.errors import NotFound
+from rag_service.refusals import refusals
 from rag_service.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
-@router.get("")
+@router.get("", responses=refusals(422))
 def list_sessions(
     pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, offset: Annotated[int, Query(ge=0)] = 0
 ) -> SessionList:
@@ -22,7 +23,7 @@ def list_sessions(
     return SessionList(sessions=[SessionSummary(**summary) for summary in found])
 
 
-@router.get("/{session_id}")
+@router.get("/{session_id}", responses=refusals(404))
 def read(session_id: str, pipeline: PipelineDep) -> Session:
     """A session's finished turns, oldest first, and what it takes in Redis."""
     if not pipeline.sessions.exists(pipeline.tenant, session_id):
@@ -43,7 +44,7 @@ def read(session_id: str, pipeline: PipelineDep) -> Session:
     return Session(session_id=session_id, turns=turns, memory=memory)
 
 
-@router.delete("/{session_id}", status_code=204)
+@router.delete("/{session_id}", status_code=204, responses=refusals(404))
 def erase(session_id: str, pipeline: PipelineDep) -> None:
     """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
     if not pipeline.sessions.erase(pipeline.tenant, session_id):

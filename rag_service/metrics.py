@@ -1,0 +1,82 @@
+"""What `/metrics` tells: names, kinds and meanings, the text that Prometheus reads, and the page that lists them.
+
+Knows the text format; where the values come from is the route's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+CONTENT_TYPE = "text/plain; version=0.0.4"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `label` names what its values are told apart by; None where there is one value."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    meaning: str
+    label: str | None = None
+
+
+METRICS = (
+    Metric("rag_redis_up", "gauge", "Whether Redis answers."),
+    Metric("rag_workers", "gauge", "Workers heard of lately."),
+    Metric("rag_queue_depth", "gauge", "Jobs that no worker has taken yet.", "queue"),
+    Metric("rag_kv_cache_bytes", "gauge", "Keys and values of earlier turns that a worker keeps.", "worker"),
+    Metric("rag_kv_cache_entries", "gauge", "Sessions, and system prompts, that they are of.", "worker"),
+    Metric("rag_kv_cache_evicted_total", "counter", "Those that left for want of room.", "worker"),
+    Metric("rag_prompt_tokens_total", "counter", "Prompt tokens of a worker's answers.", "worker"),
+    Metric("rag_prompt_tokens_reused_total", "counter", "Those of them that it had kept.", "worker"),
+    Metric("rag_answers_total", "counter", "Answers asked for in this process."),
+)
+Values = Mapping[str, int | float | Mapping[str, int | float]]
+"""A metric's name to its value, or to its values by label."""
+
+
+def exposition(values: Values, metrics: Sequence[Metric] = METRICS) -> str:
+    """The text format; metrics without a value are left out.
+
+    Raises:
+        KeyError: a value has no metric.
+    """
+    lines = []
+    by_name = {metric.name: metric for metric in metrics}
+    for unknown in values.keys() - by_name.keys():
+        raise KeyError(unknown)
+    for name, metric in by_name.items():
+        if name not in values:
+            continue
+        lines += [f"# HELP {name} {metric.meaning}", f"# TYPE {name} {metric.kind}"]
+        value = values[name]
+        if isinstance(value, Mapping):
+            lines += [f'{name}{{{metric.label}="{_escaped(label)}"}} {one}' for label, one in value.items()]
+        else:
+            lines.append(f"{name} {value}")
+    return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    """`docs/metrics.md`."""
+    rows = [f"| `{m.name}` | {m.kind} | {f'`{m.label}`' if m.label else ''} | {m.meaning} |" for m in METRICS]
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            "`GET /metrics` answers in Prometheus's text format, without an API key. Where Redis is away, only",
+            "`rag_redis_up` and `rag_answers_total` are told.",
+            "This page is generated: `python -m rag_service.reference docs`.",
+            "",
+            "| metric | kind | label | meaning |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
