@@ -125,21 +125,33 @@ def passage_text(text: str, tokens: TextTokens) -> Text:
     return Text(encoding.ids, encoding.offsets, text)
 
 
+class Spans:
+    """Where the pieces of a text in UTF-8 stand, one after the other.
+
+    Args:
+        strips_space: the text begins without the space of its first piece.
+    """
+
+    def __init__(self, strips_space: bool = False) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._length = 0
+        self._at_start = strips_space
+
+    def add(self, piece: bytes) -> tuple[int, int]:
+        """(start, end) of the next piece in code points; pieces that share a character both count it."""
+        start = self._length
+        if self._at_start and piece:
+            self._at_start = False
+            piece = piece.removeprefix(b" ")
+        self._length += len(self._decoder.decode(piece))
+        unfinished = 1 if self._decoder.getstate()[0] else 0
+        return start, self._length + unfinished
+
+
 def spans(pieces: Sequence[bytes], strips_space: bool = False) -> list[tuple[int, int]]:
-    """(start, end) in code points for each piece of a text in UTF-8; pieces that share a character both count it."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    found: list[tuple[int, int]] = []
-    length = 0
-    at_start = strips_space
-    for piece in pieces:
-        start = length
-        if at_start and piece:
-            at_start = False
-            piece = piece.removeprefix(b" ")  # noqa: PLW2901
-        length += len(decoder.decode(piece))
-        unfinished = 1 if decoder.getstate()[0] else 0
-        found.append((start, length + unfinished))
-    return found
+    """`Spans` of all pieces."""
+    growing = Spans(strips_space)
+    return [growing.add(piece) for piece in pieces]
 
 
 def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:

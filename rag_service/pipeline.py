@@ -119,7 +119,7 @@ class Pipeline:
             Problem: the request is refused, and nothing was kept of it.
         """
         await anyio.to_thread.run_sync(self._check, request)
-        if isinstance(request, Conversation):
+        if isinstance(request, Conversation) or request.apart:
             return await anyio.to_thread.run_sync(self._apart, request)
         session_id = request.session_id or uuid.uuid4().hex
         return await self._next_turn(request, session_id, lambda answer_id: self._query(request, session_id, answer_id))
@@ -289,12 +289,14 @@ class Pipeline:
             created=time.time(),
         )
 
-    def _apart(self, request: Conversation) -> str:
-        """Enqueue an answer that belongs to no session; returns its id."""
+    def _apart(self, request: Conversation | QueryRequest) -> str:
+        """Enqueue an answer that is no turn of a session, even where it continues one; returns its id."""
         answer_id = uuid.uuid4().hex
-        mode = (request.retrieval.mode or self.settings.retrieval.mode) if request.collection else "none"
-        self.queue.enqueue_generate(
-            conversation.job(
+        if isinstance(request, QueryRequest):
+            job = self._query(request, request.session_id or "", answer_id).model_copy(update={"turn": edits.APART})
+        else:
+            mode = (request.retrieval.mode or self.settings.retrieval.mode) if request.collection else "none"
+            job = conversation.job(
                 request,
                 self._retrieve(request, mode, request.collection),
                 self.tokens,
@@ -305,7 +307,7 @@ class Pipeline:
                 grounded=mode != "none",
                 drafter=self.settings.drafter,
             )
-        )
+        self.queue.enqueue_generate(job)
         self.totals.asked += 1
         return answer_id
 

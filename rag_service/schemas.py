@@ -143,6 +143,12 @@ class QueryRequest(AnswerOptions):
         "`usage.completion_tokens_details` counts its accepted and rejected tokens.",
     )
 
+    apart: bool = Field(
+        default=False,
+        description="Answer from the session as it stands now, and leave it so: the answer waits for no other and is "
+        "no turn of the session. To compare settings on equal terms.",
+    )
+
     @field_validator("question")
     @classmethod
     def _not_blank(cls, question: str) -> str:

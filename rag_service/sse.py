@@ -16,7 +16,8 @@ from rag_service.answers import failure
 from rag_service.errors import Problem
 from rag_service.pipeline import Pipeline
 from rag_service.problems import as_problem
-from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
+from rag_service.provenance import Provenance
+from workers.messages import DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 HEARTBEAT = ": still here\n\n"
@@ -29,12 +30,22 @@ def streaming(pipeline: Pipeline, job: GenerateJob, after: str = "0-0") -> Strea
 
 async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncIterator[str]:
     """The events as text. An interruption that is not the answer's end is an `error` without id: resume later."""
+    provenance = Provenance(job, pipeline.tokens)
+    seen = _place(after)
     try:
-        async for item in pipeline.events(job.answer_id, after):
+        async for item in pipeline.events(job.answer_id):  # from the start: where text stands follows from all before
             if item is None:
                 yield HEARTBEAT
-            elif shown := await _shown(pipeline, job, item[1]):
-                yield event_text(*shown, item[0])
+                continue
+            entry_id, event = item
+            spans = provenance.add(event) if isinstance(event, TokenEvent) else []
+            if _place(entry_id) <= seen:
+                continue
+            if isinstance(event, TokenEvent):
+                if event.text:  # a step that made no text final shows nothing
+                    yield event_text("token", _token(event, job, spans, provenance), entry_id)
+            else:
+                yield event_text(*await _shown(pipeline, job, event), entry_id)
     except Exception as error:
         problem: Problem = as_problem(error)
         yield event_text("error", problem.document())
@@ -46,21 +57,33 @@ def event_text(name: str, data: dict[str, Any], entry_id: str | None = None) -> 
     return f"{head}event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-async def _shown(pipeline: Pipeline, job: GenerateJob, event: AnswerEvent) -> tuple[str, dict[str, Any]] | None:
-    """Name and data; None for a step that made no text final."""
+def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_far: Provenance) -> dict[str, Any]:
+    told: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens, "steps": max(so_far.steps, 0)}
+    if source := source_of(event, job):
+        told["source"] = source
+    if spans:
+        told["spans"] = spans
+    return told
+
+
+async def _shown(
+    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | DoneEvent | ErrorEvent
+) -> tuple[str, dict[str, Any]]:
+    """Name and data."""
     match event:
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             return "passages", {**ids, "passages": event.passages}
-        case TokenEvent():
-            if not event.text:
-                return None
-            source = source_of(event, job)
-            return "token", {"text": event.text, **({"source": source} if source else {})}
         case DoneEvent():
             return "done", (await pipeline.result(job.answer_id)).model_dump()
         case ErrorEvent():
             return "error", failure(event)
+
+
+def _place(entry_id: str) -> tuple[int, int]:
+    """Entry ids in the order of the stream; one without a sequence number stands before all of its millisecond."""
+    milliseconds, _, sequence = entry_id.partition("-")
+    return int(milliseconds), int(sequence or 0)
 
 
 def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
