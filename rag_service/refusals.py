@@ -16,7 +16,7 @@ from rag_service.schemas import ProblemOut
 Responses = dict[int | str, dict[str, Any]]
 
 _LATER = {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
-_MEANING: dict[int, str] = {
+MEANING: dict[int, str] = {
     400: "The body cannot be read, or the prompt does not fit the model's window",
     401: "An API key is wanted, or the one sent is not valid",
     404: "Something that the request names is not there",
@@ -33,7 +33,7 @@ def refusals(*statuses: int, model: type[BaseModel] = ProblemOut) -> Responses:
     return {
         status: {
             "model": model,
-            "description": _MEANING[status],
+            "description": MEANING[status],
             **({"headers": _LATER} if status in (429, 503) else {}),
         }
         for status in statuses
@@ -41,7 +41,8 @@ def refusals(*statuses: int, model: type[BaseModel] = ProblemOut) -> Responses:
 
 
 def describe(app: FastAPI, *, keys_required: bool) -> None:
-    """Correct what FastAPI says: problem documents have a media type of their own, and keys may not be needed.
+    """Correct what FastAPI says: problem documents have a media type of their own, errors of validation are problems
+    too, and keys may not be needed.
 
     Args:
         keys_required: whether every request needs an API key.
@@ -49,19 +50,28 @@ def describe(app: FastAPI, *, keys_required: bool) -> None:
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            for path in described()["paths"].values():
+        fresh = app.openapi_schema is None
+        schema = described()
+        if fresh:
+            for path in schema["paths"].values():
                 for operation in path.values():
                     _correct(operation, keys_required)
-        return described()
+            for name in ("HTTPValidationError", "ValidationError"):
+                schema["components"]["schemas"].pop(name, None)
+        return schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _correct(operation: dict[str, Any], keys_required: bool) -> None:
-    for response in operation["responses"].values():
+    responses = operation["responses"]
+    for status in sorted(responses):
+        response = responses.pop(status)
         content = response.get("content", {})
-        if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("/ProblemOut"):
+        said = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+        if said == "ProblemOut":
             content[MEDIA_TYPE] = content.pop("application/json")
+        if said != "HTTPValidationError":  # where a route does not list 422, it never answers with it
+            responses[status] = response
     if "security" in operation and not keys_required:
         operation["security"].append({})

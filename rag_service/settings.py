@@ -215,7 +215,7 @@ def settings_table() -> str:
             "# Settings",
             "",
             "Read from the environment and from `.env` in the working folder; the environment wins.",
-            "This page is generated: `python -m rag_service.settings > docs/settings.md`.",
+            "This page is generated: `python -m rag_service.reference docs`.",
             "",
             "| variable | default | meaning |",
             "|---|---|---|",

@@ -148,6 +148,11 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
     return place, info
 
 
+def queues(place: Workplace) -> list[str]:
+    """What a worker takes tasks from: those without an embedder leave ingests to others."""
+    return [GENERATE_QUEUE, *([] if place.library is None else [INGEST_QUEUE]), own_queue(place.name)]
+
+
 def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
     """Take tasks until a signal says stop, then give running answers `drain_s` seconds. Returns the exit status."""
     register(app, place)
@@ -184,7 +189,7 @@ def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int 
             hostname=f"rag@{place.name}",
             pool="threads",
             concurrency=concurrency + 1,  # one more for an ingest beside the answers
-            queues=[GENERATE_QUEUE, INGEST_QUEUE, own_queue(place.name)],
+            queues=queues(place),
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,

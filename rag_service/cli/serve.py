@@ -44,6 +44,9 @@ def serve(
 
 def worker(
     name: Annotated[str | None, typer.Option(help="Name of this worker.  [default: host and process]")] = None,
+    ingest: Annotated[
+        bool, typer.Option(help="Also ingest documents; that needs the API's data folder, answers do not.")
+    ] = True,
     parent: Parent = None,
 ) -> None:
     """Run one worker: it generates answers and ingests documents."""
@@ -57,7 +60,7 @@ def worker(
         data_dir=settings.data_dir,
         models_dir=settings.models_folder,
         model=settings.model,
-        embedding_model=settings.embedding_model,
+        embedding_model=settings.embedding_model if ingest else None,
         dtype=settings.dtype,
         device=settings.device,
         drafter=settings.drafter,

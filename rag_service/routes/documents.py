@@ -27,6 +27,14 @@ from workers.messages import IngestFile, IngestJob
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])
 
+
+def _inlined() -> dict[str, Any]:
+    """The schema of a JSON body: references to `$defs` would point nowhere in an OpenAPI document."""
+    schema = AddDocuments.model_json_schema()
+    schema["properties"]["documents"]["items"] = schema.pop("$defs")["TextDocument"]
+    return schema
+
+
 _UPLOAD = {
     "requestBody": {
         "required": True,
@@ -34,10 +42,13 @@ _UPLOAD = {
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+                    },
+                    "required": ["files"],
                 }
             },
-            "application/json": {"schema": AddDocuments.model_json_schema()},
+            "application/json": {"schema": _inlined()},
         },
     }
 }

@@ -1,0 +1,150 @@
+"""Every example of README.md and docs/ runs, against a live service whose engine speaks from a script.
+
+Console blocks run in bash with `rag` and curl, python blocks in one namespace a page. What cannot run here says why in
+the page's source, and is read instead (`markdown_blocks.check`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_blocks import RUN, SHELLS, Block, blocks, check, script
+from quick_rag import quick_rag
+
+from rag_service.client import RagClient
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / ".rag" / "models"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+READ_ONLY = {"cli.md"}
+"""Pages whose examples name things that a reader has: read, not run."""
+SPOKEN = "Backups are kept for thirty-five days."
+NOTE = f"# Backups\n\n{SPOKEN} Only the night shift may restore them.\n"
+PRELUDE = 'set -euo pipefail\ncurl() { command curl --fail-with-body --no-progress-meter "$@"; }\n'
+SAID: dict[str, Callable[[list[str]], bool]] = {
+    "langchain.md": lambda lines: (
+        lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 0" in lines and lines[-1].startswith("Backups")
+    ),
+    "openai.md": lambda lines: SPOKEN in lines and any(line.startswith("backups ") for line in lines),
+}
+"""What the python examples of a page have to print."""
+
+
+@pytest.fixture(scope="session")
+def rag_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with quick_rag(tmp_path_factory.mktemp("rag")) as folder:
+        yield folder
+
+
+@pytest.fixture
+def reader(
+    live_url: str, world: Any, tmp_path: Path, own_folder: None, rag_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Block], str]]:
+    """Someone at a fresh machine with a running service, a folder of notes, and the collection `notes`.
+
+    Runs a console block; returns what it printed.
+    """
+    world.stage.text = SPOKEN
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "backups.md").write_text(NOTE)
+    for name, value in {
+        "HOME": str(tmp_path),
+        "RAG_URL": live_url,
+        "RAG_REDIS_URL": world.redis_url,
+        "PATH": f"{rag_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "NO_PROXY": "127.0.0.1",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def run(block: Block) -> str:
+        told = subprocess.run(
+            ["bash", "-c", PRELUDE + here(script(block), live_url)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert told.returncode == 0, f"{block.where}\n{script(block)}\n{told.stdout}\n{told.stderr}"
+        return told.stdout
+
+    with RagClient(live_url) as rag:
+        before = {collection.name for collection in rag.collections()}
+        rag.ingest("notes", texts=[{"id": "backups", "title": "Backups", "text": NOTE}])
+        yield run
+        for collection in rag.collections():
+            if collection.name not in before:
+                rag.delete_collection(collection.name)
+
+
+def here(code: str, url: str) -> str:
+    return code.replace("http://127.0.0.1:8080", url)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(
+    page: Path, reader: Callable[[Block], str], live_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(page):
+        if block.language not in RUN or block.not_run or page.name in READ_ONLY:
+            check(block)
+        elif block.language in SHELLS:
+            reader(block)
+        else:
+            exec(compile(here(block.code, live_url), block.where, "exec"), names)
+    for name in ("client", "chat"):
+        if hasattr(names.get(name), "close"):
+            names[name].close()
+    if page.name in SAID:
+        said = capsys.readouterr().out.splitlines()
+        assert SAID[page.name](said), said
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "block", [block for page in PAGES for block in blocks(page) if block.full], ids=lambda block: block.where
+)
+def test_the_example_runs_with_the_demo_model(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_MODELS_DIR", os.environ.get("RAG_MODELS_DIR", str(MODELS)))
+    assert block.language == "python"
+    exec(compile(block.code, block.where, "exec"), {})
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_pages_are_found_from_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert page.name == "index.md" or f"({page.relative_to(docs)})" in index, page.name
+
+
+def test_a_block_that_fails_is_noticed(tmp_path: Path, reader: Callable[[Block], str], live_url: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ rag ask x -c nowhere | cat\n```\n\n"
+        "```console\n$ curl -s http://127.0.0.1:8080/v1/answers/none\n```\n\n"
+        "<!-- not run: no -->\n\n```console\n$ rag ask --wrong x\n```\n\n"
+        "```nginx\nlocation / { proxy_pass http://x }\n```\n"
+    )
+    refused, missing, wrong, unended = blocks(page)
+    for block in (refused, missing):
+        with pytest.raises(AssertionError, match=r"page\.md"):
+            reader(block)
+    assert wrong.not_run == "no"
+    for block in (wrong, unended):
+        with pytest.raises(Exception, match=r"--wrong|page\.md"):
+            check(block)

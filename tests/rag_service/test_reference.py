@@ -1,0 +1,101 @@
+"""Pages made from the code are up to date, and every command has what the page says of all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_blocks import check_command, rag_commands
+from typer.testing import CliRunner
+
+from rag_service.cli import app
+from rag_service.cli.console import EXIT_CODES
+from rag_service.cli.reference import commands, examples
+from rag_service.metrics import METRICS, exposition
+from rag_service.reference import PAGES
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMANDS = dict(commands())
+WITHOUT_JSON = {"rag up", "rag serve", "rag worker", "rag bench", "rag train"}
+"""Processes, and what has options of its own."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), (
+        f"docs/{name} is out of date: run `python -m rag_service.reference docs`"
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_ends_its_help_with_an_example_that_parses(name: str) -> None:
+    lines = examples(COMMANDS[name])
+    assert lines
+    found = list(rag_commands("\n".join(lines)))
+    assert len(found) == len(lines)
+    for words in found:
+        check_command(words)
+        assert " ".join(["rag", *words]).startswith(name)
+    if name not in ("rag bench", "rag train"):
+        shown = CliRunner().invoke(app, [*name.split()[1:], "--help"])
+        assert shown.exit_code == 0
+        assert lines[0] in shown.stdout
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))
+def test_programs_can_read_what_a_command_prints(name: str) -> None:
+    assert any("--json" in parameter.opts for parameter in COMMANDS[name].params)
+
+
+def test_options_of_one_name_mean_the_same_everywhere() -> None:
+    short: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for parameter in command.params:
+            for one in parameter.opts:
+                if one.startswith("-") and not one.startswith("--"):
+                    short.setdefault(one, set()).add(
+                        parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
+                    )
+    assert short == {"-c": {"--collection"}, "-s": {"--session"}, "-t": {"--tenant"}} | (
+        {"-h": short["-h"]} if "-h" in short else {}
+    )
+
+
+def test_exit_codes_are_listed() -> None:
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert set(EXIT_CODES) == {0, 1, 2, 3, 130}
+    for status in EXIT_CODES:
+        assert f"| {status} |" in page
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_is_told_how_to_complete(shell: str) -> None:
+    told = CliRunner().invoke(app, ["--show-completion", shell])
+    assert told.exit_code == 0
+    assert "_RAG_COMPLETE" in told.stdout
+
+
+def test_words_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for words, wanted in (
+        ("rag do", {"docs", "doctor"}),
+        ("rag jobs wa", {"wait"}),
+        ("rag ask x --speculation pl", {"plain", "pld", "pld_plus"}),
+    ):
+        typed = words.split(" ")
+        environment = {"_RAG_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1)}
+        told = CliRunner().invoke(app, prog_name="rag", env={**os.environ, **environment})
+        assert set(told.stdout.split()) == wanted
+
+
+def test_metrics_are_written_as_prometheus_reads_them() -> None:
+    values: dict[str, Any] = {"rag_workers": 2, "rag_queue_depth": {"generate": 1, 'a"b\\': 0}}
+    assert exposition(values) == (
+        "# HELP rag_workers Workers heard of lately.\n# TYPE rag_workers gauge\nrag_workers 2\n"
+        "# HELP rag_queue_depth Jobs that no worker has taken yet.\n# TYPE rag_queue_depth gauge\n"
+        'rag_queue_depth{queue="generate"} 1\nrag_queue_depth{queue="a\\"b\\\\"} 0\n'
+    )
+    assert all(metric.name.endswith("_total") == (metric.kind == "counter") for metric in METRICS)
+    with pytest.raises(KeyError, match="rag_other"):
+        exposition({"rag_other": 1})
