@@ -12,8 +12,19 @@ from rag_service import problems
 from rag_service.authentication import KeyCheck
 from rag_service.errors import InvalidSettings
 from rag_service.pipeline import Pipeline
-from rag_service.routes import answers, collections, documents, health, jobs, openai, openai_models, query, sessions
-from rag_service.schemas import ProblemOut
+from rag_service.refusals import describe, refusals
+from rag_service.routes import (
+    answers,
+    collections,
+    documents,
+    health,
+    jobs,
+    openai,
+    openai_models,
+    page,
+    query,
+    sessions,
+)
 from rag_service.settings import Settings, load_settings
 
 
@@ -30,14 +41,15 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         yield
         await opened.close()
 
-    responses = {"4XX": {"model": ProblemOut}, "503": {"model": ProblemOut}}
-    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, responses=responses)  # type: ignore[arg-type]
+    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan)
     problems.install(app, settings.limits)
     app.add_middleware(KeyCheck, settings=settings)  # outermost: it comes before bodies are read
     described = Depends(HTTPBearer(auto_error=False, description="An API key. Not needed on loopback by default."))
     for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
-        app.include_router(module.router, dependencies=[described])
+        app.include_router(module.router, dependencies=[described], responses=refusals(401, 503))
     app.include_router(health.router)
+    app.include_router(page.router)
+    describe(app, keys_required=settings.keys_required)
     return app
 
 

@@ -1,16 +1,17 @@
-"""Liveness, readiness, metrics, and the page at /."""
+"""Liveness, readiness and metrics."""
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 
 from rag_service.deps import OpenPipelineDep
 from rag_service.errors import Unavailable
+from rag_service.metrics import CONTENT_TYPE, exposition
 from rag_service.pipeline import Pipeline
+from rag_service.refusals import refusals
 from workers.queue import QueueUnavailable
 
 router = APIRouter(tags=["health"])
@@ -22,7 +23,7 @@ def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses=refusals(503))
 def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
     """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
     checks = ready_checks(pipeline)
@@ -56,38 +57,24 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
     """Prometheus text format."""
-    lines = ["# HELP rag_redis_up Whether Redis answers.", "# TYPE rag_redis_up gauge"]
+    values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.asked}
     try:
         workers, depth = pipeline.queue.workers(), pipeline.queue.depth()
     except QueueUnavailable:
-        lines.append("rag_redis_up 0")
+        values["rag_redis_up"] = 0
     else:
-        lines += ["rag_redis_up 1", "# HELP rag_workers Workers heard of lately.", "# TYPE rag_workers gauge"]
-        lines += [f"rag_workers {len(workers)}", "# HELP rag_queue_depth Jobs that no worker has taken yet."]
-        lines += ["# TYPE rag_queue_depth gauge"]
-        lines += [f'rag_queue_depth{{queue="{name}"}} {count}' for name, count in depth.items()]
-        lines += _kv_cache(workers)
-    lines += ["# HELP rag_answers_total Answers asked for in this process.", "# TYPE rag_answers_total counter"]
-    lines.append(f"rag_answers_total {pipeline.totals.asked}")
-    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+        values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": dict(depth), **_kv_cache(workers)}
+    return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE)
 
 
-def _kv_cache(workers: list[dict[str, Any]]) -> list[str]:
-    """Lines on the keys and values of earlier turns that each worker keeps."""
+def _kv_cache(workers: list[dict[str, Any]]) -> dict[str, dict[str, int | float]]:
+    """What each worker says of the keys and values of earlier turns that it keeps."""
     states = {worker["name"]: worker["kv_cache"] for worker in workers if "kv_cache" in worker}
-    lines = []
-    for metric, field, kind, meaning in (
-        ("rag_kv_cache_bytes", "bytes", "gauge", "Keys and values of earlier turns that a worker keeps."),
-        ("rag_kv_cache_entries", "entries", "gauge", "Sessions, and system prompts, that they are of."),
-        ("rag_kv_cache_evicted_total", "evicted", "counter", "Those that left for want of room."),
-        ("rag_prompt_tokens_total", "prompt_tokens", "counter", "Prompt tokens of a worker's answers."),
-        ("rag_prompt_tokens_reused_total", "reused_tokens", "counter", "Those of them that it had kept."),
-    ):
-        lines += [f"# HELP {metric} {meaning}", f"# TYPE {metric} {kind}"]
-        lines += [f'{metric}{{worker="{name}"}} {state[field]}' for name, state in states.items()]
-    return lines
-
-
-@router.get("/", include_in_schema=False)
-def page() -> HTMLResponse:
-    return HTMLResponse(files("rag_service").joinpath("web/index.html").read_text(encoding="utf-8"))
+    fields = {
+        "rag_kv_cache_bytes": "bytes",
+        "rag_kv_cache_entries": "entries",
+        "rag_kv_cache_evicted_total": "evicted",
+        "rag_prompt_tokens_total": "prompt_tokens",
+        "rag_prompt_tokens_reused_total": "reused_tokens",
+    }
+    return {metric: {name: state[field] for name, state in states.items()} for metric, field in fields.items()}

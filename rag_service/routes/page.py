@@ -1,0 +1,59 @@
+"""The web page at / and its files below /web.
+
+Knows files and headers; knows no endpoint of the API. The page runs none but its own scripts and styles, asks nobody
+but this service, cannot be framed, and never turns text into markup: the browser enforces it by these headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+
+from fastapi import APIRouter, Request, Response
+
+from rag_service.errors import NotFound
+
+router = APIRouter(include_in_schema=False)
+
+TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-cache",
+}
+
+
+@router.api_route("/", methods=["GET", "HEAD"])
+def page(request: Request) -> Response:
+    return _file("index.html", request)
+
+
+@router.api_route("/web/{name}", methods=["GET", "HEAD"])
+def part(name: str, request: Request) -> Response:
+    return _file(name, request)
+
+
+def _file(name: str, request: Request) -> Response:
+    """A file of the page, or 304 where the browser has it. Raises NotFound."""
+    folder = files("rag_service") / "web"
+    if name not in {entry.name for entry in folder.iterdir() if entry.name.rpartition(".")[2] in TYPES}:
+        raise NotFound(f"The page has no file {name[:80]!r}; / is the page.", "not_found")
+    content = (folder / name).read_bytes()
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    headers = {**HEADERS, "ETag": tag}
+    known = request.headers.get("if-none-match", "")
+    if tag in [one.strip().removeprefix("W/") for one in known.split(",")]:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=TYPES[name.rpartition(".")[2]], headers=headers)

@@ -1,0 +1,173 @@
+// One version of an answer on the page: followed while it comes, settled once it is there.
+
+import { asProblem, json, Problem } from "./api.js";
+import { AnswerText, tint } from "./answer_text.js";
+import { announce, button, count, el, problemBox } from "./dom.js";
+import { Meter, particulars } from "./meter.js";
+import { kindName, legend } from "./provenance.js";
+import { follow } from "./stream.js";
+
+const ENDINGS = {
+  length: "It stopped at its length limit; ask it to go on, or ask for less at a time.",
+  cancelled: "You stopped this answer.",
+};
+
+export class AnswerView {
+  /**
+   * @param sources the panel. @param earlier finds the text of an answer by its id.
+   * @param title over the text, where two stand side by side; @param timed whether times mean something.
+   */
+  constructor({ sources, earlier, title = null, timed = true }) {
+    this._sources = sources;
+    this._timed = timed;
+    this.answer = null;
+    this.answerId = null;
+    this.collection = null;
+    this.problem = null;
+    this._leave = new AbortController();
+    this.text = new AnswerText((mark, passages, from) =>
+      sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null));
+    this._status = el("p", { class: "working", text: "Looking for passages…" });
+    this._foot = el("div", { class: "answer-foot" });
+    this.meter = new Meter();
+    this.element = el("div", { class: "answer", "aria-busy": "true" },
+      title ? el("h3", { class: "column-title", text: title }) : null,
+      this._status, this.text.element, this.meter.element, this._foot);
+  }
+
+  get running() {
+    return this.answer === null && this.problem === null;
+  }
+
+  get cancellable() {
+    return this.running && this.answerId !== null;
+  }
+
+  /** Follows an answer to its end; @param onstart called with (answer id, session id). Returns whether it is there. */
+  async follow(begin, onstart = () => {}) {
+    this.answerId = begin.answerId ?? null;
+    this._again = () => this.follow(this.answerId ? { answerId: this.answerId } : begin, onstart);
+    this._start();
+    try {
+      await follow(begin, (name, data) => this._take(name, data, onstart), this._leave.signal);
+      if (this.running && this.answerId && !this._leave.signal.aborted) this._settle(await this._read());
+    } catch (error) {
+      this._fail(asProblem(error));
+    }
+    return this.answer !== null;
+  }
+
+  /** What is left of an answer whose details have expired: a turn of its session. */
+  recall(turn) {
+    this.answerId = turn.answer_id;
+    this.text.passages = turn.passages;
+    this.text.settle(turn.answer, []);
+    this.answer = { answer: turn.answer, passages: turn.passages, finish_reason: "stop" };
+    this._end(el("p", { class: "aside", text: "This answer is too old for its tints and figures to be kept." }));
+  }
+
+  leave() {
+    this._leave.abort();
+  }
+
+  /** Asks the service to stop; the answer then ends with what it has. */
+  async cancel() {
+    try {
+      await json("DELETE", `v1/answers/${this.answerId}`);
+    } catch (error) {
+      if (this.running) this._foot.replaceChildren(problemBox(asProblem(error)));
+    }
+  }
+
+  _read() {
+    return json("GET", `v1/answers/${this.answerId}`);
+  }
+
+  _start() {
+    this.problem = null;
+    this.text.points = [];
+    this.text.spans = [];
+    this.text.citations = null;
+    this.text.render();
+    this._foot.replaceChildren();
+    this._status.hidden = false;
+    this.element.setAttribute("aria-busy", "true");
+  }
+
+  _take(name, data, onstart) {
+    if (name === "passages") {
+      this.answerId = data.answer_id;
+      this.text.passages = data.passages;
+      const read = data.passages.filter((passage) => passage.in_prompt !== false).length;
+      this._status.textContent = read ? `Reading ${count(read, "passage")}…` : "Thinking…";
+      if (!this.secondary) this._sources.list(data.passages, this.collection);
+      onstart(data.answer_id, data.session_id);
+    } else if (name === "token") {
+      this._status.hidden = true;
+      this.text.add(data.text, data.spans);
+      if (data.tokens) this.meter.set(data.steps, data.tokens - 1);
+    } else if (name === "done") {
+      this._settle(data);
+    } else if (name === "error") {
+      this._fail(new Problem(data));
+    }
+  }
+
+  _settle(answer) {
+    if (answer.error) {
+      this._fail(new Problem(answer.error));
+      return;
+    }
+    this.answer = answer;
+    this.collection = answer.collection;
+    this.text.passages = answer.passages;
+    this.text.settle(answer.answer ?? "", answer.citations ?? []);
+    const made = answer.speculation;
+    if (made) this.meter.set(made.steps, made.plain_equivalent_steps, this._timed ? answer.timings?.decode : null);
+    const { passages, kinds } = legend(this.text.found);
+    const notes = [answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
+    if (answer.passages_dropped) {
+      notes.push(`${count(answer.passages_dropped, "passage")} did not fit into the model's window.`);
+    }
+    this._end(
+      ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
+      this._legend(passages, kinds, answer), particulars(answer));
+    if (!this.secondary) {
+      this._sources.list(answer.passages, this.collection);
+      const cited = passages.filter(([, isCited]) => isCited).length;
+      announce(`Answer: ${answer.answer || "empty"} ${cited ? `Rests on ${count(cited, "source")}.` : ""}`);
+    }
+  }
+
+  _legend(passages, kinds, answer) {
+    if (!passages.length && !kinds.length && !answer.passages.length) return null;
+    const items = passages.filter(([, cited]) => cited).map(([index]) => {
+      const passage = answer.passages[index];
+      const show = (event) => this._sources.show({ passage: index, kind: "passage" }, answer.passages, this.collection,
+        event.currentTarget);
+      return el("li", {}, el("button", { type: "button", class: "legend-source", onclick: show },
+        el("span", { class: `chip ${tint({ passage: index })}`, text: index + 1 }),
+        el("span", { class: "legend-title", text: passage.title })));
+    });
+    items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
+      el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
+    if (answer.passages.length) {
+      items.push(el("li", {}, button(`All ${count(answer.passages.length, "passage")}`, (event) =>
+        this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));
+    }
+    return el("ul", { class: "legend", "aria-label": "Where it came from" }, ...items);
+  }
+
+  _fail(problem) {
+    this.problem = problem;
+    const box = problemBox(problem, () => this._again?.());
+    this._end(box);
+  }
+
+  _end(...below) {
+    this._status.hidden = true;
+    this.element.setAttribute("aria-busy", "false");
+    this._foot.replaceChildren(...below.filter(Boolean));
+    this.onend?.();
+  }
+}

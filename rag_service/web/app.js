@@ -1,0 +1,96 @@
+// The page: what is there, and who is told when something changes.
+
+import { asProblem, whenKeyIsWanted } from "./api.js";
+import { Collections } from "./collections.js";
+import { Conversation } from "./conversation.js";
+import { Documents } from "./documents.js";
+import { byId, problemBox } from "./dom.js";
+import { History } from "./history.js";
+import { askForKey } from "./key.js";
+import { Sources } from "./sources.js";
+
+const question = byId("question");
+const askButton = byId("ask");
+const compare = byId("compare");
+const banner = byId("banner");
+
+whenKeyIsWanted(askForKey);
+const sources = new Sources();
+const collections = new Collections(refresh);
+const conversation = new Conversation(sources, collections, refresh);
+const documents = new Documents(collections);
+const past = new History(conversation);
+
+function refresh() {
+  const running = conversation?.running;
+  byId("welcome").hidden = !conversation.empty || Boolean(conversation.session);
+  byId("nothing-yet").hidden = !collections.bare;
+  askButton.textContent = running ? "Stop" : "Ask";
+  askButton.classList.toggle("stop", Boolean(running));
+  askButton.disabled = Boolean(running) && !running.cancellable;
+  question.placeholder = conversation.empty ? "Ask a question" : "Ask a follow-up";
+}
+
+function fit() {
+  question.style.height = "auto";
+  question.style.height = `${Math.min(question.scrollHeight, 200)}px`;
+}
+
+function ask() {
+  const text = question.value.trim();
+  if (!text || conversation.running) return;
+  question.value = "";
+  fit();
+  conversation.ask(text, compare.checked);
+}
+
+question.addEventListener("input", fit);
+question.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    ask();
+  }
+});
+byId("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (conversation.running) conversation.running.cancel();
+  else ask();
+});
+byId("open-documents").addEventListener("click", () => documents.open());
+byId("add-first").addEventListener("click", () => documents.open());
+byId("open-history").addEventListener("click", () => past.open());
+byId("begin-anew").addEventListener("click", () => {
+  conversation.begin();
+  question.focus();
+});
+addEventListener("hashchange", () => conversation.restore());
+addEventListener("popstate", () => conversation.restore());
+
+async function start() {
+  try {
+    await collections.load();
+    banner.hidden = true;
+    await conversation.restore();
+  } catch (error) {
+    banner.replaceChildren(problemBox(asProblem(error), start));
+    banner.hidden = false;
+  }
+}
+
+/** Says so where questions could not be answered yet, until they can. */
+async function watchReadiness() {
+  for (;;) {
+    const response = await fetch("readyz", { cache: "no-store" }).catch(() => null);
+    if (response?.ok) break;
+    const body = await response?.json().catch(() => null);
+    if (body?.detail) {
+      banner.textContent = body.detail;
+      banner.hidden = false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+  }
+  if (!banner.querySelector(".problem")) banner.hidden = true;
+}
+
+start();
+watchReadiness();

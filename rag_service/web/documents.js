@@ -1,0 +1,178 @@
+// The documents dialog: what a collection holds, adding files with progress, removing them, new collections.
+
+import { asProblem, json, part } from "./api.js";
+import { announce, button, byId, count, el, problemBox } from "./dom.js";
+import { ingest } from "./upload.js";
+
+const FORMATS = ".md,.markdown,.html,.htm,.pdf,.txt,.text";
+const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
+
+export class Documents {
+  constructor(collections) {
+    this._collections = collections;
+    this._dialog = byId("documents");
+    this._title = el("h2", { id: "documents-title", text: "Documents" });
+    this._into = el("p", { class: "place" });
+    this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen" });
+    this._files.addEventListener("change", () => {
+      this.upload([...this._files.files]);
+      this._files.value = "";
+    });
+    this._drop = el("label", { class: "drop", for: "files" },
+      el("span", { class: "drop-lead", text: "Choose files" }), el("span", { text: " or drop them here" }),
+      el("span", { class: "place", text: "Markdown, HTML, PDF and text" }));
+    this._progress = el("div", { class: "uploads" });
+    this._list = el("ul", { class: "document-list", "aria-label": "Documents in this collection" });
+    this._name = el("input", { id: "new-collection", required: true, pattern: NAME, maxlength: "64",
+      autocomplete: "off", spellcheck: "false", title: "Letters, digits, - and _; a letter or digit first" });
+    this._told = el("div", {});
+    const create = el("form", { class: "row new-collection", onsubmit: (event) => this._create(event) },
+      el("label", { for: "new-collection", text: "New collection" }), this._name,
+      el("button", { type: "submit", class: "quiet", text: "Create" }));
+    this._dialog.append(
+      el("div", { class: "sheet-head" }, this._title,
+        button("✕", () => this._dialog.close(), { class: "quiet icon", "aria-label": "Close documents" })),
+      this._into, this._files, this._drop, this._progress, this._list, create, this._told);
+    this._dialog.addEventListener("click", (event) => event.target === this._dialog && this._dialog.close());
+    this._dropping(this._dialog);
+  }
+
+  async open() {
+    this._told.replaceChildren();
+    if (!this._dialog.open) this._dialog.showModal();
+    await this._show();
+  }
+
+  async _show() {
+    const name = this._collections.name;
+    this._into.textContent = name === null
+      ? "No collection is chosen; files go into the collection “default”." : `In the collection “${name}”`;
+    if (name === null) {
+      this._list.replaceChildren();
+      return;
+    }
+    try {
+      const items = [];
+      let next = "";
+      do {
+        const page = await json("GET", `v1/collections/${part(name)}/documents?limit=200&after=${part(next)}`);
+        items.push(...page.documents);
+        next = page.next;
+      } while (next && items.length < 2000);
+      if (name !== this._collections.name) return;
+      this._list.replaceChildren(...items.map((one) => this._item(name, one)));
+      if (!items.length) this._list.append(el("li", { class: "hint", text: "Nothing is in it yet." }));
+    } catch (error) {
+      this._told.replaceChildren(problemBox(asProblem(error), () => this.open()));
+    }
+  }
+
+  _item(collection, one) {
+    const remove = button("Remove", () => {
+      if (remove.dataset.sure) {
+        this._remove(collection, one);
+        return;
+      }
+      remove.dataset.sure = "yes";
+      remove.textContent = "Remove for good?";
+      remove.addEventListener("blur", () => {
+        delete remove.dataset.sure;
+        remove.textContent = "Remove";
+      }, { once: true });
+    }, { class: "quiet", "aria-label": `Remove ${one.title}` });
+    return el("li", {}, el("div", {}, el("span", { class: "document-title", text: one.title }),
+      el("span", { class: "place", text: `${one.name !== one.title ? `${one.name} · ` : ""}${count(one.chunks, "passage")}` })),
+    remove);
+  }
+
+  async _remove(collection, one) {
+    try {
+      const path = one.document_id.split("/").map(part).join("/");
+      await json("DELETE", `v1/collections/${part(collection)}/documents/${path}`);
+      announce(`${one.title} was removed.`);
+      await Promise.all([this._collections.load(), this._show()]);
+    } catch (error) {
+      this._told.replaceChildren(problemBox(asProblem(error)));
+    }
+  }
+
+  async _create(event) {
+    event.preventDefault();
+    const name = this._name.value.trim();
+    if (!name) return;
+    try {
+      await json("POST", "v1/collections", { body: { name } });
+      this._name.value = "";
+      this._told.replaceChildren();
+      await this._collections.load();
+      this._collections.choose(name);
+      announce(`The collection ${name} was created.`);
+      await this._show();
+    } catch (error) {
+      this._told.replaceChildren(problemBox(asProblem(error)));
+    }
+  }
+
+  /** Adds files, in as many requests as their sizes ask for. */
+  async upload(files) {
+    if (!files.length) return;
+    await this.open();
+    const row = el("div", { class: "upload" });
+    const label = el("p", { text: `Sending ${count(files.length, "file")}…` });
+    const bar = el("progress", { max: "1", value: "0", "aria-label": "Progress of the upload" });
+    row.append(label, bar);
+    this._progress.prepend(row);
+    try {
+      const name = await this._target();
+      const failures = await ingest(name, files, (told, share) => {
+        label.textContent = told;
+        bar.value = share;
+      });
+      const read = files.length - failures.length;
+      label.textContent = read ? `${count(read, "document")} added.` : "Nothing was added.";
+      announce(label.textContent);
+      bar.remove();
+      if (failures.length) {
+        row.append(el("ul", { class: "failures", role: "alert" },
+          ...failures.map((one) => el("li", {}, el("strong", { text: one.name }), ` ${one.reason}`))));
+      }
+      await Promise.all([this._collections.load(), this._show()]);
+    } catch (error) {
+      bar.remove();
+      label.textContent = "The files were not added.";
+      row.append(problemBox(asProblem(error), () => {
+        row.remove();
+        this.upload(files);
+      }));
+    }
+  }
+
+  /** The collection to add to; the first one is made where there is none. */
+  async _target() {
+    if (this._collections.name !== null) return this._collections.name;
+    if (!this._collections.all.some((one) => one.name === "default")) {
+      await json("POST", "v1/collections", { body: { name: "default" } });
+      await this._collections.load();
+    }
+    this._collections.choose("default");
+    return "default";
+  }
+
+  _dropping(element) {
+    const over = (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      this._drop.classList.toggle("over", event.type === "dragover");
+    };
+    for (const target of [element, document.body]) {
+      target.addEventListener("dragover", over);
+      target.addEventListener("dragleave", over);
+    }
+    document.body.addEventListener("drop", (event) => {
+      if (!event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      this._drop.classList.remove("over");
+      this.upload([...event.dataTransfer.files]);
+    });
+  }
+}

@@ -1,0 +1,135 @@
+// The panel of sources: the passages of one answer, with the words in question marked. Beside the conversation where
+// there is room, a sheet at the bottom where there is not.
+
+import { json, part, asProblem } from "./api.js";
+import { tint } from "./answer_text.js";
+import { byId, button, el, problemBox } from "./dom.js";
+import { described } from "./provenance.js";
+
+const wide = matchMedia("(min-width: 66rem)");
+
+export class Sources {
+  constructor() {
+    this._panel = byId("sources");
+    this._list = byId("passages");
+    this._shown = null;
+    byId("close-sources").addEventListener("click", () => this.close());
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.close();
+    });
+    this.clear();
+  }
+
+  clear() {
+    this._shown = null;
+    this._list.replaceChildren(el("p", { class: "hint", text: "What an answer rests on is shown here." }));
+    this._panel.classList.add("empty");
+    this.close();
+  }
+
+  close() {
+    const within = this._panel.contains(document.activeElement);
+    this._panel.classList.remove("open");
+    if (within && !wide.matches) this._from?.focus?.();
+  }
+
+  /** The passages of an answer, nothing marked. Leaves the sheet as it is. */
+  list(passages, collection) {
+    this._draw(passages, collection, null, null);
+  }
+
+  /** Opens the panel without anything marked: for a list that someone asked for. */
+  openList(passages, collection, from) {
+    this._from = from;
+    this._draw(passages, collection, null, null);
+    this._panel.classList.add("open");
+    this._list.focus({ preventScroll: true });
+  }
+
+  /**
+   * The source of some words, marked.
+   * @param mark as of provenance.js. @param earlier text of an earlier answer that `mark.answer` names, if known.
+   */
+  show(mark, passages, collection, from, earlier = null) {
+    this._from = from;
+    this._draw(passages, collection, mark, earlier);
+    this._panel.classList.add("open");
+  }
+
+  _draw(passages, collection, mark, earlier) {
+    this._panel.classList.remove("empty");
+    const cards = passages.map((passage, index) =>
+      this._card(passage, index, collection, mark?.passage === index ? mark : null));
+    if (mark && mark.passage === undefined) cards.unshift(other(mark, earlier));
+    if (!cards.length) cards.push(el("p", { class: "hint", text: "This answer rests on no passage." }));
+    this._list.replaceChildren(...cards);
+    const active = this._list.querySelector(".active");
+    if (!active) return;
+    const target = active.querySelector("mark") ?? active;
+    const room = this._list.clientHeight;
+    const top = target.getBoundingClientRect().top - this._list.getBoundingClientRect().top + this._list.scrollTop;
+    const head = active.offsetTop - this._list.offsetTop;
+    this._list.scrollTop = top - head < room * 0.6 ? head - 8 : top - room * 0.35;
+  }
+
+  _card(passage, index, collection, mark) {
+    const colour = tint({ passage: index });
+    const place = [passage.heading, passage.page ? `page ${passage.page}` : null].filter(Boolean).join(" · ");
+    const card = el("article", { class: `passage ${mark ? "active" : ""}`, "data-passage": index },
+      el("header", {},
+        el("span", { class: `chip ${colour}`, "aria-hidden": "true", text: index + 1 }),
+        el("div", {},
+          el("h3", { text: passage.title }),
+          place && place !== passage.title ? el("p", { class: "place", text: place }) : null)),
+      el("p", { class: `passage-text ${colour}` }, ...marked(Array.from(passage.text), mark)));
+    const flags = [passage.earlier ? "from an earlier turn" : null,
+      passage.in_prompt === false ? "the model had no room to read it" : null].filter(Boolean).join(" · ");
+    if (flags) card.append(el("p", { class: "place", text: flags }));
+    if (collection) {
+      card.append(button("Show the whole document", (event) => whole(event.target, card, passage, collection, mark),
+        { class: "link" }));
+    }
+    return card;
+  }
+}
+
+/** Text with the source's words marked, if any are. */
+function marked(points, mark, base = 0) {
+  if (!mark || mark.from === undefined || mark.from === null) return [points.join("")];
+  const [from, to] = [mark.from + base, mark.to + base];
+  return [points.slice(0, from).join(""), el("mark", { text: points.slice(from, to).join("") }),
+    points.slice(to).join("")];
+}
+
+/** What is said of words that come from no passage. */
+function other(mark, earlier) {
+  const titles = { answer: "An earlier answer", edited: "The answer before this change", neural: "A draft model",
+    itself: "This answer itself", prediction: "The expected answer" };
+  const told = {
+    neural: "A small model guessed these words ahead, and the model agreed with every one of them.",
+    itself: "The answer repeats words that it said above.",
+  }[mark.kind] ?? `These words were copied from ${described(mark, [])}, and the model agreed with every one of them.`;
+  return el("article", { class: "passage active" },
+    el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
+      el("div", {}, el("h3", { text: titles[mark.kind] ?? "The prompt" }))),
+    el("p", { class: "place", text: told }),
+    earlier ? el("p", { class: `passage-text ${tint(mark)}` }, ...marked(Array.from(earlier), mark)) : null);
+}
+
+/** The document around a passage, in the place of the passage's text. */
+async function whole(pressed, card, passage, collection, mark) {
+  pressed.disabled = true;
+  try {
+    const path = `v1/collections/${part(collection)}/documents/${passage.document_id.split("/").map(part).join("/")}`;
+    const found = await json("GET", path);
+    const points = Array.from(found.text);
+    const within = mark && mark.from !== undefined ? mark : { from: 0, to: passage.source_end - passage.source_start };
+    const text = card.querySelector(".passage-text");
+    text.replaceChildren(...marked(points, within, passage.source_start));
+    text.classList.add("whole");
+    text.querySelector("mark")?.scrollIntoView({ block: "center" });
+    pressed.remove();
+  } catch (error) {
+    pressed.replaceWith(problemBox(asProblem(error)));
+  }
+}
