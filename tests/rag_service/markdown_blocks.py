@@ -12,6 +12,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def rag_commands(code: str) -> Iterator[list[str]]:
             while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
                 del words[0]
             if words[:1] == ["rag"]:
-                yield [word for word in words[1:] if not word.startswith(("<", ">"))]
+                yield list(takewhile(lambda word: word[:1] not in ("<", ">"), words[1:]))
 
 
 def check_command(words: list[str]) -> None:
