@@ -4,7 +4,7 @@ import { asProblem, json, Problem } from "./api.js";
 import { AnswerText, tint } from "./answer_text.js";
 import { announce, button, count, el, problemBox } from "./dom.js";
 import { Meter, particulars } from "./meter.js";
-import { kindName, legend } from "./provenance.js";
+import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
 
 const ENDINGS = {
@@ -15,11 +15,13 @@ const ENDINGS = {
 export class AnswerView {
   /**
    * @param sources the panel. @param earlier finds the text of an answer by its id.
-   * @param title over the text, where two stand side by side; @param timed whether times mean something.
+   * @param title over the text, where two stand side by side; @param timed whether times mean something;
+   * @param sourced whether its sources are listed below it.
    */
-  constructor({ sources, earlier, title = null, timed = true }) {
+  constructor({ sources, earlier, title = null, timed = true, sourced = true }) {
     this._sources = sources;
     this._timed = timed;
+    this._sourced = sourced;
     this.answer = null;
     this.answerId = null;
     this.collection = null;
@@ -131,7 +133,7 @@ export class AnswerView {
     }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
-      this._legend(passages, kinds, answer), particulars(answer));
+      this._sourced ? this._legend(passages, kinds, answer) : null, particulars(answer));
     if (!this.secondary) {
       this._sources.list(answer.passages, this.collection);
       const cited = passages.filter(([, isCited]) => isCited).length;
@@ -141,13 +143,16 @@ export class AnswerView {
 
   _legend(passages, kinds, answer) {
     if (!passages.length && !kinds.length && !answer.passages.length) return null;
-    const items = passages.filter(([, cited]) => cited).map(([index]) => {
+    const cited = passages.filter(([, isCited]) => isCited);
+    const items = cited.map(([index]) => {
       const passage = answer.passages[index];
+      const alone = cited.every(([other]) => other === index || answer.passages[other].title !== passage.title);
       const show = (event) => this._sources.show({ passage: index, kind: "passage" }, answer.passages, this.collection,
         event.currentTarget);
       return el("li", {}, el("button", { type: "button", class: "legend-source", onclick: show },
         el("span", { class: `chip ${tint({ passage: index })}`, text: index + 1 }),
-        el("span", { class: "legend-title", text: passage.title })));
+        el("span", { class: "legend-title", text: passage.title }),
+        alone || !placeOf(passage) ? null : el("span", { class: "legend-place", text: placeOf(passage) })));
     });
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
       el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));

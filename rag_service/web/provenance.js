@@ -106,12 +106,17 @@ const KINDS = {
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 
+/** Where in its document a passage stands: headings below the title, and the page. */
+export function placeOf(passage) {
+  const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
+  return [headings.join(" › "), passage.page ? `page ${passage.page}` : null].filter(Boolean).join(" · ");
+}
+
 /** Where a mark's words came from, for people. */
 export function described(mark, passages) {
   if (mark.passage === undefined) return KINDS[mark.kind] ?? "the prompt";
   const passage = passages[mark.passage];
-  const place = [passage.title, passage.page ? `page ${passage.page}` : null].filter(Boolean).join(", ");
-  return `source ${mark.passage + 1}, ${place}`;
+  return `source ${mark.passage + 1}, ${[passage.title, placeOf(passage)].filter(Boolean).join(", ")}`;
 }
 
 /** What an answer's runs came from, each once: passages by their number, then the other kinds. */

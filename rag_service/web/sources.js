@@ -4,7 +4,7 @@
 import { json, part, asProblem } from "./api.js";
 import { tint } from "./answer_text.js";
 import { byId, button, el, problemBox } from "./dom.js";
-import { described } from "./provenance.js";
+import { described, placeOf } from "./provenance.js";
 
 const wide = matchMedia("(min-width: 66rem)");
 
@@ -68,19 +68,19 @@ export class Sources {
     const target = active.querySelector("mark") ?? active;
     const room = this._list.clientHeight;
     const top = target.getBoundingClientRect().top - this._list.getBoundingClientRect().top + this._list.scrollTop;
-    const head = active.offsetTop - this._list.offsetTop;
+    const head = active.offsetTop;
     this._list.scrollTop = top - head < room * 0.6 ? head - 8 : top - room * 0.35;
   }
 
   _card(passage, index, collection, mark) {
     const colour = tint({ passage: index });
-    const place = [passage.heading, passage.page ? `page ${passage.page}` : null].filter(Boolean).join(" · ");
+    const place = placeOf(passage);
     const card = el("article", { class: `passage ${mark ? "active" : ""}`, "data-passage": index },
       el("header", {},
         el("span", { class: `chip ${colour}`, "aria-hidden": "true", text: index + 1 }),
         el("div", {},
           el("h3", { text: passage.title }),
-          place && place !== passage.title ? el("p", { class: "place", text: place }) : null)),
+          place ? el("p", { class: "place", text: place }) : null)),
       el("p", { class: `passage-text ${colour}` }, ...marked(Array.from(passage.text), mark)));
     const flags = [passage.earlier ? "from an earlier turn" : null,
       passage.in_prompt === false ? "the model had no room to read it" : null].filter(Boolean).join(" · ");

@@ -16,7 +16,7 @@ export class Turn {
     this._body = el("div", { class: "answers" });
     this._tools = el("div", { class: "turn-tools" });
     this._edit = el("div", {});
-    this.element = el("li", { class: "turn" }, el("article", { "aria-labelledby": title },
+    this.element = el("li", { class: "turn" }, el("article", { "aria-labelledby": title, tabindex: "-1" },
       el("h2", { class: "asked", id: title, text: question }), this._body, this._edit, this._tools));
   }
 
@@ -53,7 +53,7 @@ export class Turn {
     const main = this.add(null, { title: "With speculation", timed: false });
     main.secondary = false;
     const plain = new AnswerView({ sources: this._page.sources, earlier: this._page.earlier,
-      title: "Plain decoding", timed: false });
+      title: "Plain decoding", timed: false, sourced: false });
     plain.secondary = true;
     plain.collection = this.collection;
     this.plain = plain;
@@ -124,10 +124,10 @@ export class Turn {
 
   _draw() {
     const { view, instruction } = this.versions[this.shown];
-    const beside = this.plain && this.shown === 0 ? [this.plain.element, this._verdict] : [];
+    const beside = this.plain && this.shown === 0 ? [this.plain.element] : [];
     this._body.classList.toggle("compared", beside.length > 0);
     const parts = [instruction ? el("p", { class: "instruction", text: `Changed: ${instruction}` }) : null,
-      view.element, ...beside].filter(Boolean);
+      beside.length ? this._verdict : null, view.element, ...beside].filter(Boolean);
     if (parts.length !== this._body.childNodes.length || !this._body.contains(view.element)) {
       this._body.replaceChildren(...parts);
     }
@@ -137,11 +137,13 @@ export class Turn {
       if (view.answer.finish_reason !== "cancelled") {
         tools.push(button("Edit", () => this._openEdit(view), { class: "quiet", "data-do": "edit" }));
       }
-      tools.push(button("Copy", (event) => copy(view.text.text, event.currentTarget), { class: "quiet" }));
+      tools.push(button("Copy", (event) => copy(view.text.text, event.currentTarget), { class: "quiet", "data-do": "copy" }));
     }
-    const had = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do : null;
+    const had = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
     this._tools.replaceChildren(...tools);
-    if (had) (this._tools.querySelector(`[data-do="${had}"]:not(:disabled)`) ?? this._tools.querySelector("button"))?.focus();
+    if (had === null) return;
+    const again = this._tools.querySelector(`[data-do="${had}"]:not(:disabled)`) ?? this.element.firstChild;
+    again.focus({ preventScroll: true });
   }
 
   _pager() {
@@ -157,15 +159,15 @@ export class Turn {
     const field = freshId("instruction");
     const input = el("textarea", { id: field, rows: "2", maxlength: "8000",
       placeholder: "Say the number of days first" });
-    const close = () => {
+    const close = (next = this._tools.querySelector('[data-do="edit"]')) => {
       this._edit.replaceChildren();
-      this._tools.querySelector('[data-do="edit"]')?.focus();
+      next?.focus({ preventScroll: true });
     };
     const form = el("form", { class: "edit-form", onsubmit: (event) => {
       event.preventDefault();
       const instruction = input.value.trim();
       if (!instruction) return;
-      close();
+      close(this.element.firstChild);
       announce("Changing the answer.");
       this._follow(this.add(instruction), { path: `v1/answers/${view.answerId}/edits`, body: { instruction } });
     }, onkeydown: (event) => {
@@ -179,9 +181,10 @@ export class Turn {
     } },
     el("label", { for: field, text: "What should change?" }), input,
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Change it" }),
-      button("Leave it", close, { class: "quiet" })));
+      button("Leave it", () => close(), { class: "quiet" })));
     this._edit.replaceChildren(form);
-    input.focus();
+    form.scrollIntoView({ block: "nearest" });
+    input.focus({ preventScroll: true });
   }
 }
 
