@@ -63,6 +63,8 @@ def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: b
         collection=record["collection"],
         passages=passages,
         passages_dropped=sum(not passage.in_prompt for passage in passages),
+        passages_left=record["job"].passages_left,
+        retrieval_query=record["job"].retrieval_query,
         seed=record["seed"],
         **fields,
     )
@@ -163,9 +165,13 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run
         "note": None if found else _note(record),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
-        "timings": done.timings,
+        "timings": _timings(done, record["job"].rewrite_ms),
         "speculation": done.speculation,
     }
+
+
+def _timings(done: DoneEvent, rewrite_ms: float | None) -> dict[str, float]:
+    return done.timings if rewrite_ms is None else {"rewrite": rewrite_ms, **done.timings}
 
 
 def _note(record: AnswerRecord) -> str:

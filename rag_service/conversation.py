@@ -7,6 +7,7 @@ When the window has no room, passages leave from the lowest rank on; messages ne
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from rag_service.prompt import (
     overflow,
     passage_segment,
 )
+from rag_service.retrieval import Found
+from rag_service.rewrite import Exchange
 from rag_service.schemas import AnswerOptions, RetrievalOptions
 from workers.chat_template import Piece, Shape
 from workers.messages import GenerateJob, Segment, SegmentKind
@@ -77,10 +80,17 @@ class Conversation(AnswerOptions):
         asked = [message.text for message in self.messages if message.role == "user"]
         return asked[-1] if asked else self.messages[-1].text
 
+    @property
+    def past(self) -> list[Exchange]:
+        """What was said before the question, oldest first."""
+        texts = [message for message in self.messages if message.role in ("user", "assistant") and message.text]
+        pairs = itertools.pairwise(texts)
+        return [Exchange(one.text, two.text) for one, two in pairs if (one.role, two.role) == ("user", "assistant")]
+
 
 def job(
     request: Conversation,
-    passages: Sequence[Passage],
+    found: Found,
     tokens: Tokens,
     *,
     tenant: str,
@@ -90,8 +100,12 @@ def job(
     grounded: bool,
     drafter: str,
 ) -> GenerateJob:
-    """The job of an answer that belongs to no session. Arguments and errors as `build`."""
-    built = build(request, passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
+    """The job of an answer that belongs to no session. Arguments and errors as `build`.
+
+    Args:
+        found: what was looked for, and the passages.
+    """
+    built = build(request, found.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
     measured = {"choice": request.choice, "logprobs": request.logprobs}
     return GenerateJob(
         answer_id=answer_id,
@@ -106,6 +120,8 @@ def job(
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,
+        retrieval_query=found.query,
+        rewrite_ms=found.rewrite_ms,
         created=time.time(),
     )
 

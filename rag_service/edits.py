@@ -1,4 +1,4 @@
-"""What an edit starts from: the answer under edit, and the conversation that its prompt continues. Pure.
+"""An edit as a job: the answer under edit, and the conversation that its prompt continues. Pure.
 
 An edit is a turn of its base's session, so that the prompt only grows and whatever a worker kept of it stays good. A
 base that is not part of its session (the session was begun anew, or the answer came too late for its turn) is edited
@@ -9,13 +9,18 @@ Knows records and turns; knows no Redis and no HTTP.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rag_service import prompt
 from rag_service.errors import Conflict
-from workers.messages import DoneEvent, Segment, TurnRecord
+from rag_service.generation_options import sampling, speculation
+from rag_service.schemas import Answer, EditRequest
+from workers.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
 from workers.streams import AnswerRecord
+from workers.tokens import Tokens
 
 APART = -1
 """`GenerateJob.turn` of an answer that is not to become part of its session."""
@@ -94,6 +99,75 @@ def conversation(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Col
 def passages(record: AnswerRecord) -> list[dict[str, Any]]:
     """Those that the answer's prompt holds."""
     return [passage for passage in record["passages"] if passage.get("in_prompt", True)]
+
+
+def job(
+    request: EditRequest,
+    record: AnswerRecord,
+    base: Answer,
+    turns: Sequence[TurnRecord],
+    tokens: Tokens,
+    *,
+    tenant: str,
+    answer_id: str,
+    versions: int,
+    window: int,
+    usual_tokens: int,
+    drafter: str,
+) -> GenerateJob:
+    """The job of a new version.
+
+    Args:
+        record, base: of the answer under edit.
+        turns: of its session, oldest first.
+        versions: how many there are.
+        window: tokens that the model can hold, prompt and answer together.
+        usual_tokens: most tokens of an answer that names no limit.
+        drafter: of requests that name none.
+
+    Raises:
+        ContextOverflow: even without passages it does not fit.
+    """
+    found = conversation(record, turns, tokens.eos_ids)
+    # Room for the whole answer and for what is added to it.
+    roomy = max(usual_tokens, min(len(found.answer.ids or ()) + usual_tokens // 2, 32768))
+    max_tokens = request.max_tokens or roomy
+    built = prompt.build(
+        request.instruction,
+        passages(record),
+        found.turns,
+        tokens,
+        window=window,
+        max_tokens=max_tokens,
+        edited=found.answer,
+    )
+    assert built.edited is not None
+    edit = Edit(
+        base=base.answer_id,
+        root=root(record),
+        version=max(versions, base.version) + 1,
+        instruction=request.instruction,
+        segment=built.edited,
+        text=base.answer or "",
+        citations=[citation.model_dump() for citation in base.citations or ()],
+    )
+    return GenerateJob(
+        answer_id=answer_id,
+        tenant=tenant,
+        session_id=base.session_id,
+        collection=base.collection,
+        question=base.question,
+        segments=built.segments,
+        new_from=built.new_from,
+        turn=found.turn,
+        passages=built.passages,
+        sampling=sampling(request, max_tokens),
+        speculation=speculation(request, drafter),
+        edit=edit,
+        forgotten=built.forgotten,
+        passages_left=built.left,
+        created=time.time(),
+    )
 
 
 def _recorded(record: AnswerRecord, answer: Segment) -> list[TurnRecord]:

@@ -1,8 +1,8 @@
 """Answers as OpenAI's responses and chunks, in the forms of chat and of plain completions.
 
-Knows OpenAI's fields and this service's beside them: `citations`, `passages`, `grounded` and `note` of grounded answers
-on the message (of a stream, on the last delta; of completions, on the choice), `answer_id`, `speculation` and `timings`
-on the choice. Knows no HTTP and no pipeline.
+Knows OpenAI's fields and this service's beside them: `citations`, `passages`, `grounded`, `note` and `retrieval_query`
+of grounded answers on the message (of a stream, on the last delta; of completions, on the choice), `answer_id`,
+`speculation` and `timings` on the choice. Knows no HTTP and no pipeline.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Form(ABC):
             "passages": [passage.model_dump() for passage in answer.passages],
             "grounded": answer.grounded,
             "note": answer.note,
+            "retrieval_query": answer.retrieval_query,
         }
 
     def annotations(self, answer: Answer) -> list[dict[str, Any]]:

@@ -9,22 +9,22 @@ import contextlib
 import copy
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 
-from rag_service import answers, conversation, edits, prompt
+from rag_service import answers, conversation, edits, questions
 from rag_service.admission import Admission
 from rag_service.api_keys import ApiKeys
 from rag_service.conversation import Conversation
 from rag_service.errors import NotFound, Problem, Unavailable
-from rag_service.generation_options import sampling, speculation
 from rag_service.models import model_folder, window_of
 from rag_service.pipeline_names import DEFAULT_COLLECTION
+from rag_service.retrieval import Asked, Retrieval
+from rag_service.rewriter import RECORD_S, Rewriter
 from rag_service.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.settings import Settings
 from rag_service.turns import busy, check_room, claim
@@ -33,7 +33,7 @@ from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
 from workers.errors import ClaimLost, QueueUnavailable
-from workers.messages import AnswerEvent, DoneEvent, Edit, ErrorEvent, GenerateJob, TurnRecord
+from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, TurnRecord
 from workers.queue import Queue
 from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
@@ -87,6 +87,8 @@ class Pipeline:
         self.queue = Queue(self._celery, self.redis, **ttl)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
         self.admission = Admission(settings, self.tokens, self.queue)
+        brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
+        self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
         self.totals = Totals()
 
     def of(self, tenant: str) -> Pipeline:
@@ -120,7 +122,7 @@ class Pipeline:
         """
         await anyio.to_thread.run_sync(self._check, request)
         if isinstance(request, Conversation) or request.apart:
-            return await anyio.to_thread.run_sync(self._apart, request)
+            return await self._apart(request)
         session_id = request.session_id or uuid.uuid4().hex
         return await self._next_turn(request, session_id, lambda answer_id: self._query(request, session_id, answer_id))
 
@@ -134,8 +136,9 @@ class Pipeline:
         record = await self.record(answer_id)
         edits.finished(record)
         base = await self.result(answer_id)
+        edited = partial(self._edited, request, record, base)
         return await self._next_turn(
-            request, record["session_id"], lambda new_id: self._edited(request, record, base, new_id)
+            request, record["session_id"], lambda new_id: anyio.to_thread.run_sync(edited, new_id)
         )
 
     async def versions(self, answer_id: str) -> list[Version]:
@@ -235,124 +238,106 @@ class Pipeline:
             self.library.collection(request.collection)  # unknown names are refused whatever the mode
         self.admission.check_capacity()
 
-    async def _next_turn(self, request: AnswerOptions, session_id: str, make: Callable[[str], GenerateJob]) -> str:
+    async def _next_turn(
+        self, request: AnswerOptions, session_id: str, make: Callable[[str], Awaitable[GenerateJob]]
+    ) -> str:
         """Enqueue what `make` makes for a new answer id as the session's next turn; returns the id."""
         answer_id = uuid.uuid4().hex
         patience_s = self.settings.answers.timeout if request.on_conflict == "wait" else None
 
-        def enqueue() -> bool:
+        def release() -> None:
+            with contextlib.suppress(QueueUnavailable):  # then the claim lapses by itself
+                self.sessions.release(self.tenant, session_id, answer_id)
+
+        def enqueue(job: GenerateJob) -> bool:
             try:
-                self.queue.enqueue_generate(make(answer_id), claimed=True)
+                self.queue.enqueue_generate(job, claimed=True)
             except ClaimLost:
                 return False
             except BaseException:
-                with contextlib.suppress(QueueUnavailable):  # then the claim lapses by itself
-                    self.sessions.release(self.tenant, session_id, answer_id)
+                release()
                 raise
             return True
 
         for _ in range(ATTEMPTS):
             await claim(self.sessions, self.tenant, session_id, answer_id, patience_s=patience_s)
-            if await anyio.to_thread.run_sync(enqueue):
+            try:
+                job = await make(answer_id)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(release)
+                raise
+            if await anyio.to_thread.run_sync(enqueue, job):
                 self.totals.asked += 1
                 return answer_id
         raise busy(session_id)
 
-    def _query(self, request: QueryRequest, session_id: str, answer_id: str) -> GenerateJob:
-        turns = self._turns(session_id) if request.session_id else []
-        mode = request.retrieval.mode or self.settings.retrieval.mode
-        collection = self._collection(request, turns) if mode != "none" else request.collection
-        passages = self._retrieve(request, mode, collection)
-        max_tokens = request.max_tokens or self.settings.answers.max_tokens
-        built = prompt.build(
-            request.question,
-            passages,
+    async def _query(self, request: QueryRequest, session_id: str, answer_id: str) -> GenerateJob:
+        turns = await anyio.to_thread.run_sync(self._turns, session_id) if request.session_id else []
+        grounded = self.retrieval.mode(request.retrieval) != "none"
+        collection = request.collection
+        if grounded and collection is None:
+            collection = await anyio.to_thread.run_sync(self._collection, turns)
+        asked = Asked.in_session(request.question, session_id, turns)
+        found = await self.retrieval.find(self.library, self.tenant, collection, request.retrieval, asked)
+        make = partial(
+            questions.job,
+            request,
+            found,
             turns,
             self.tokens,
-            window=self.window,
-            max_tokens=max_tokens,
-            grounded=mode != "none",
-        )
-        return GenerateJob(
-            answer_id=answer_id,
             tenant=self.tenant,
             session_id=session_id,
+            answer_id=answer_id,
             collection=collection,
-            question=request.question,
-            segments=built.segments,
-            new_from=built.new_from,
-            turn=len(turns),
-            passages=built.passages,
-            sampling=sampling(request, max_tokens),
-            speculation=speculation(request, self.settings.drafter),
-            prediction=request.predicted,
-            created=time.time(),
+            window=self.window,
+            max_tokens=request.max_tokens or self.settings.answers.max_tokens,
+            grounded=grounded,
+            drafter=self.settings.drafter,
         )
+        return await anyio.to_thread.run_sync(make)
 
-    def _apart(self, request: Conversation | QueryRequest) -> str:
+    async def _apart(self, request: Conversation | QueryRequest) -> str:
         """Enqueue an answer that is no turn of a session, even where it continues one; returns its id."""
         answer_id = uuid.uuid4().hex
         if isinstance(request, QueryRequest):
-            job = self._query(request, request.session_id or "", answer_id).model_copy(update={"turn": edits.APART})
+            built = await self._query(request, request.session_id or "", answer_id)
+            job = built.model_copy(update={"turn": edits.APART})
         else:
-            mode = (request.retrieval.mode or self.settings.retrieval.mode) if request.collection else "none"
-            job = conversation.job(
+            asked = Asked(request.question, request.past)
+            found = await self.retrieval.find(self.library, self.tenant, request.collection, request.retrieval, asked)
+            make = partial(
+                conversation.job,
                 request,
-                self._retrieve(request, mode, request.collection),
+                found,
                 self.tokens,
                 tenant=self.tenant,
                 answer_id=answer_id,
                 window=self.window,
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
-                grounded=mode != "none",
+                grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
             )
-        self.queue.enqueue_generate(job)
+            job = await anyio.to_thread.run_sync(make)
+        await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
         self.totals.asked += 1
         return answer_id
 
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self._stream(base.answer_id).record() is None:  # erased while this one waited for its turn
             raise unknown_answer(base.answer_id)
-        turns = self._turns(base.session_id)
-        found = edits.conversation(record, turns, self.tokens.eos_ids)
-        usual = self.settings.answers.max_tokens
-        # Room for the whole answer and for what is added to it.
-        max_tokens = request.max_tokens or max(usual, min(len(found.answer.ids or ()) + usual // 2, 32768))
-        built = prompt.build(
-            request.instruction,
-            edits.passages(record),
-            found.turns,
+        return edits.job(
+            request,
+            record,
+            base,
+            self._turns(base.session_id),
             self.tokens,
-            window=self.window,
-            max_tokens=max_tokens,
-            edited=found.answer,
-        )
-        assert built.edited is not None
-        root = edits.root(record)
-        edit = Edit(
-            base=base.answer_id,
-            root=root,
-            version=max(len(self.sessions.versions(self.tenant, root)), base.version) + 1,
-            instruction=request.instruction,
-            segment=built.edited,
-            text=base.answer or "",
-            citations=[citation.model_dump() for citation in base.citations or ()],
-        )
-        return GenerateJob(
-            answer_id=answer_id,
             tenant=self.tenant,
-            session_id=base.session_id,
-            collection=base.collection,
-            question=base.question,
-            segments=built.segments,
-            new_from=built.new_from,
-            turn=found.turn,
-            passages=built.passages,
-            sampling=sampling(request, max_tokens),
-            speculation=speculation(request, self.settings.drafter),
-            edit=edit,
-            created=time.time(),
+            answer_id=answer_id,
+            versions=len(self.sessions.versions(self.tenant, edits.root(record))),
+            window=self.window,
+            usual_tokens=self.settings.answers.max_tokens,
+            drafter=self.settings.drafter,
         )
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
@@ -360,26 +345,13 @@ class Pipeline:
         check_room(self.sessions, self.tenant, session_id, self.settings.answers.session_tokens)
         return self.sessions.turns(self.tenant, session_id, self.tokens.hash)
 
-    def _collection(self, request: QueryRequest, turns: list[TurnRecord]) -> str | None:
-        """The named collection, else that of the session's last turn, else `default` if there is one."""
-        if request.collection is not None:
-            return request.collection
+    def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
+        """That of the session's last turn, else `default` if there is one."""
         if turns:
             last = self._stream(turns[-1].answer_id).record()
             if last is not None and last["collection"] in self.library.collections():
                 return last["collection"]
         return DEFAULT_COLLECTION if DEFAULT_COLLECTION in self.library.collections() else None
-
-    def _retrieve(
-        self, request: QueryRequest | Conversation, mode: str, collection: str | None
-    ) -> list[dict[str, Any]]:
-        if collection is not None:
-            found = self.library.collection(collection)
-        if collection is None or mode == "none":
-            return []
-        options = request.retrieval
-        top_k = options.top_k or min(self.settings.retrieval.top_k, self.settings.limits.passages)
-        return [asdict(p) for p in found.search(request.question, top_k, mode, options.filter)]  # type: ignore[arg-type]
 
 
 def unknown_answer(answer_id: str) -> Problem:

@@ -7,14 +7,15 @@ A prompt's ids are those of its template pieces and of its contents, in order; c
 session's prompt only grows: system, then per turn its new passages, its question and its answer. Knows segments, the
 chat template's pieces and the window; knows no Redis and no model.
 
-When the window has no room, the passages of the oldest turns leave first (the next answer pays one fresh prefill), then
-this turn's passages from the lowest rank on.
+When the window has no room, the passages of the oldest turns leave first, then this turn's passages from the lowest
+rank on. Turns that lost their passages stay without them, and some room is made beyond what this turn needs: so one
+answer pays a fresh prefill, and the prompt grows again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ INSTRUCTION = "First quote, word for word, the sentences of the passages that an
 WHOLE = "Write the whole revised answer, and leave everything else in it exactly as it is, word for word."
 EARLIER = "This is an earlier answer of yours:\n\n"
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
+FREED = 0.25
+"""Share of the window's room that is made free for coming turns, once passages have to leave."""
 
 Passage = Mapping[str, Any]
 """A passage as it travels in jobs: the fields of `passages[]`."""
@@ -64,6 +67,8 @@ class Prompt:
         passages: this turn's, in rank order, `in_prompt` telling which have room; then the earlier turns' that are
             still in the prompt, marked `earlier`, their ranks continuing.
         edited: index of the segment that is the answer under edit.
+        forgotten: how many turns, the oldest, stand there without their passages.
+        left: how many passages of earlier turns are gone since the last turn.
     """
 
     segments: list[Segment]
@@ -71,6 +76,8 @@ class Prompt:
     tokens: int
     passages: list[dict[str, Any]]
     edited: int | None = None
+    forgotten: int = 0
+    left: int = 0
 
 
 def build(
@@ -99,24 +106,28 @@ def build(
         ContextOverflow: even without passages it does not fit; says by how much and what to lower.
     """
     room = window - max_tokens
-    earlier = [_contents(turn) for turn in turns]
+    forgotten = min(turns[-1].forgotten, len(turns)) if turns else 0
+    earlier = [_contents(turn, with_passages=n >= forgotten) for n, turn in enumerate(turns)]
+    before = _shown(s for turn in earlier for s in turn.user)
+    enough = room
     fits = len(passages)
-    forgotten = 0
     while True:
-        shown = {s.chunk_id for part in earlier for s in part.user if s.kind == "passage"}
+        shown = _shown(s for turn in earlier for s in turn.user)
         new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
         if edited is None:
             asked = _asked(question, grounded, bool(passages or shown))
         else:
             asked = _instructed(question, edited, quoted=edited.key != earlier[-1].answer.key)
         segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, grounded)
-        if size <= room:
+        # What the last turn showed leaves only where it must.
+        if size <= enough or (size <= room and forgotten >= len(earlier) - 1):
             every = listed(passages, passages[:fits], shown, turns)
             place = None if edited is None else _last(segments, edited.key)
-            return Prompt(segments, new_from, size, passages=every, edited=place)
+            left = len(before - _shown(segments))
+            return Prompt(segments, new_from, size, every, place, forgotten, left)
         if forgotten < len(earlier):
-            kept = tuple(s for s in earlier[forgotten].user if s.kind != "passage")
-            earlier[forgotten] = _Turn(earlier[forgotten].system, kept, earlier[forgotten].answer)
+            earlier[forgotten] = _contents(turns[forgotten], with_passages=False)
+            enough = int((1 - FREED) * room)
             forgotten += 1
         elif fits:
             fits -= 1
@@ -133,10 +144,16 @@ class _Turn:
     answer: Segment
 
 
-def _contents(turn: TurnRecord) -> _Turn:
+def _contents(turn: TurnRecord, with_passages: bool) -> _Turn:
     *asked, answer = turn.segments
+    left_out = ("system", "template") if with_passages else ("system", "template", "passage")
     system = tuple(s for s in asked if s.kind == "system")
-    return _Turn(system, tuple(s for s in asked if s.kind not in ("system", "template")), answer)
+    return _Turn(system, tuple(s for s in asked if s.kind not in left_out), answer)
+
+
+def _shown(segments: Iterable[Segment]) -> set[str | None]:
+    """Ids of the chunks among them."""
+    return {segment.chunk_id for segment in segments if segment.kind == "passage"}
 
 
 def _asked(question: str, grounded: bool, anything: bool) -> list[Segment]:

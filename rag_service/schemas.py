@@ -49,6 +49,11 @@ class RetrievalOptions(RequestBody):
     top_k: int | None = Field(default=None, ge=1, description="Most passages to retrieve.")
     mode: Mode | None = Field(default=None, description="`none` answers without passages.")
     filter: Filter | None = Field(default=None, description="Metadata names and the exact values a document must have.")
+    rewrite: bool | None = Field(
+        default=None,
+        description="Whether a follow-up that does not stand alone is rewritten from the conversation before passages "
+        "are looked for; `false` looks for its own words.",
+    )
 
 
 class SpeculationOptions(RequestBody):
@@ -246,6 +251,16 @@ class Answer(_Response):
     note: str | None = Field(default=None, description="Says so where the passages do not hold the answer.")
     passages: list[PassageOut]
     passages_dropped: int = Field(default=0, description="Passages retrieved that the model's window had no room for.")
+    passages_left: int = Field(
+        default=0,
+        description="Passages of earlier turns that left the prompt with this turn, the oldest first, because the "
+        "model's window was full. Such a turn processes its prompt anew.",
+    )
+    retrieval_query: str | None = Field(
+        default=None,
+        description="What passages were looked for with: the question, or what it was rewritten to. Null where none "
+        "were looked for.",
+    )
     finish_reason: Literal["stop", "length", "cancelled", "error"] | None = None
     seed: int
     token_ids: list[int] | None = Field(
@@ -258,7 +273,11 @@ class Answer(_Response):
         "completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: those drafted from "
         "the text under edit or the prediction that were accepted, and those that were not.",
     )
-    timings: dict[str, float] | None = None
+    timings: dict[str, float] | None = Field(
+        default=None,
+        description="Milliseconds. `rewrite` (making a follow-up stand alone, where that was tried) comes before "
+        "`queued` and is not in `total`.",
+    )
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, where the answer failed.")
 
@@ -283,6 +302,7 @@ class Turn(_Response):
     base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
     instruction: str | None = Field(default=None, description="Of an edit: what it was to change.")
     question: str
+    retrieval_query: str | None = Field(default=None, description="What passages were looked for with.")
     answer: str
     passages: list[PassageOut]
     created: float

@@ -31,6 +31,16 @@ class Retrieval(_Section):
     mode: Literal["hybrid", "dense", "lexical", "none"] = Field(
         default="hybrid", description="How passages are found; `none` answers without passages."
     )
+    rewrite: bool = Field(
+        default=True,
+        description="Whether the model rewrites follow-ups that do not stand alone before passages are looked for.",
+    )
+    rewrite_timeout: float = Field(
+        default=10.0,
+        gt=0,
+        le=45,
+        description="Seconds that rewriting may take; then passages are looked for with the question itself.",
+    )
 
 
 class Answers(_Section):

@@ -7,7 +7,7 @@ hold the same collection.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,15 @@ class Collection:
         top_k: int = 5,
         mode: SearchMode = "hybrid",
         filter: Mapping[str, Any] | None = None,
+        *,
+        candidates: Sequence[str] = (),
     ) -> list[Passage]:
         """At most `top_k` (1 to 100) passages, best first; none from an empty collection.
 
-        `filter`: metadata keys and the exact values a passage's document must have, all of them. Equal scores are
-        ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
+        `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
+        ids of chunks that an earlier question of the conversation found, best first; as far as they are still there and
+        the filter allows, they are a list of little weight, fused with the others by reciprocal rank in every mode.
+        Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
         """
         question = search.checked(question, top_k, mode, filter)
         vector = None
@@ -87,7 +91,7 @@ class Collection:
                 return []
             vector = self._embedder.embed_query(question)
         allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
-        lists: list[Ranked] = []
+        lists: list[tuple[float, Ranked]] = []
         with self._index_lock, self._store.read() as connection:
             facts = store.facts(connection)
             if vector is not None:
@@ -98,9 +102,13 @@ class Collection:
                 rows = None
                 if allowed:
                     rows = np.array([row for (row,) in connection.execute(allowed, parameters)], dtype=np.int64)
-                lists.append(self._index.search(vector, search.DEPTH, rows))
+                lists.append((1.0, self._index.search(vector, search.DEPTH, rows)))
             if mode != "dense":
-                lists.append(lexical.search(connection, question, search.DEPTH, allowed, parameters))
+                lists.append((1.0, lexical.search(connection, question, search.DEPTH, allowed, parameters)))
+            if candidates:
+                places = [search.place(chunk_id) for chunk_id in candidates]
+                known = records.rows_of(connection, places, allowed, parameters)
+                lists.append((search.CANDIDATES_WEIGHT, [(row, -float(rank)) for rank, row in enumerate(known)]))
             return search.passages(connection, search.best(connection, lists, top_k))
 
     def get(self, document_id: str) -> Document:

@@ -135,6 +135,25 @@ def order_keys(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int,
     return found
 
 
+def rows_of(
+    connection: sqlite3.Connection,
+    places: Iterable[tuple[str, int]],
+    allowed: str = "",
+    parameters: Sequence[object] = (),
+) -> list[int]:
+    """Rows of the chunks at (document id, ordinal), in that order; those that are not there are left out.
+
+    `allowed`: an SQL subquery of chunk rows to choose from, with its `parameters`.
+    """
+    restricted = f"AND c.row IN ({allowed})" if allowed else ""
+    query = (
+        "SELECT c.row FROM chunks c JOIN documents d ON d.row = c.document "
+        f"WHERE d.id = ? AND c.ordinal = ? {restricted}"
+    )
+    found = (connection.execute(query, (*place, *parameters)).fetchone() for place in places)
+    return [int(row[0]) for row in found if row is not None]
+
+
 def chunks_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, ChunkRecord]:
     """The chunks at `rows`, by row; rows that are gone are left out."""
     found: dict[int, ChunkRecord] = {}

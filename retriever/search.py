@@ -18,6 +18,9 @@ RRF_K = 60
 """Reciprocal rank fusion: a chunk scores 1 / (RRF_K + rank) in each list (Cormack et al. 2009)."""
 DEPTH = 100
 """Chunks that each list contributes."""
+CANDIDATES_WEIGHT = 0.05
+"""Of the list of chunks that an earlier question found, beside 1 for each of the question's own: it lifts a chunk by a
+place or two, and finds it where the question finds nothing."""
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 MAX_FILTERS = 16
@@ -46,20 +49,20 @@ def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | Non
     return text
 
 
-def best(connection: sqlite3.Connection, lists: Sequence[Ranked], top_k: int) -> Ranked:
-    """The `top_k` best of one list by its own scores, or of several fused by reciprocal rank."""
-    keys = records.order_keys(connection, {row for ranked in lists for row, _ in ranked})
+def best(connection: sqlite3.Connection, lists: Sequence[tuple[float, Ranked]], top_k: int) -> Ranked:
+    """The `top_k` best of one list by its own scores, or of several (weight, list) fused by reciprocal rank."""
+    keys = records.order_keys(connection, {row for _, ranked in lists for row, _ in ranked})
 
     def ordered(ranked: Ranked) -> Ranked:
         present = [pair for pair in ranked if pair[0] in keys]
         return sorted(present, key=lambda pair: (-pair[1], keys[pair[0]]))
 
     if len(lists) == 1:
-        return ordered(lists[0])[:top_k]
+        return ordered(lists[0][1])[:top_k]
     fused: dict[int, float] = {}
-    for ranked in lists:
+    for weight, ranked in lists:
         for rank, (row, _) in enumerate(ordered(ranked), start=1):
-            fused[row] = fused.get(row, 0.0) + 1.0 / (RRF_K + rank)
+            fused[row] = fused.get(row, 0.0) + weight / (RRF_K + rank)
     return ordered(list(fused.items()))[:top_k]
 
 
@@ -71,6 +74,12 @@ def passages(connection: sqlite3.Connection, ranked: Ranked) -> list[Passage]:
 def chunk_id(document_id: str, ordinal: int) -> str:
     """The public id of a chunk: its document's id, ':', its position among the document's chunks, from 0."""
     return f"{document_id}:{ordinal}"
+
+
+def place(chunk: str) -> tuple[str, int]:
+    """(document id, position) of a chunk by its public id; a position of -1 where that is none."""
+    document_id, _, ordinal = chunk.rpartition(":")
+    return document_id, int(ordinal) if ordinal.isdecimal() and len(ordinal) < 10 else -1
 
 
 def _passage(record: records.ChunkRecord, score: float, rank: int) -> Passage:

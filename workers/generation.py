@@ -19,7 +19,7 @@ from decoder.stats import SourceCount
 from workers.answer_store import AnswerStore, store_name
 from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead
 from workers.grammars import Grammars
-from workers.kv_store import Owner, answer_rows
+from workers.kv_store import Owner, answer_rows, rewrite_rows
 from workers.messages import (
     DoneEvent,
     FinishReason,
@@ -73,8 +73,13 @@ def assemble(
     return prompt, parts
 
 
-def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner:
-    """Of an answer without a session: itself. Whoever sends its conversation again begins on a copy."""
+def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
+    """Of an answer without a session: itself. Whoever sends its conversation again begins on a copy.
+
+    None for a rewrite outside sessions; that of a session's question has a slot of its own.
+    """
+    if job.rewrites is not None:
+        return Owner(job.tenant, rewrite_rows(job.rewrites), minor=True) if job.rewrites else None
     if job.session_id:
         return Owner(job.tenant, job.session_id, _shared(parts))
     return Owner(job.tenant, answer_rows(job.answer_id))
@@ -244,7 +249,7 @@ def generate(
             },
         )
         _finish(job, relay, done, tokens, prompt, parts)
-        if store is not None and done.finish_reason != "cancelled":
+        if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
     except (AnswerGone, AnswerEnded, AnswerTaken) as over:
         logger.info("%s", over)
@@ -356,6 +361,8 @@ def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | Non
         question=job.question,
         base=job.edit.base if job.edit else None,
         instruction=job.edit.instruction if job.edit else None,
+        retrieval_query=job.retrieval_query,
+        forgotten=job.forgotten,
         segments=[*job.segments[job.new_from :], answer],
         passages=job.passages,
         created=job.created,

@@ -40,7 +40,7 @@ def versions(tenant: str, root: str) -> str:
 
 def session(tenant: str, session_id: str) -> str:
     """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
-    its last answer."""
+    its last answer; rewrite_of, rewrite: digest of the question that was rewritten last, and what to."""
     return f"rag:{tenant}:session:{session_id}"
 
 
@@ -62,6 +62,11 @@ def session_parts(tenant: str, session_id: str) -> str:
 def session_answers(tenant: str, session_id: str) -> str:
     """Set of the ids of every answer that was asked for in the session."""
     return f"{session(tenant, session_id)}:answers"
+
+
+def rewrite(tenant: str, digest: str) -> str:
+    """String: what a question was rewritten to, of a conversation outside sessions."""
+    return f"rag:{tenant}:rewrite:{digest}"
 
 
 def session_claim(tenant: str, session_id: str) -> str:

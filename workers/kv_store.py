@@ -29,11 +29,22 @@ ROOM_UNUSED = 0.25
 
 
 _ANSWER = "answer:"
+_REWRITE = "rewrite:"
 
 
 def answer_rows(answer_id: str) -> str:
     """What stands in the place of a session for an answer that has none."""
     return f"{_ANSWER}{answer_id}"
+
+
+def rewrite_rows(session_id: str) -> str:
+    """What stands in the place of a session for the jobs that rewrite its questions."""
+    return f"{_REWRITE}{session_id}"
+
+
+def session_of(session: str) -> str:
+    """The session that these rows are about."""
+    return session.removeprefix(_REWRITE)
 
 
 def answer_of(session: str) -> str | None:
@@ -48,11 +59,13 @@ class Owner:
     Attributes:
         session: its id; "" for what the tenant's sessions have in common.
         shared: how many tokens of the prompt hold nothing but the service's own words (control pieces, system prompt).
+        minor: its rows are kept only where there is room, and leave before all others.
     """
 
     tenant: str
     session: str
     shared: int = 0
+    minor: bool = False
 
 
 class KvStore:
@@ -110,7 +123,7 @@ class KvStore:
             return None
         if own:
             return self._remove(key)
-        self._entries.move_to_end(key)
+        self._entries.move_to_end(key, last=not key[1].startswith(_REWRITE))
         return self._entries[key].copy(length)
 
     def began(self, prompt_tokens: int, reused_tokens: int) -> None:
@@ -126,7 +139,12 @@ class KvStore:
             self._add(common, prefix.copy(shared))
         if len(prefix) < (1 - ROOM_UNUSED) * prefix.cache.capacity:
             prefix.cache.resize(len(prefix))
-        self._add((owner.tenant, owner.session), prefix)
+        key = (owner.tenant, owner.session)
+        if not owner.minor:
+            self._add(key, prefix)
+        elif self._bytes + prefix.nbytes <= self.most_bytes and not self._short():
+            self._add(key, prefix)
+            self._entries.move_to_end(key, last=False)
 
     def drop(self, tenant: str, session: str) -> None:
         """Forget a session's rows."""

@@ -62,6 +62,13 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 """
 
+REMEMBER = """
+-- keys: session; args: digest of a question in its conversation, what it was rewritten to
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'rewrite_of', ARGV[1], 'rewrite', ARGV[2])
+return 1
+"""
+
 START = """
 -- keys: record, claim, session; args: answer id, lease of the claim, worker or ''
 -- returns status, the number of ids streamed so far and the epoch that begins, or false

@@ -91,6 +91,10 @@ class TurnRecord(_Message):
     """Id of the answer that this one is an edit of."""
     instruction: str | None = None
     """Of an edit."""
+    retrieval_query: str | None = None
+    """As in GenerateJob."""
+    forgotten: int = 0
+    """As in GenerateJob: later turns leave out what this one left out."""
     segments: list[Segment]
     """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
     passages: list[dict[str, Any]]
@@ -122,6 +126,17 @@ class GenerateJob(_Message):
     edit: Edit | None = None
     json_schema: dict[str, Any] | None = None
     """A JSON schema that the answer has to follow."""
+    retrieval_query: str | None = None
+    """What passages were looked for with: the question, or what it was rewritten to; None where none were."""
+    rewrite_ms: float | None = None
+    """How long rewriting the question took, where that was tried."""
+    forgotten: int = Field(default=0, ge=0)
+    """How many of the session's turns, the oldest, the prompt has without their passages: the window was full."""
+    passages_left: int = Field(default=0, ge=0)
+    """How many passages of earlier turns left the prompt with this turn."""
+    rewrites: str | None = None
+    """Of a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is no
+    turn; its rows have a slot of their own."""
     created: float
     """Unix time, seconds."""
 

@@ -82,7 +82,7 @@ class Queue:
             try:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
-                queue = routing.home_queue(self._redis, job.tenant, job.session_id)
+                queue = routing.home_queue(self._redis, job.tenant, job.session_id or job.rewrites or "")
                 self._send(GENERATE_TASK, job.tenant, job.answer_id, queue)
             except ClaimLost:
                 raise

@@ -250,6 +250,11 @@ class AnswerStream:
             fields = await self._async.hgetall(self._record)
         return self._parse(fields)
 
+    async def aforget(self) -> None:
+        """Delete all that is kept of the answer; one that is running stops at its next write."""
+        with unavailable():
+            await self._async.delete(self._record, self._events, self._cancel)
+
     def _parse(self, fields: dict[str, str]) -> AnswerRecord | None:
         if not fields:
             return None

@@ -27,7 +27,7 @@ from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_o
 from workers.generation import generate
 from workers.grammars import Grammars
 from workers.ingestion import JobRecord, fail, ingest
-from workers.kv_store import answer_of
+from workers.kv_store import answer_of, session_of
 from workers.leases import LAPSE_S, Leases
 from workers.messages import ErrorEvent
 from workers.routing import share
@@ -94,7 +94,7 @@ class Workplace:
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
                 for tenant, session in owners:
                     answer = answer_of(session)
-                    pipe.exists(keys.answer(tenant, answer) if answer else keys.session(tenant, session))
+                    pipe.exists(keys.answer(tenant, answer) if answer else keys.session(tenant, session_of(session)))
                 there = pipe.execute()
             for (tenant, session), exists in zip(owners, there, strict=True):
                 if not exists:

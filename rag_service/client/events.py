@@ -33,12 +33,18 @@ ENDED = ServerEvent(None, "ended", None)
 
 @dataclass(frozen=True)
 class Passages:
-    """The first event: what the answer will rest on. `id` resumes behind it."""
+    """The first event: what the answer will rest on. `id` resumes behind it.
+
+    `retrieval_query` is what passages were looked for with: the question, or what it was rewritten to; None where none
+    were looked for. `passages_left`: how many of earlier turns left the full window.
+    """
 
     id: str | None
     answer_id: str
     session_id: str
     passages: tuple[PassageOut, ...]
+    retrieval_query: str | None = None
+    passages_left: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,8 @@ def typed(event: ServerEvent) -> Event | None:
     match event.name:
         case "passages":
             passages = tuple(PassageOut.model_validate(passage) for passage in data["passages"])
-            return Passages(event.id, data["answer_id"], data["session_id"], passages)
+            looked = data.get("retrieval_query"), data.get("passages_left", 0)
+            return Passages(event.id, data["answer_id"], data["session_id"], passages, *looked)
         case "token":
             return Token(event.id, data["text"], data.get("source"))
         case "done":

@@ -111,7 +111,7 @@ class Reading:
 
 _TOLD = (
     "answer_id", "citations", "passages", "grounded", "note", "finish_reason", "seed", "speculation", "timings",
-    "system_fingerprint",
+    "system_fingerprint", "retrieval_query",
 )  # fmt: skip
 
 

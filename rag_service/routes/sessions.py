@@ -34,6 +34,7 @@ def read(session_id: str, pipeline: PipelineDep) -> Session:
             base=turn.base,
             instruction=turn.instruction,
             question=turn.question,
+            retrieval_query=turn.retrieval_query,
             answer=turn.segments[-1].text,
             passages=[PassageOut(**passage) for passage in turn.passages],
             created=turn.created,

@@ -18,6 +18,7 @@ import httpx
 import pytest
 import uvicorn
 
+from rag_service import rewrite
 from rag_service.main import create_app
 from rag_service.pipeline import Pipeline
 from rag_service.settings import Settings
@@ -48,11 +49,23 @@ class Stage:
     hold_at: int | None = None
     """Number of tokens at which every answer waits for `open`."""
     prompts: list[list[int]] = field(default_factory=list)
+    rewritten: str = ""
+    """What follow-ups are rewritten to; nothing of use by default."""
+    rewrites: list[str] = field(default_factory=list)
+    """The prompts that asked for it, as text; the others are in `prompts`."""
+
+    def rewrites_a_question(self, prompt: Sequence[int]) -> bool:
+        return rewrite.TASK in self.tokens.decode(prompt)
 
     def script(self, prompt: Sequence[int]) -> list[int]:
-        return self.tokens.encode_content(self.text).ids
+        text = self.rewritten if self.rewrites_a_question(prompt) else self.text
+        return self.tokens.encode_content(text).ids
 
     def before_step(self, sequence: Any) -> None:
+        if self.rewrites_a_question(sequence.prompt):
+            if not sequence.tokens:
+                self.rewrites.append(self.tokens.decode(sequence.prompt))
+            return
         if not sequence.tokens:
             self.prompts.append(list(sequence.prompt))
         if self.hold_at is not None and len(sequence.tokens) >= self.hold_at:
@@ -114,10 +127,11 @@ def world(_working: World) -> Iterator[World]:
     """Redis and a worker that speaks from `world.stage`."""
     stage = _working.stage
     fresh = Stage(_working.tokens)
-    stage.text, stage.hold_at = fresh.text, None
+    stage.text, stage.rewritten, stage.hold_at = fresh.text, fresh.rewritten, None
     stage.open.clear()
     stage.waiting.clear()
     stage.prompts.clear()
+    stage.rewrites.clear()
     yield _working
     stage.open.set()
 

@@ -1,0 +1,75 @@
+"""Whether a question needs the conversation before it to be understood. Pure, and cheap: a look at its words.
+
+It errs towards yes: a question that could have stood alone costs one short rewrite, which leaves it as it is; one that
+could not would find the wrong passages. Knows words of English, German, French and Spanish, and a few of Chinese and
+Japanese; in every language a question with next to nothing in it counts as incomplete. Knows no model.
+"""
+
+from __future__ import annotations
+
+import re
+
+FEWEST_WORDS = 2
+"""Words that a passage could be about, below which a question leaves something out."""
+
+_REFERENCES = """
+    he him his she her hers they them their theirs it its this these those former latter instead previous earlier above
+    er sie ihn ihm ihnen ihr ihre ihren ihrem ihrer ihres seine seinen seinem seiner seines diese dieser diesen diesem
+    dieses dessen deren dort davon damit dafür dazu darüber darin daran darauf
+    il ils elle elles eux lui leur leurs celui celle ceux celles cela ça ceci
+    él ella ellos ellas eso esto ese esa esos esas este esta estos estas allí ahí
+"""
+_EMPTY = """
+    a about actually again all also am an and any anything are as at be been being but by can could did do does doing
+    done for from get give go got had has have here how i if in into is itself just know many me more much my no not now
+    of ok okay on one ones only or other our out over please really say see so some something still such tell than thank
+    thanks that the then there thing things to too up us very was we were what when where which while who whom whose why
+    will with would yes you your
+    aber alle als auch auf aus bei bitte da das dass dem den denn der des die dies doch du ein eine einem einen einer
+    eines es für gibt hat ich im ist ja kann man mehr mit nach nein nicht noch nur oder sein sich sind und uns unter vom
+    von vor wann war waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
+    alors au aussi avec ce ces cet cette comment dans de donc du en est et je la le les là ma mais mes moi mon ne non
+    nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses si son
+    sont sur ta tes toi ton tu un une vous y à été être
+    al como con cuando cuál cuáles cuándo cuánto cuántos cómo del donde dónde el era eran es fue hay las lo los más ni o
+    para pero porque qué quien quién quiénes sin su sus sí también unas unos ya
+"""
+REFERENCES = frozenset(_REFERENCES.split())
+"""Words that stand for something said before."""
+EMPTY = REFERENCES | frozenset(_EMPTY.split())
+"""Words that no passage is about."""
+
+_OPENING = re.compile(
+    r"(?:and|but|or|so|then|also|otherwise|really|yes|no|ok|okay|(?:what|how) about|what if|(?:what|who|where|how) else"
+    r"|why not|how (?:so|come)|tell me more|go on|continue|explain|elaborate|another|more|again"
+    r"|for (?:example|instance)|in short|in other words|compared (?:to|with)"
+    r"|und|aber|oder|dann|sonst|warum nicht|was ist mit|wie (?:ist|sieht) es"
+    r"|et|mais|ou|donc|alors|sinon|pourquoi pas|qu['’]en est-il"
+    r"|y|e|pero|o|entonces|además|por qué no|qué (?:hay|tal))\b"
+)
+_PHRASE = re.compile(
+    r"\bthe same\b|\b(?:this|that|which|other|another|the \w+) ones?\b|\bthe (?:first|second|third|last|others?)\W*$"
+    r"|^that\b|\bthat\W*$|\b(?:about|of|in|for|to|with|like|than|before|after|is|was|does|did|do) that\b"
+    r"|\bthere\W*$|\byou (?:said|mentioned|wrote|quoted)\b"
+    r"|它|[他她]|[这那][个些里样]|那么|呢|[それこ][れのこ]|彼"
+)
+_EXPLETIVE = re.compile(r"\b(?:is|was) it (?:possible|necessary|allowed|ok|okay|true|mandatory) ")
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED_PER_WORD = 3
+
+
+def content_words(text: str) -> list[str]:
+    """The words that a passage could be about, in lower case; of scripts written without spaces, each character."""
+    return [word for word in _WORD.findall(text.casefold()) if word not in EMPTY]
+
+
+def needs_rewriting(question: str) -> bool:
+    """Whether a question asked in a conversation refers to it, or leaves out what it says already."""
+    text = _EXPLETIVE.sub(" ", " ".join(question.casefold().split()).strip(" \"'“”‘’¿¡("))
+    if _OPENING.match(text) or _PHRASE.search(text) or not REFERENCES.isdisjoint(_WORD.findall(text)):
+        return True
+    said = content_words(text)
+    unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(said)))
+    return len(said) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS

@@ -1,0 +1,179 @@
+"""Documents and hostile text, keys and problems, the keyboard and a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BACKUPS = "How long are backups kept?"
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+
+
+async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene: Any, tmp_path: Path) -> None:
+    page = visit.page
+    (tmp_path / "parking.md").write_text("# Parking\n\nThe gate of the car park opens at six in the morning.\n")
+    (tmp_path / "picture.xyz").write_bytes(b"\x00\x01\x02")
+    await page.get_by_role("button", name="Documents").click()
+    dialog = page.get_by_role("dialog", name="Documents")
+    await dialog.get_by_label("New collection").fill("site")
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(dialog.get_by_text("In the collection “site”")).to_be_visible()
+    await dialog.locator("input[type=file]").set_input_files([tmp_path / "parking.md", tmp_path / "picture.xyz"])
+    await expect(dialog.get_by_text("1 document added.")).to_be_visible()
+    await expect(dialog.locator(".failures")).to_contain_text("picture.xyz")
+    await expect(dialog.get_by_role("list", name="Documents in this collection")).to_contain_text("Parking")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("combobox", name="Collection")).to_have_value("site")
+    scene.stage.answers["When does the gate open?"] = "The gate of the car park opens at six in the morning."
+    await visit.ask("When does the gate open?")
+    turn = await visit.answered()
+    await turn.locator(".run.copied").first.hover()
+    await expect(page.locator("#passages .active mark")).to_have_text(scene.stage.answers["When does the gate open?"])
+
+    await page.get_by_role("button", name="Documents").click()
+    await dialog.get_by_role("button", name="Remove Parking").click()
+    await dialog.get_by_text("Remove for good?").click()
+    await expect(dialog.get_by_text("Nothing is in it yet.")).to_be_visible()
+
+
+async def test_hostile_text_stays_text(new_visit: Any, scene: Any) -> None:
+    visit = await new_visit()  # complaints of the content security policy would fail this test
+    page = visit.page
+    await page.get_by_role("combobox", name="Collection").select_option("hostile")
+    await visit.ask("What does the hostile page cost?")
+    turn = await visit.answered()
+    text = turn.locator(".answer-text")
+    for part in (
+        '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">',
+        "<b>9 euros</b>",
+        "<|im_end|>",
+    ):
+        await expect(text).to_contain_text(part)
+    await turn.locator(".run.copied").first.click()
+    active = page.locator("#passages .active")
+    await expect(active.locator("h3")).to_have_text("<img src=x onerror=alert(1)>")
+    await expect(active.locator("mark")).to_contain_text("<script>window.hacked = 1</script>")
+    await active.get_by_role("button", name="Show the whole document").click()
+    await page.get_by_role("button", name="Documents").click()
+    await expect(page.get_by_role("dialog").get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="History").click()
+    await page.keyboard.press("Escape")
+    for element in ("main script", "main img", "aside script", "aside img", "dialog img", "main b"):
+        await expect(page.locator(element)).to_have_count(0)
+    assert await page.evaluate("window.hacked") is None
+
+
+async def test_markup_in_a_question_is_text_too(visit: Any, scene: Any) -> None:
+    asked = '<img src=x onerror="window.hacked=3"> <|im_start|>'
+    scene.stage.answers[asked] = "No."
+    await visit.ask(asked)
+    turn = await visit.answered()
+    await expect(turn.locator(".asked")).to_have_text(asked)
+    assert await visit.page.evaluate("window.hacked") is None
+
+
+async def test_everything_can_be_done_with_the_keyboard(visit: Any) -> None:
+    page = visit.page
+    keys = page.keyboard
+    await page.get_by_label("Your question").focus()
+    await keys.type(BACKUPS)
+    await keys.press("Enter")
+    turn = await visit.answered()
+    first = turn.locator(".run.copied").first
+    await page.get_by_role("button", name="New", exact=True).focus()
+    for _ in range(12):
+        await keys.press("Tab")
+        if await first.evaluate("node => node === document.activeElement"):
+            break
+    await expect(first).to_be_focused()
+    await expect(page.locator("#passages .active mark")).to_have_text(await first.inner_text())
+    note = await first.get_attribute("aria-describedby")
+    told = await page.locator(f"#{note}").text_content()
+    assert told is not None
+    assert told.startswith("Copied from source ")
+    assert "Data retention policy" in told
+    assert await first.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
+
+    await turn.get_by_role("button", name="Edit").focus()
+    await keys.press("Enter")
+    await expect(page.get_by_label("What should change?")).to_be_focused()
+    await keys.press("Escape")
+    await expect(turn.get_by_role("button", name="Edit")).to_be_focused()
+    await page.get_by_role("button", name="Documents").focus()
+    await keys.press("Enter")
+    await expect(page.get_by_role("dialog", name="Documents")).to_be_visible()
+    await keys.press("Escape")
+    await expect(page.get_by_role("button", name="Documents")).to_be_focused()
+
+
+async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_visit: Any) -> None:
+    visit = await new_visit(**PHONE)
+    page = visit.page
+    await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await page.get_by_label("Compare with plain decoding").check()
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    await expect(turn.locator(".verdict.same")).to_be_visible()
+    assert await fits(page)
+    sheet = page.get_by_role("complementary", name="Sources")
+    await expect(sheet).to_be_hidden()
+    await turn.locator(".run.copied").first.tap()
+    await expect(sheet).to_be_visible()
+    await expect(sheet.locator(".active mark")).to_be_in_viewport()
+    assert await fits(page)
+    await sheet.get_by_role("button", name="Close sources").tap()
+    await expect(sheet).to_be_hidden()
+    await page.get_by_role("button", name="Documents").tap()
+    await expect(page.get_by_role("dialog", name="Documents")).to_be_visible()
+    assert await fits(page)
+
+
+async def test_problems_say_what_went_wrong_and_what_to_do(new_visit: Any, scene: Any) -> None:
+    visit = await new_visit()
+    page = visit.page
+    scene.library.create("gone").close()
+    await page.reload()
+    await page.get_by_role("combobox", name="Collection").select_option("gone")
+    scene.library.delete("gone")
+    await visit.ask(BACKUPS)
+    problem = visit.turn().get_by_role("alert")
+    await expect(problem).to_contain_text("gone")
+    await expect(problem.get_by_role("button", name="Try again")).to_be_visible()
+    await expect(page.get_by_role("button", name="Ask")).to_be_enabled()
+    assert [one for one in visit.complaints if "404" not in one] == []
+    visit.complaints.clear()  # the browser notes the 404 that was meant
+
+
+async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
+    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+) -> None:
+    url, key = keyed_address
+    visit = await new_visit(url=url)
+    page = visit.page
+    dialog = page.get_by_role("dialog", name="API key")
+    await dialog.get_by_label("API key").fill("rag_wrong")
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_contain_text("not valid")
+    await dialog.get_by_label("API key").fill(key)
+    await page.keyboard.press("Enter")
+    await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await visit.ask(BACKUPS)
+    await visit.answered()
+    await page.reload()
+    await visit.answered()  # the key was kept
+    await expect(dialog).to_be_hidden()
+    assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    assert [one for one in visit.complaints if "401" not in one] == []
+    visit.complaints.clear()
+
+
+async def fits(page: Any) -> bool:
+    """Whether nothing is wider than the window."""
+    fitting: bool = await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    return fitting

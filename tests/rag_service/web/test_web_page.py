@@ -1,0 +1,185 @@
+"""The page in a browser: ask, stream, sources, follow up, edit, compare, reload in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BACKUPS = "How long are backups kept?"
+FOLLOW_UP = "Who can lift a legal hold?"
+QUOTED = "Backups are encrypted and kept for 35 days."
+
+
+async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: Any, scene: Any) -> None:
+    page, stage = visit.page, scene.stage
+    stage.hold_at = 30
+    await visit.ask(BACKUPS)
+    text = visit.turn().locator(".answer-text")
+    await expect(text).to_contain_text("The data retention policy")
+    await expect(visit.turn().locator(".answer")).to_have_attribute("aria-busy", "true")
+    assert (
+        QUOTED not in stage.answers[BACKUPS][: len(await text.inner_text())] or "latest" not in await text.inner_text()
+    )
+    await expect(visit.turn().locator(".run.from-passage").first).to_be_visible()  # tinted while it streams
+    stage.open.set()
+    turn = await visit.answered()
+    assert await spoken(text) == stage.answers[BACKUPS]
+
+    run = turn.locator(".run.copied", has_text=QUOTED).first
+    await run.hover()
+    active = page.locator("#passages .passage.active")
+    await expect(active.locator("h3")).to_have_text("Data retention policy")
+    marked = await active.locator("mark").inner_text()
+    assert marked == await run.inner_text()
+    passage = await active.locator(".passage-text").inner_text()
+    assert marked in passage
+    assert len(passage) > len(marked)
+
+    other = turn.locator(".run.copied", has_text="logs are deleted after 90 days").first
+    await other.hover()
+    await expect(active.locator("mark")).to_have_text(await other.inner_text())
+
+    told = await turn.locator(".meter-told").inner_text()
+    steps, plain = map(int, re.search(r"(\d+) instead of (\d+)", told).groups())  # type: ignore[union-attr]
+    assert 0 < steps < plain
+    assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
+
+
+async def test_the_whole_document_opens_at_the_marked_words(visit: Any) -> None:
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    await turn.locator(".run.copied", has_text=QUOTED).first.click()
+    active = visit.page.locator("#passages .passage.active")
+    marked = await active.locator("mark").inner_text()
+    await active.get_by_role("button", name="Show the whole document").click()
+    whole = active.locator(".passage-text.whole")
+    await expect(whole).to_contain_text("Only the general counsel can lift a legal hold.")
+    await expect(whole.locator("mark")).to_have_text(marked)
+
+
+async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
+    await visit.ask(BACKUPS)
+    await visit.answered()
+    first = await session_of(visit)
+    await visit.ask(FOLLOW_UP)
+    await expect(visit.page.locator(".turn")).to_have_count(2)
+    await visit.answered(1)
+    assert await session_of(visit) == first
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        turns = (await client.get(f"/v1/sessions/{first}")).json()["turns"]
+    assert [turn["question"] for turn in turns] == [BACKUPS, FOLLOW_UP]
+
+
+async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit: Any, scene: Any) -> None:
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    await turn.get_by_role("button", name="Edit").click()
+    await visit.page.get_by_label("What should change?").fill("Say the number of days first.")
+    await visit.page.keyboard.press("Enter")
+    await expect(turn.get_by_text("Version 2 of 2")).to_be_visible()
+    await visit.answered()
+    text = turn.locator(".answer-text")
+    assert await spoken(text) == scene.stage.answers["Say the number of days first."]
+    await expect(turn.get_by_text("Changed: Say the number of days first.")).to_be_visible()
+    await turn.get_by_role("button", name="Version before").click()
+    assert await spoken(text) == scene.stage.answers[BACKUPS]
+    await expect(visit.page.locator(".turn")).to_have_count(1)
+
+    await visit.page.reload()  # versions are found again
+    turn = await visit.answered()
+    assert await spoken(turn.locator(".answer-text")) == scene.stage.answers["Say the number of days first."]
+    await turn.get_by_role("button", name="Version before").click()
+    await expect(turn.locator(".run.copied", has_text=QUOTED).first).to_be_visible()
+    assert await spoken(turn.locator(".answer-text")) == scene.stage.answers[BACKUPS]
+
+
+async def test_a_reload_in_the_middle_goes_on_with_the_answer(visit: Any, scene: Any) -> None:
+    stage = scene.stage
+    stage.hold_at = 25
+    await visit.ask(BACKUPS)
+    await expect(visit.turn().locator(".answer-text")).to_contain_text("The data")
+    assert await asyncio.to_thread(stage.waiting.wait, 30)
+    await visit.page.reload()
+    await expect(visit.turn().locator(".asked")).to_have_text(BACKUPS)
+    await expect(visit.turn().locator(".answer-text")).to_contain_text("The data")
+    await expect(visit.page.get_by_role("button", name="Stop")).to_be_enabled()
+    stage.open.set()
+    turn = await visit.answered()
+    assert await spoken(turn.locator(".answer-text")) == stage.answers[BACKUPS]
+    await expect(visit.page.locator(".turn")).to_have_count(1)
+
+
+async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene: Any) -> None:
+    visit = await new_visit()
+    asked: list[dict[str, str]] = []
+
+    async def cut(route: Any) -> None:
+        """Lets through two events of the first connection, whole, and half of the third."""
+        response = await route.fetch()
+        body = await response.text()
+        parts = body.split("\n\n")
+        await route.fulfill(response=response, body="\n\n".join(parts[:2]) + "\n\n" + parts[2][:20])
+
+    async def noted(route: Any) -> None:
+        asked.append(route.request.headers)
+        await route.continue_()
+
+    await visit.page.route("**/v1/query", cut)
+    await visit.page.route("**/v1/answers/*/events", noted)
+    await visit.page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    assert await spoken(turn.locator(".answer-text")) == scene.stage.answers[BACKUPS]
+    assert [bool(headers.get("last-event-id")) for headers in asked] == [True]
+
+
+async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
+    await visit.ask(BACKUPS)
+    await visit.answered()
+    await visit.page.get_by_label("Compare with plain decoding").check()
+    await visit.ask(FOLLOW_UP)
+    turn = await visit.answered(1)
+    await expect(turn.locator(".verdict.same")).to_contain_text("Identical")
+    columns = turn.locator(".answer")
+    await expect(columns).to_have_count(2)
+    texts = [await spoken(columns.nth(n).locator(".answer-text")) for n in range(2)]
+    assert texts[0] == texts[1]
+    fewer, one_each = [await columns.nth(n).locator(".meter-told").inner_text() for n in range(2)]
+    assert "instead of" in fewer
+    assert "passes for" in one_each
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        session = (await client.get(f"/v1/sessions/{await session_of(visit)}")).json()
+    assert len(session["turns"]) == 2  # the plain one is no turn of it
+
+
+async def test_stop_ends_an_answer(visit: Any, scene: Any) -> None:
+    scene.stage.hold_at = 12
+    await visit.ask(BACKUPS)
+    assert await asyncio.to_thread(scene.stage.waiting.wait, 30)
+    stop = visit.page.get_by_role("button", name="Stop")
+    async with visit.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        await stop.click()
+    scene.stage.open.set()
+    await expect(visit.turn().get_by_text("You stopped this answer.")).to_be_visible()
+    await expect(visit.page.get_by_role("button", name="Ask")).to_be_enabled()
+
+
+async def session_of(visit: Any) -> str:
+    found = re.search(r"session=([^&]+)", visit.page.url)
+    assert found
+    return found.group(1)
+
+
+async def spoken(text: Any) -> str:
+    """What the page shows as the answer, the numbers of its sources left out."""
+    found: str = await text.evaluate(
+        "node => [...node.childNodes].filter(n => n.nodeName !== 'SUP' && !n.hidden).map(n => n.textContent).join('')"
+    )
+    return found
