@@ -16,7 +16,8 @@ from rag_service.schemas import DrafterName, Prediction, RetrievalOptions, Specu
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
 
 
-Refused = Annotated[Any, Field(default=None, description="Refused, unless its value changes nothing.")]
+REFUSED = "Refused, unless its value changes nothing."
+Refused = Annotated[Any, Field(default=None, description=REFUSED)]
 NO_FUNCTIONS = "its models call no functions"
 REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "audio": ("it reads and writes text", ()),
@@ -40,8 +41,17 @@ def _check_refused(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+def _say_what_is_refused(schema: dict[str, Any]) -> None:
+    """In the JSON schema, refused fields take the values that ask for nothing."""
+    for name, field in schema.get("properties", {}).items():
+        if field.get("description") == REFUSED:
+            field["enum"] = [None, *REASONS[name][1]]
+
+
 class _Body(RequestBody):
     """A body in which null means that a field was left out."""
+
+    model_config = ConfigDict(json_schema_extra=_say_what_is_refused)
 
     @model_validator(mode="before")
     @classmethod

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag_service import errors
@@ -156,18 +157,29 @@ def _json_error(found: list[Any]) -> str:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    status, text = error.status_code, str(error.detail)
+    status, text, headers = error.status_code, str(error.detail), error.headers
     code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "bad_request")
     if status == 404 and text == "Not Found":
         text = "There is nothing at this address; /docs lists what there is."
     elif status == 405:
         text = "This address does not take that method; /docs lists what there is."
+        headers = {**(headers or {}), "Allow": ", ".join(_methods(request))}
     elif status == 400 and text == "There was an error parsing the body":
         text, code = "The body cannot be read; send well-formed JSON (or multipart files) in UTF-8.", "invalid_json"
     if speaks_openai(request.url.path):
-        return JSONResponse(error_document(Problem(sentence(text), code), status), status, error.headers)
+        return JSONResponse(error_document(Problem(sentence(text), code), status), status, headers)
     body = errors.problem_document(status, code, sentence(text))
-    return JSONResponse(body, status_code=status, headers=error.headers, media_type=MEDIA_TYPE)
+    return JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _methods(request: Request) -> list[str]:
+    """All that an address takes: the framework names those of the first route alone."""
+
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] == Match.FULL for route in request.app.routes)
+
+    return list(filter(taken, ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")))
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -40,6 +40,8 @@ Mode = Literal["hybrid", "dense", "lexical", "none"]
 SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 StopString = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
+"""Said in the JSON schema; the validator says it better."""
 Filter = Annotated[dict[str, Any], Field(max_length=16)]
 
 
@@ -133,7 +135,7 @@ class AnswerOptions(RequestBody):
 
 
 class QueryRequest(AnswerOptions):
-    question: str
+    question: str = Field(json_schema_extra=NOT_BLANK)
     collection: str | None = Field(default=None, description="Default: the session's, else `default`.")
     session_id: SessionId | None = Field(
         default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
@@ -168,7 +170,7 @@ class QueryRequest(AnswerOptions):
 
 
 class EditRequest(AnswerOptions):
-    instruction: str = Field(description="What to change about the answer.")
+    instruction: str = Field(description="What to change about the answer.", json_schema_extra=NOT_BLANK)
 
     @field_validator("instruction")
     @classmethod
@@ -186,7 +188,7 @@ class SearchRequest(RequestBody):
 
 
 class CreateCollection(RequestBody):
-    name: str
+    name: str = Field(json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"})
 
 
 class TextDocument(RequestBody):
