@@ -20,7 +20,7 @@ from workers.app import make_app, make_redis
 from workers.tokens import Tokens
 
 if TYPE_CHECKING:
-    from decoder import Corpus, Prefix, PromptSegment, SamplingParams, Step
+    from decoder import Corpus, Prefix, PromptSegment, SamplingParams, Step, TokenSource
     from decoder import Sequence as EngineSequence
     from retriever import Library
     from workers.tasks import Workplace
@@ -173,7 +173,7 @@ class FakeEngine:
         return [self._commit(sequence, self._tokens_per_step if sequence.tokens else 1) for sequence in sequences]
 
     def _commit(self, sequence: EngineSequence, count: int) -> Step:
-        from decoder import DraftTree, Step, TokenSource
+        from decoder import DraftTree, Step
         from decoder.logprobs import TokenLogprob
 
         if sequence.finish_if_cancelled():
@@ -181,8 +181,9 @@ class FakeEngine:
         self._before_step(sequence)
         answer = [*self._script(sequence.prompt)[sequence.params.choice :], *self._end[:1]]
         first = len(sequence.tokens)
-        tokens = sequence.extend(answer[first : first + count])
-        drafted = [TokenSource("fake", 0, first + index) for index in range(len(tokens) - 1)]
+        sources = self._drafted(sequence, answer, count)
+        tokens = sequence.extend(answer[first : first + len(sources) + 1])
+        drafted = sources[: max(len(tokens) - 1, 0)]
         if first:
             sequence.stats.record(DraftTree.chain(tokens[:-1], drafted), drafted)
         logprobs: tuple[TokenLogprob, ...] = ()
@@ -190,6 +191,39 @@ class FakeEngine:
             tops = [tuple((token + more, -0.5 - more) for more in range(sequence.params.logprobs)) for token in tokens]
             logprobs = tuple(TokenLogprob(-0.5, top) for top in tops)
         return Step(tuple(tokens), (*drafted, None), sequence.finish_reason, logprobs)
+
+    def _drafted(self, sequence: EngineSequence, answer: Sequence[int], count: int) -> list[TokenSource]:
+        """Sources of the draft tokens that a step of at most `count` tokens accepts; its last token is no draft."""
+        from decoder import TokenSource
+
+        return [TokenSource("fake", 0, len(sequence.tokens) + index) for index in range(count - 1)]
+
+
+class QuotingEngine(FakeEngine):
+    """Drafts what its script quotes from the prompt, and names the place; everything else comes one token a step.
+
+    A run begins where two tokens before it match as well. With speculation off there are no drafts.
+    """
+
+    def _drafted(self, sequence: EngineSequence, answer: Sequence[int], count: int) -> list[TokenSource]:
+        from decoder import TokenSource
+
+        first, prompt = len(sequence.tokens), sequence.prompt
+        if first < 2 or sequence.drafter.name == "plain":
+            return []
+        best: list[TokenSource] = []
+        start = 0
+        for number, segment in enumerate(sequence.segments):
+            for at in range(start + 2, start + segment.length):
+                if prompt[at - 2 : at] != sequence.tokens[-2:]:
+                    continue
+                run, most = 0, min(count - 1, start + segment.length - at, len(answer) - first)
+                while run < most and answer[first + run] == prompt[at + run]:
+                    run += 1
+                if run > len(best):
+                    best = [TokenSource("copy", number, at - start + index) for index in range(run)]
+            start += segment.length
+        return best
 
 
 def make_workplace(

@@ -30,7 +30,10 @@ export class Sources {
   close() {
     const within = this._panel.contains(document.activeElement);
     this._panel.classList.remove("open");
-    if (within && !wide.matches) this._from?.focus?.();
+    if (!within || wide.matches) return;
+    this._closing = true; // words that get the focus back do not open it again
+    this._from?.focus?.();
+    this._closing = false;
   }
 
   /** The passages of an answer, nothing marked. Leaves the sheet as it is. */
@@ -51,6 +54,7 @@ export class Sources {
    * @param mark as of provenance.js. @param earlier text of an earlier answer that `mark.answer` names, if known.
    */
   show(mark, passages, collection, from, earlier = null) {
+    if (this._closing) return;
     this._from = from;
     this._draw(passages, collection, mark, earlier);
     this._panel.classList.add("open");

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from rag_service.api_keys import ApiKeys
 from retriever import Library, SourceDocument
@@ -29,6 +29,8 @@ from workers.testing import QuotingEngine, make_workplace, running_worker, save_
 from workers.tokens import Tokens
 
 WINDOW = 8192
+PATIENCE_MS = 20_000
+"""Longest wait for anything on the page, on a machine that is busy."""
 DOCUMENTS = sorted((Path(__file__).parents[3] / "examples" / "documents").glob("*.md"))
 HOSTILE = (
     "# Hostile page\n\n"
@@ -132,6 +134,7 @@ async def browser() -> AsyncIterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no Chromium here; scripts/browser installs one where it can")
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = await playwright.chromium.launch(executable_path=path, args=[*flags, "--disable-gpu"])
@@ -175,7 +178,7 @@ async def new_visit(browser: Browser, scene: World, _address: str) -> AsyncItera
         context = await browser.new_context(**options)
         contexts.append(context)
         page = await context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         made = Visit(page, url)
         visits.append(made)
         page.on("console", made.heard)
