@@ -80,6 +80,7 @@ class World:
     tokens: Tokens
     stage: Stage
     place: Workplace
+    window: int = WINDOW
 
     def wait_for_cancel(self) -> None:
         """Wait until the worker has seen the flag of its only running answer."""
@@ -169,16 +170,18 @@ async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator
 
 
 @contextlib.contextmanager
-def serving(world: World) -> Iterator[str]:
-    """The address of the API over a real connection, with the scripted worker behind it."""
-    settings = make_settings(world.data_dir)
+def serving(world: World, **changes: Any) -> Iterator[str]:
+    """The address of the API over a real connection, with the scripted worker behind it; `changes` to the settings."""
+    settings = make_settings(world.data_dir, **changes)
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     started = threading.Event()
     server: list[uvicorn.Server] = []
 
     async def serve() -> None:
-        pipeline = Pipeline(settings, world.redis_url, embedder=HashEmbedder(), tokens=world.tokens, window=WINDOW)
+        pipeline = Pipeline(
+            settings, world.redis_url, embedder=HashEmbedder(), tokens=world.tokens, window=world.window
+        )
         config = uvicorn.Config(create_app(pipeline=pipeline), log_level="critical", timeout_graceful_shutdown=1)
         server.append(uvicorn.Server(config))
         running_server = asyncio.create_task(server[0].serve(sockets=[bound]))
@@ -203,7 +206,7 @@ def api_url(world: World) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Callable[[Any], contextlib.AbstractContextManager[str]]:
+def serve() -> Callable[..., contextlib.AbstractContextManager[str]]:
     """`with serve(world) as url`, for worlds of one's own."""
     return serving
 
