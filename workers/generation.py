@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from workers.messages import (
     TokenOrigin,
     TurnRecord,
 )
+from workers.passage_ids import PassageIds
 from workers.runtime import Runtime
 from workers.session_log import SessionLog
 from workers.streams import AnswerStream
@@ -49,7 +50,10 @@ PATIENCE_S = 60.0
 
 
 def assemble(
-    tokens: Tokens, segments: Sequence[Segment], edited: int | None = None
+    tokens: Tokens,
+    segments: Sequence[Segment],
+    edited: int | None = None,
+    passages: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[list[int], list[PromptSegment]]:
     """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
 
@@ -57,16 +61,18 @@ def assemble(
 
     Args:
         edited: index of the answer under edit; the drafter begins to copy there.
+        passages: ids of passages' texts, as far as they are known.
     """
     prompt: list[int] = []
     parts: list[PromptSegment] = []
     for index, segment in enumerate(segments):
+        ids: Sequence[int]
         if segment.ids is not None:
             ids = segment.ids
         elif segment.kind == "template":
             ids = tokens.encode_template(segment.text)
         else:
-            ids = tokens.encode_content(segment.text).ids
+            ids = (passages or {}).get(segment.text) or tokens.encode_content(segment.text).ids
         prompt += ids
         kind = "answer" if segment.kind == "edited" else segment.kind  # of earlier edits: part of the conversation
         parts.append(PromptSegment("edited" if index == edited else kind, len(ids), segment.key))
@@ -196,6 +202,7 @@ def generate(
     cancelled: Callable[[], bool] = lambda: False,
     store: AnswerStore | None = None,
     grammars: Grammars | None = None,
+    passage_ids: PassageIds | None = None,
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
@@ -209,7 +216,8 @@ def generate(
         status, streamed = stream.start(job.session_id)
         if status != "running":
             return None
-        prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None)
+        passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
+        prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         before = stream.streamed() if streamed else []
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
         if relay.ids:
@@ -222,14 +230,17 @@ def generate(
             job.speculation.drafter,
             cancelled,
             max_nodes=job.speculation.max_nodes,
-            corpora=corpora(job, tokens, store),
+            corpora=corpora(job, tokens, store, passages),
             domain=f"{job.tenant}/{job.collection or ''}",
             resumed=list(relay.ids),
             owner=_owner(job, parts),
         )
+        first_token: float | None = None
         with closing(steps):
             for step in steps:
                 relay.take(step)
+                if first_token is None and step.tokens:
+                    first_token = 1e3 * (time.perf_counter() - started)
                 if relay.finish_reason is not None:
                     break
         stats = steps.stats or DecodeStats(prompt_tokens=len(prompt))
@@ -244,6 +255,7 @@ def generate(
             timings={
                 "queued": queued,
                 "prefill": stats.ms["prefill"],
+                "first_token": elapsed if first_token is None else first_token,
                 "decode": max(elapsed - stats.ms["prefill"], 0.0),
                 "total": queued + elapsed,
             },
@@ -281,15 +293,15 @@ def usage(
     return counts
 
 
-def corpora(job: GenerateJob, tokens: Tokens, store: AnswerStore | None) -> list[Corpus]:
+def corpora(
+    job: GenerateJob, tokens: Tokens, store: AnswerStore | None, passages: Mapping[str, Sequence[int]]
+) -> list[Corpus]:
     """What an answer may be copied from besides its prompt.
 
-    `job.unread` in order, then the prediction (at `job.predicted_segment`), then earlier answers.
+    `job.unread` in order, then the prediction (at `job.predicted_segment`), then earlier answers. `passages` has
+    the ids of their texts.
     """
-    beside = [
-        Corpus("unread", tuple(tokens.encode_content(passage["text"]).ids), str(passage["chunk_id"]))
-        for passage in job.unread
-    ]
+    beside = [Corpus("unread", tuple(passages[passage["text"]]), str(passage["chunk_id"])) for passage in job.unread]
     if job.prediction is not None:
         beside.append(Corpus("prediction", tuple(tokens.encode_content(job.prediction).ids), "prediction"))
     if store is None:

@@ -106,3 +106,13 @@ def store_answers(tenant: str, name: str) -> str:
 def store_order(tenant: str, name: str) -> str:
     """Sorted set: answer ids by the time they were added."""
     return f"{store_answers(tenant, name)}:order"
+
+
+def passage_ids(tenant: str) -> str:
+    """Hash: `tokenizer:content hash` of a passage to its ids, little-endian int32."""
+    return f"rag:{tenant}:passage_ids"
+
+
+def passage_order(tenant: str) -> str:
+    """Sorted set: the same names by the time they were added."""
+    return f"{passage_ids(tenant)}:order"

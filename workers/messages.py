@@ -241,7 +241,8 @@ class DoneEvent(_Message):
     ms{draft, verify, prefill}; resumed_tokens: those of the answer that another worker had generated, which are in none
     of the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
-    """Milliseconds: queued, prefill, decode, total."""
+    """Milliseconds: queued, prefill, decode, total; first_token: from the job's start until the first token that was
+    generated here was told, the whole time where there was none."""
 
 
 class ErrorEvent(_Message):

@@ -30,6 +30,7 @@ from workers.ingestion import JobRecord, fail, ingest
 from workers.kv_store import answer_of, session_of
 from workers.leases import LAPSE_S, Leases
 from workers.messages import ErrorEvent
+from workers.passage_ids import PassageIds
 from workers.routing import share
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
@@ -64,6 +65,7 @@ class Workplace:
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
         self.grammars = Grammars(self.tokens)
+        self.passage_ids = PassageIds(self.client, self.tokens)
         self.leases = Leases(self.client, self.name, self.lapse_s)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
@@ -157,6 +159,7 @@ def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
                 cancelled.is_set,
                 place.store,
                 place.grammars,
+                place.passage_ids,
             )
     except (RuntimeClosed, QueueUnavailable):
         raise

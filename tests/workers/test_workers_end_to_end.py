@@ -127,7 +127,8 @@ def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, t
     assert done.speculation["by_source"]["fake"]["accepted"] == done.speculation["accepted"] > 0
     assert done.speculation["plain_equivalent_steps"] == len(done.ids) - 1
     assert set(done.speculation["ms"]) == {"draft", "verify", "prefill"}
-    assert set(done.timings) == {"queued", "prefill", "decode", "total"}
+    assert set(done.timings) == {"queued", "prefill", "first_token", "decode", "total"}
+    assert 0 < done.timings["first_token"] <= done.timings["total"]
     origins = [source for event in token_events(events) for source in event.sources]
     assert origins[1] == TokenOrigin(drafter="fake", segment=0, offset=1)
     record = AnswerStream(client, "default", "a1").record()
