@@ -192,17 +192,19 @@ def test_workers_killed_at_random_steps(
     assert kills <= resumed < len(done.ids)
     assert int(client.hget(keys.answer("default", "a1"), "epoch")) >= 2 * kills + 1
     (turn,) = Sessions(client).turns("default", "s-a1")
-    assert turn.answer_id == "a1"
+    assert (turn.answer_id, turn.base) == ("a1", "a0" if edit else None)
+    assert Sessions(client).versions("default", "a0") == (["a0", "a1"] if edit else ["a0"])
     follow_up = make_job("a2", session_id="s-a1", turn=1)
     queue.enqueue_generate(follow_up)
     Reader(client, "a2").end()
     assert len(Sessions(client).turns("default", "s-a1")) == 2, "the session goes on"
 
 
+@pytest.mark.parametrize("edit", [False, pytest.param(True, marks=pytest.mark.full)], ids=["answer", "edit"])
 def test_a_restart_of_redis_in_the_middle(
-    start: Any, tokens: Tokens, tmp_path: Path, queue: Queue, client: Any, expected: Any
+    edit: bool, start: Any, tokens: Tokens, tmp_path: Path, queue: Queue, client: Any, expected: Any
 ) -> None:
-    job = make_job("a1", turn=0)
+    job = make_job("a1", edit, turn=0)
     right = expected(job)
     link = tmp_path / "redis.sock"
     url = f"unix://{link}"
@@ -224,7 +226,9 @@ def test_a_restart_of_redis_in_the_middle(
         own.set(ALLOWED, 1000)
         done = reader.end()
         assert (done.ids, done.text) == (right.ids, right.text)
-        assert len(Sessions(own).turns("default", "s-a1")) == 1
+        (turn,) = Sessions(own).turns("default", "s-a1")
+        assert turn.base == ("a0" if edit else None)
+        assert Sessions(own).versions("default", "a0") == (["a0", "a1"] if edit else ["a0"])
         own.close()
         app.close()
     finally:

@@ -121,26 +121,35 @@ def test_everything_expires_and_everything_is_erased(client: Any, end: Any) -> N
     assert Sessions(client).size("other", "s1") == 0
 
 
-def test_a_token_takes_at_most_sixteen_bytes(client: Any, end: Any) -> None:
-    """40 sessions of 4,000 tokens, in turns of ten segments."""
-    sessions, counted = Sessions(client), 0
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.full)])
+def test_a_token_takes_at_most_sixteen_bytes(client: Any, end: Any, count: int) -> None:
+    """Sessions of 4,000 tokens, in four turns of ten segments, as Redis itself counts them."""
+    sessions, budget = Sessions(client), 16 * 4000
     used = client.info("memory")["used_memory"]
-    answers = 0
-    for number in range(40):
+    ids_bytes = everything = 0
+    for number in range(count):
         for turn in range(4):
             parts = [("passage", f"{part:032x}", 100) for part in range(10 * (turn + 1))]
             log = SessionLog("t" * 32, list(range(1000 * (turn + 1))), parts, first=10 * turn)
             end(f"a{number}-{turn}", log, session_id=f"s{number}")
         memory = sessions.memory("default", f"s{number}")
+        names = keys.session_ids("default", f"s{number}"), keys.session_parts("default", f"s{number}")
         assert (memory["tokens"], memory["epoch"]) == (4000, 1)
-        assert 4 * 4000 < memory["ids_bytes"] <= 16 * 4000
+        assert memory["ids_bytes"] == sum(client.memory_usage(name, samples=0) for name in names)
+        assert 4 * 4000 < memory["ids_bytes"] <= budget
         assert memory["turns_bytes"] > 0
-        counted += memory["ids_bytes"] + memory["turns_bytes"] + memory["answers_bytes"]
-        answers += memory["answers_bytes"]
+        ids_bytes += memory["ids_bytes"]
+        everything += memory["ids_bytes"] + memory["turns_bytes"] + memory["answers_bytes"]
     client.delete("generate")
     grown = client.info("memory")["used_memory"] - used
-    assert counted > 0.8 * grown, "the report covers what Redis takes"
-    assert answers < counted
+    assert ids_bytes <= count * budget
+    assert 0.8 * grown < everything < 1.2 * grown, "what is reported is what Redis takes"
+    removed = [name for name in client.keys("rag:*") if name.endswith((":ids", ":parts"))]
+    assert len(removed) == 2 * count
+    before = client.info("memory")["used_memory"]
+    client.delete(*removed)
+    freed = before - client.info("memory")["used_memory"]
+    assert 0.8 * freed < ids_bytes < 1.2 * freed, "and so of the ids alone"
 
 
 def test_a_session_goes_on_from_its_tokens(queue: Queue, client: Any, redis_url: str, tokens: Tokens) -> None:
