@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class BenchError(ValueError):
@@ -98,7 +100,7 @@ def load_items(
     return [group[i] for i in range(max(map(len, rounds))) for group in rounds if i < len(group)]
 
 
-def spread(items: Sequence[Item]) -> list[Item]:
+def spread(items: Sequence[T]) -> list[T]:
     """All items in an order whose every beginning is spread evenly over them (bit-reversed numbering)."""
     bits = max(len(items) - 1, 0).bit_length()
 

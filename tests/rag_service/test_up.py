@@ -63,27 +63,8 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama and a tiny sentence-transformers model, random, in the models folder."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from transformers import BertConfig, BertModel, BertTokenizer, LlamaConfig, LlamaForCausalLM
-
-    folder = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    target = save_tokenizer(folder / "tiny")
-    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 4, "max_position_embeddings": 2048}
-    config = LlamaConfig(vocab_size=512, num_key_value_heads=2, **sizes, **heads)
-    LlamaForCausalLM(config).save_pretrained(target)
-    base = folder / "bert"
-    base.mkdir()
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "fox", "dog"]
-    (base / "vocab.txt").write_text("\n".join(words))
-    BertTokenizer(vocab=str(base / "vocab.txt")).save_pretrained(base)
-    BertModel(BertConfig(vocab_size=len(words), **sizes, **heads)).save_pretrained(base)
-    SentenceTransformer(str(base), device="cpu").save(str(folder / "tiny-embedder"))  # with mean pooling
-    return folder
+def models(tiny_models: Path) -> Path:
+    return tiny_models
 
 
 @pytest.fixture

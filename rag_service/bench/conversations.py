@@ -1,0 +1,192 @@
+"""Conversations to measure: what is said in order, and the documents it is about. Knows files; knows no service.
+
+The files are those of `rag bench decode`: one JSON object a line. Items of several turns become conversations without
+passages. Items with passages and an article's title (`meta.title`) become conversations about that article: three of
+its questions, then an edit of the last answer. A long text makes conversations whose first prompt is long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decoder.bench.prompts import BenchError, spread
+
+QUESTIONS = 3
+"""Asked about an article before the edit."""
+EDIT = "Begin the answer with the words “According to the documents,” and change nothing else in it."
+LONG = "follow_up"
+"""Benchmark of the conversations that begin with a long prompt."""
+LONG_TURNS = (
+    "Name one subject of this text.",
+    "Name another subject of it.",
+    "Which of the two takes more room in it?",
+)
+LONG_MAX_TOKENS = 16
+ROOM = 120
+"""Tokens of a long prompt that are not the text's: the template, the first question and answer, the second question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a user says: a question, or an instruction that edits the answer before it."""
+
+    text: str
+    edit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation.
+
+    Attributes:
+        retrieval: whether passages are looked for.
+        max_tokens: of each answer; None leaves it to the run.
+    """
+
+    id: str
+    benchmark: str
+    messages: tuple[Message, ...]
+    retrieval: bool = False
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything that a run says and has ingested. `articles` is title -> text, of those that are asked about."""
+
+    conversations: tuple[Conversation, ...]
+    articles: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal conversations and articles."""
+        said = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def load_material(
+    files: Iterable[Path],
+    *,
+    limit: int | None = None,
+    long_tokens: int = 0,
+    count: Callable[[str], int] = lambda text: len(text) // 4,
+) -> Material:
+    """Read the files and choose conversations.
+
+    Args:
+        files: JSONL files.
+        limit: conversations a benchmark, spread evenly over it.
+        long_tokens: tokens that the second prompt of a long conversation has about; 0 makes none. Its text is that of
+            the files' passages, so files without any make none.
+        count: tokens of a text.
+
+    Returns:
+        conversations in rounds: the first of every benchmark, then the second of every benchmark, and so on.
+
+    Raises:
+        BenchError: a file is missing or not in the format, or there is nothing to say.
+    """
+    if limit is not None and limit < 1:
+        raise BenchError(f"--limit must be at least 1, got {limit}")
+    items = [item for path in files for item in _read(path)]
+    told: dict[str, list[Conversation]] = {}
+    for item in items:
+        if len(item["turns"]) > 1 and not item.get("context"):
+            messages = tuple(map(Message, item["turns"]))
+            told.setdefault(item["benchmark"], []).append(Conversation(item["id"], item["benchmark"], messages))
+    about: dict[str, str] = {}
+    for conversation, title in _about_articles(items):
+        told.setdefault(conversation.benchmark, []).append(conversation)
+        about[conversation.id] = title
+    chosen = [spread(group)[:limit] for group in told.values()]
+    if long_tokens:
+        chosen.append(_long(items, long_tokens, count, limit or 2))
+    rounds = max(map(len, chosen), default=0)
+    conversations = tuple(group[i] for i in range(rounds) for group in chosen if i < len(group))
+    if not conversations:
+        raise BenchError("no item has several turns, or passages and a meta.title; give other files with --data")
+    ids = [conversation.id for conversation in conversations]
+    if len(set(ids)) < len(ids):
+        raise BenchError("an id occurs twice; give each file once, with unique ids")
+    titles = dict.fromkeys(about[one] for one in ids if one in about)
+    return Material(conversations, {title: _article(items, title) for title in titles})
+
+
+def _about_articles(items: Sequence[dict[str, Any]]) -> Iterable[tuple[Conversation, str]]:
+    """(conversation, title): the first of every article, then the second of every article, and so on."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for item in items:
+        title = (item.get("meta") or {}).get("title")
+        if item.get("context") and title and (item.get("meta") or {}).get("answerable", True):
+            groups.setdefault((item["benchmark"], title), []).append(item)
+    number = 0
+    while any(len(group) >= number + QUESTIONS for group in groups.values()):
+        for (benchmark, title), group in groups.items():
+            asked = group[number : number + QUESTIONS]
+            if len(asked) == QUESTIONS:
+                messages = (*(Message(item["turns"][0]) for item in asked), Message(EDIT, edit=True))
+                yield Conversation(asked[0]["id"], benchmark, messages, retrieval=True), title
+        number += QUESTIONS
+
+
+def _article(items: Sequence[dict[str, Any]], title: str) -> str:
+    """All passages of an article, each once."""
+    passages = [p for item in items if (item.get("meta") or {}).get("title") == title for p in item["context"]]
+    return "\n\n".join(dict.fromkeys(passages))
+
+
+def _long(items: Sequence[dict[str, Any]], tokens: int, count: Callable[[str], int], most: int) -> list[Conversation]:
+    """Conversations about a text of `tokens - ROOM` tokens, each about a text of its own."""
+    words = " ".join(dict.fromkeys(p for item in items for p in item.get("context") or ())).split(" ")
+    made: list[Conversation] = []
+    while len(made) < most:
+        low, high = 0, min(len(words), tokens)  # a word has at least one token
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if count(" ".join(words[:middle])) <= tokens - ROOM else (low, middle - 1)
+        if low == len(words):  # not enough text is left
+            return made
+        first, *others = LONG_TURNS
+        said = (f"{' '.join(words[:low])}\n\n{first}", *others)
+        messages = tuple(map(Message, said))
+        made.append(Conversation(f"{LONG}-{len(made) + 1}", LONG, messages, max_tokens=LONG_MAX_TOKENS))
+        words = words[low:]
+    return made
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise BenchError(f"there is no file {path}; give JSONL files of benchmark items with --data")
+    items = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            items.append(_item(line, f"{path.name}, line {number}"))
+    return items
+
+
+def _item(line: str, where: str) -> dict[str, Any]:
+    try:
+        item = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BenchError(f"{where} is not JSON ({error.msg}); each line must be one JSON object") from None
+    if not isinstance(item, dict):
+        raise BenchError(f"{where} is not a JSON object; each line must be one")
+    for name in ("id", "benchmark"):
+        if not isinstance(item.get(name), str) or not item[name]:
+            raise BenchError(f"{where} has no {name}; it must be a non-empty string")
+    if not _texts(item.get("turns")) or not item["turns"]:
+        raise BenchError(f"{where} has no turns; they must be a list of one or more strings")
+    if item.get("context") is not None and not _texts(item["context"]):
+        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one a passage")
+    if not isinstance(item.get("meta") or {}, dict):
+        raise BenchError(f"{where} has a bad meta; it must be an object")
+    return item
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -1,0 +1,165 @@
+"""Where a benchmark asks: stacks that run already, or one of its own, whose worker is started anew when its reuse
+changes.
+
+Knows processes and settings; knows no benchmark. One worker at a time: a model is in memory once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import httpx
+
+from decoder.bench.prompts import BenchError
+from rag_service.cli.process import Child
+from rag_service.cli.serve import bind
+from rag_service.client import RagClient
+from rag_service.settings import Settings
+from workers import keys
+from workers.app import make_redis
+from workers.embedded_redis import EmbeddedRedis
+from workers.session_log import read_log
+
+LOOK_S = 0.1
+DRAIN_S = 12.0
+QUESTION_CHARS = 200_000
+"""Longest question; long prompts come as questions."""
+TENANT = "default"
+
+
+class Stacks(Protocol):
+    """Where to ask."""
+
+    def at(self, reuse: bool) -> RagClient:
+        """A client of a stack whose workers keep earlier turns' keys and values, or of one whose workers do not."""
+        ...
+
+    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
+        """The first tokens of a session; [] where they cannot be read."""
+        ...
+
+
+class RunningStacks:
+    """Stacks that run already.
+
+    Args:
+        url: of the one that is measured.
+        without_reuse: of one with RAG_KV_CACHE_BYTES=0; None where there is none.
+    """
+
+    def __init__(self, url: str, without_reuse: str | None, api_key: str | None) -> None:
+        self._with = RagClient(url, api_key)
+        self._without = RagClient(without_reuse, api_key) if without_reuse else self._with
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._with.close()
+        self._without.close()
+
+    def at(self, reuse: bool) -> RagClient:
+        return self._with if reuse else self._without
+
+    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
+        return []
+
+
+class OwnStack:
+    """A private Redis, the API on a free port and one worker, in processes of their own. A context manager.
+
+    Args:
+        folder: for its data and logs.
+        settings: model and how it runs; Redis, data folder, address and keys are the stack's own.
+        say: told what takes a while.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._say = say
+        self._closing = contextlib.ExitStack()
+        self._worker: Child | None = None
+        self._reuse: bool | None = None
+        self._started = 0
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            url = stack.enter_context(EmbeddedRedis(self._folder / "redis")).url
+            self._redis = make_redis(url)
+            stack.callback(self._redis.close)
+            bound = stack.enter_context(bind("127.0.0.1", 0))
+            self._environment = {
+                "RAG_REDIS_URL": url,
+                "RAG_DATA_DIR": str(self._folder),
+                "RAG_MODELS_DIR": str(self._settings.models_folder.resolve()),
+                "RAG_MODEL": self._settings.model,
+                "RAG_KEYS__REQUIRED": "false",
+                "RAG_LIMITS__QUESTION_CHARS": str(QUESTION_CHARS),
+                "RAG_RETRIEVAL__REWRITE_TIMEOUT": "45",
+            }
+            arguments = ["serve", "--fd", str(bound.fileno())]
+            self._api = self._child("API", arguments, self._environment, [bound.fileno()])
+            self._api.start()
+            stack.callback(self._api.stop, 5.0)
+            stack.callback(self._stop_worker)
+            self._client = stack.enter_context(RagClient(f"http://127.0.0.1:{bound.getsockname()[1]}"))
+            self._closing = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def at(self, reuse: bool) -> RagClient:
+        """As `Stacks.at`. Raises BenchError where the stack does not come up."""
+        if reuse != self._reuse:
+            self._stop_worker()
+            self._start_worker(reuse)
+        return self._client
+
+    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
+        log = read_log(self._redis, TENANT, session_id)
+        return [] if log is None else list(log.ids[:tokens])
+
+    def _start_worker(self, reuse: bool) -> None:
+        self._started += 1
+        name = f"bench-{self._started}"
+        self._say(f"starting a worker {'that keeps earlier turns' if reuse else 'without reuse'}")
+        size = self._settings.kv_cache_bytes if reuse else 0
+        environment = {**self._environment, "RAG_KV_CACHE_BYTES": str(size)}
+        self._worker = self._child(name, ["worker", "--name", name], environment)
+        self._worker.start()
+        self._reuse = reuse
+        while self._redis.zscore(keys.WORKERS, name) is None or not self._ready():
+            for child in (self._worker, self._api):
+                child.look()
+                if child.deaths:
+                    raise BenchError(f"the {child.name} does not start; the end of its log:\n{child.last_words()}")
+            time.sleep(LOOK_S)
+        awake = self._client.query("Hello.", max_tokens=8, retrieval={"mode": "none"})
+        self._client.erase_session(awake.session_id)
+
+    def _stop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.stop(DRAIN_S)
+        self._worker = self._reuse = None
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self._client.address.base_url}/readyz", timeout=5.0).is_success
+        except httpx.HTTPError:
+            return False
+
+    def _child(
+        self, name: str, arguments: list[str], environment: dict[str, str], keep: list[int] | None = None
+    ) -> Child:
+        return Child(name, arguments, environment, self._folder / "logs" / f"{name}.log", keep or [])

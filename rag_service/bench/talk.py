@@ -1,0 +1,123 @@
+"""One conversation held over HTTP and measured turn by turn. Knows the client; knows no benchmark and no stack."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator
+from typing import Any, cast
+
+from rag_service.bench.conversations import Conversation
+from rag_service.bench.outcomes import Turn
+from rag_service.client import RagClient
+from rag_service.client.calls import AnswerOptions, QueryOptions
+from rag_service.client.errors import NotFound
+from rag_service.client.events import Done, Event, Token
+from rag_service.schemas import Answer
+
+SEED = 1
+
+
+def talk(
+    client: RagClient,
+    conversation: Conversation,
+    *,
+    speculation: str,
+    max_tokens: int,
+    collection: str | None = None,
+    top_k: int | None = None,
+    prompt_ids: Callable[[str, int], list[int]] = lambda session_id, tokens: [],
+) -> list[Turn]:
+    """Hold a conversation in a session of its own, which is erased afterwards.
+
+    Args:
+        speculation: `off`, `auto` or a drafter's name.
+        collection: what conversations with retrieval are about.
+        prompt_ids: reads the beginning of a session's tokens: (session, how many).
+
+    Raises:
+        RagError: the service refuses or fails.
+    """
+    turns: list[Turn] = []
+    session_id, answer_id = "", ""
+    try:
+        for message in conversation.messages:
+            how: AnswerOptions = {
+                "max_tokens": conversation.max_tokens or max_tokens,
+                "seed": SEED,
+                "speculation": speculation,
+            }
+            started = time.perf_counter()
+            if message.edit:
+                events = client.stream_edit(answer_id, message.text, **how)
+            else:
+                asked = _asked(how, conversation, collection, top_k, session_id)
+                events = client.stream(message.text, **asked)
+            seen_first, seen = _follow(events)
+            answer_id, session_id = seen.answer_id, seen.session_id
+            ended = time.perf_counter()
+            answer = client.answer(answer_id, token_ids=True)
+            told = prompt_ids(session_id, _count(answer, "prompt_tokens"))
+            turns.append(_turn(answer, 1e3 * ((seen_first or ended) - started), 1e3 * (ended - started), told))
+    finally:
+        if session_id:
+            with contextlib.suppress(NotFound):
+                client.erase_session(session_id)
+    return turns
+
+
+def _asked(
+    how: AnswerOptions, conversation: Conversation, collection: str | None, top_k: int | None, session_id: str
+) -> QueryOptions:
+    asked = QueryOptions()
+    asked.update(cast(QueryOptions, how))
+    if session_id:
+        asked["session_id"] = session_id
+    if conversation.retrieval and collection is not None:
+        asked["collection"] = collection
+        asked["retrieval"] = {"top_k": top_k} if top_k else {}
+    else:
+        asked["retrieval"] = {"mode": "none"}
+    return asked
+
+
+def _follow(events: Generator[Event]) -> tuple[float | None, Answer]:
+    """(when the first text came, the answer)."""
+    first = None
+    for event in events:
+        if isinstance(event, Token) and first is None:
+            first = time.perf_counter()
+        if isinstance(event, Done):
+            return first, event.answer
+    raise RuntimeError("the stream ended without its last event")
+
+
+def _turn(answer: Answer, seen_first_ms: float, seen_ms: float, prompt_ids: list[int]) -> Turn:
+    assert answer.speculation is not None
+    assert answer.timings is not None
+    how, times = answer.speculation, answer.timings
+    details: Any = (answer.usage or {}).get("prompt_tokens_details") or {}
+    return Turn(
+        text=answer.answer or "",
+        ids=answer.token_ids or [],
+        citations=[citation.model_dump() for citation in answer.citations or ()],
+        passages=[passage.chunk_id for passage in answer.passages],
+        finish_reason=str(answer.finish_reason),
+        prompt_tokens=_count(answer, "prompt_tokens"),
+        cached_tokens=int(details.get("cached_tokens", 0)),
+        steps=how["steps"],
+        drafted=how["drafted"],
+        accepted=how["accepted"],
+        first_token_ms=round(times["first_token"], 3),
+        job_ms=round(times["total"] - times["queued"], 3),
+        seen_first_ms=round(seen_first_ms, 3),
+        seen_ms=round(seen_ms, 3),
+        rewrite_ms=times.get("rewrite"),
+        prompt_ids=prompt_ids,
+    )
+
+
+def _count(answer: Answer, name: str) -> int:
+    value = (answer.usage or {})[name]
+    assert isinstance(value, int)
+    return value
