@@ -1,8 +1,9 @@
 """Citations: which runs of an answer stand in which passage. Pure functions of (answer, passages).
 
-`copied`: maximal token runs that answer and passage share, at least `min_run` tokens long. Longer runs go first and
-runs do not overlap; a run that several passages hold goes to the better-ranked one, and there to its first place.
-Both spans select equal text, so a run is narrowed to whole characters and freed of white space at its ends.
+`copied`: token runs that answer and passage share, at least `min_run` tokens long, that do not overlap; which of them,
+and from which passage, `copied_runs` says. Both spans select equal text, so a run is narrowed to whole characters and
+freed of white space at its ends, and grows by the words beside it that are equal though their tokens are not (the first
+word of a text, often, or one in quotation marks).
 
 `retrieved`: a sentence that is not copied but for a little, most of whose words stand in one passage. Its answer span
 is the sentence, its source span the whole passage. Lines that end with a colon claim nothing and are left out.
@@ -13,11 +14,15 @@ answer was decoded.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from rag_service.copied_runs import Run, Text, copied_runs
+from rag_service.equal_spans import equal_spans
+
+__all__ = ["MIN_RUN", "Citation", "CitedPassage", "Text", "carry", "cite", "sentences"]
 
 MIN_RUN = 8
 """Fewest tokens of a copied run, by default."""
@@ -31,19 +36,6 @@ MOSTLY = 0.8
 
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…。！？]+(?=\s|$)|(?=\n)|$)", re.DOTALL)
 _WORD = re.compile(r"\w{4,}|\d+")
-_SEPARATOR = "\U0010ffff"
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text with the tokens it is made of.
-
-    `spans`: one (start, end) per id, in code points of `text`: the characters that the token makes or takes part in.
-    """
-
-    ids: Sequence[int]
-    spans: Sequence[tuple[int, int]]
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +61,6 @@ class Citation:
     kind: Literal["copied", "retrieved"]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Tokens answer[start:end] == passages[passage][at : at + end - start]."""
-
-    start: int
-    end: int
-    passage: int
-    at: int
-
-
 def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN) -> list[Citation]:
     """Citations of an answer, in the order of its text; at one place `copied` before `retrieved`.
 
@@ -87,9 +69,10 @@ def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_R
         passages: best-ranked first.
         min_run: fewest tokens of a copied run, at least 1.
     """
-    shown = [(i, span) for i, span in zip(answer.ids, answer.spans, strict=True) if span[0] < len(answer.text)]
-    runs = copied_runs([i for i, _ in shown], [p.content.ids for p in passages], min_run)
-    copied = [citation for run in runs if (citation := _copied(answer, passages[run.passage], run))]
+    shown = sum(start < len(answer.text) for start, _ in answer.spans)
+    answer = Text(answer.ids[:shown], answer.spans[:shown], answer.text)
+    runs = copied_runs(answer, [p.content for p in passages], min_run)
+    copied = list(_copied(answer, passages, runs))
     found = copied + list(_retrieved(answer.text, passages, copied))
     return sorted(found, key=_place)
 
@@ -119,97 +102,15 @@ def carry(before: str, cited: Sequence[Citation], after: str, found: Sequence[Ci
     return sorted(kept, key=_place)
 
 
-def copied_runs(answer: Sequence[int], passages: Sequence[Sequence[int]], min_run: int) -> list[Run]:
-    """Non-overlapping shared token runs, in answer order, each attributed to the best-ranked passage.
-
-    The longest run goes first (ties: the earlier one in the answer); what remains of a run that another one overlaps
-    is kept if it still has `min_run` tokens.
-    """
-    # Ids as characters: substring search then runs in C, in linear time.
-    texts = ["".join(map(chr, ids)) for ids in passages]
-    own = "".join(map(chr, answer))
-    waiting = [(start - end, start, end) for start, end in _maximal_spans(own, texts, min_run)]
-    heapq.heapify(waiting)
-    taken = bytearray(len(own))
-    runs: list[Run] = []
-    while waiting:
-        _, start, end = heapq.heappop(waiting)
-        if (free := _uncovered(taken, start, end)) != (start, end):
-            if free[1] - free[0] >= min_run:
-                heapq.heappush(waiting, (free[0] - free[1], *free))
-            continue
-        taken[start:end] = b"\1" * (end - start)
-        passage, at = next((n, at) for n, text in enumerate(texts) if (at := text.find(own[start:end])) >= 0)
-        runs.append(Run(start, end, passage, at))
-    return sorted(runs, key=lambda run: run.start)
-
-
-def _maximal_spans(own: str, texts: Sequence[str], min_run: int) -> Iterator[tuple[int, int]]:
-    """Spans of `own` of at least `min_run` that stand in some text and cannot grow on either side; starts increase."""
-    grams = {text[i : i + min_run] for text in texts for i in range(len(text) - min_run + 1)}
-    whole = _SEPARATOR.join(texts)
-    end = 0
-    for start in range(len(own) - min_run + 1):
-        if own[start : start + min_run] not in grams:
-            continue
-        before = end
-        end = max(end, start + min_run)
-        while end < len(own) and own[start : end + 1] in whole:
-            end += 1
-        if end > before:
-            yield start, end
-
-
-def _uncovered(taken: bytearray, start: int, end: int) -> tuple[int, int]:
-    """What is left of a maximal span once runs at its ends are taken away.
-
-    Taken runs are parts of other maximal spans, none of which lies within this one: they cover its ends, never
-    its middle alone.
-    """
-    while start < end and taken[start]:
-        start += 1
-    while start < end and taken[end - 1]:
-        end -= 1
-    return start, end
-
-
 def _place(citation: Citation) -> tuple[int, str, int]:
     return citation.answer_start, citation.kind, citation.answer_end
 
 
-def _copied(answer: Text, passage: CitedPassage, run: Run) -> Citation | None:
-    """The run as text that is equal on both sides, or None where nothing but white space is left."""
-    last = run.end - run.start - 1
-    content = passage.content
-    a0, a1 = answer.spans[run.start][0], min(answer.spans[run.end - 1][1], len(answer.text))
-    s0, s1 = content.spans[run.at][0], content.spans[run.at + last][1]
-    # Tokens can end inside a character, offsets can leave out a leading space: meet where the texts are equal.
-    here, there = answer.text[a0:a1], content.text[s0:s1]
-    lead_a, lead_s = len(here) - len(here.lstrip()), len(there) - len(there.lstrip())
-    here, there, a0, s0 = here.strip(), there.strip(), a0 + lead_a, s0 + lead_s
-    if here != there:
-        first, second, length = _longest_equal(here, there)
-        a0, s0, here = a0 + first, s0 + second, here[first : first + length]
-        space = len(here) - len(here.lstrip())
-        a0, s0, here = a0 + space, s0 + space, here.strip()
-    if not here:
-        return None
-    start = passage.source_start + s0
-    return Citation(a0, a0 + len(here), passage.document_id, passage.chunk_id, start, start + len(here), kind="copied")
-
-
-def _longest_equal(a: str, b: str) -> tuple[int, int, int]:
-    """(start in a, start in b, length) of the longest equal stretch when up to 2 characters are cut at each start."""
-    best = (0, 0, 0)
-    for i in range(min(3, len(a))):
-        for j in range(min(3, len(b))):
-            length = 0
-            for x, y in zip(a[i:], b[j:], strict=False):
-                if x != y:
-                    break
-                length += 1
-            best = max(best, (i, j, length), key=lambda found: found[2])
-    return best
+def _copied(answer: Text, passages: Sequence[CitedPassage], runs: Sequence[Run]) -> Iterator[Citation]:
+    for span in equal_spans(answer, [p.content for p in passages], runs):
+        p = passages[span.passage]
+        place = p.source_start + span.at
+        yield Citation(span.start, span.end, p.document_id, p.chunk_id, place, place + span.length, kind="copied")
 
 
 def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Citation]) -> Iterator[Citation]:

@@ -1,79 +1,14 @@
-"""Citations against a brute-force version, and on texts whose tokens split characters."""
+"""Citations as spans of text, on texts whose tokens split characters and words."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_service.answers import answer_text, passage_text, spans
-from rag_service.citations import CitedPassage, Run, Text, cite, copied_runs, sentences
+from rag_service.citations import CitedPassage, Text, cite, sentences
 from workers.tokens import Tokens
-
-FEW = st.lists(st.integers(0, 2), max_size=14)
-RUNS = st.tuples(FEW, st.lists(FEW, max_size=3), st.integers(1, 4))
-
-
-def brute_force(answer: Sequence[int], passages: Sequence[Sequence[int]], min_run: int) -> list[Run]:
-    """Longest first, then earliest in the answer, then best-ranked, then earliest in the passage; no overlap.
-
-    A shared run counts by what is free of it: all free stretches of all shared runs compete at each turn.
-    """
-
-    def places(start: int, end: int) -> list[tuple[int, int]]:
-        run = list(answer[start:end])
-        return [
-            (n, at)
-            for n, ids in enumerate(passages)
-            for at in range(len(ids) - len(run) + 1)
-            if list(ids[at : at + len(run)]) == run
-        ]
-
-    taken: set[int] = set()
-    runs: list[Run] = []
-    while True:
-        free = [
-            (start, end)
-            for start in range(len(answer))
-            for end in range(start + min_run, len(answer) + 1)
-            if not taken & set(range(start, end)) and places(start, end)
-        ]
-        if not free:
-            return sorted(runs, key=lambda run: run.start)
-        start, end = min(free, key=lambda span: (span[0] - span[1], span[0]))
-        taken |= set(range(start, end))
-        runs.append(Run(start, end, *places(start, end)[0]))
-
-
-@given(RUNS)
-def test_copied_runs_are_those_of_brute_force(case: tuple[list[int], list[list[int]], int]) -> None:
-    assert copied_runs(*case) == brute_force(*case)
-
-
-@given(RUNS)
-def test_brute_force_tells_a_shortened_run(case: tuple[list[int], list[list[int]], int]) -> None:
-    """The comparison above can fail: dropping the last run or shortening one is seen."""
-    runs = copied_runs(*case)
-    if runs:
-        assert runs[:-1] != brute_force(*case)
-
-
-def test_ties_go_to_the_better_ranked_passage() -> None:
-    shared = [1, 2, 3, 4]
-    assert copied_runs([9, *shared, 8], [[5, *shared], [*shared, 6]], 3) == [Run(1, 5, 0, 1)]
-    assert copied_runs([9, *shared, 8], [shared[:3], shared], 3) == [Run(1, 5, 1, 0)]
-
-
-def test_a_long_repetitive_answer_takes_no_long() -> None:
-    assert copied_runs([7] * 4000, [[7] * 3000, [7, 8] * 1000], 8) == [Run(0, 3000, 0, 0), Run(3000, 4000, 0, 0)]
-
-
-def test_surrogate_ids_and_large_ids_are_ids_like_others() -> None:
-    ids = [0xD800, 0xDFFF, 0, 10, 150_000]
-    assert copied_runs(ids, [[1, *ids]], 5) == [Run(0, 5, 0, 1)]
-
 
 CHARACTERS = st.text(alphabet="ab é東😀\n.", max_size=30)
 
@@ -125,6 +60,62 @@ def test_offsets_that_leave_out_a_leading_space_still_meet() -> None:
     (citation,) = cite(answer, [passage], min_run=2)
     assert (citation.answer_start, citation.answer_end) == (0, 7)
     assert (citation.source_start, citation.source_end) == (10, 17)
+
+
+def pieces(*tokens: str) -> Text:
+    """A text of these tokens."""
+    text, found = "", []
+    for token in tokens:
+        found.append((len(text), len(text) + len(token)))
+        text += token
+    return Text([hash(token) for token in tokens], found, text)
+
+
+def spans_of(answer: Text, source: Text, min_run: int = 2) -> list[tuple[str, int]]:
+    """Text and place in the source of what is cited as copied."""
+    cited = cite(answer, [CitedPassage("d", "d:0", 0, source)], min_run=min_run)
+    return [(answer.text[c.answer_start : c.answer_end], c.source_start) for c in cited if c.kind == "copied"]
+
+
+def test_a_span_grows_by_whole_words_that_tokens_split_otherwise() -> None:
+    source = pieces("see", " René", " and", " his", " cat", " (now", ")")
+    answer = pieces("Ren", "é", " and", " his", " cat", "(", "now", ")")
+    assert spans_of(answer, source) == [("René and his cat", 4)]
+
+
+def test_a_span_does_not_grow_into_a_longer_word() -> None:
+    source = pieces("the", " fox", "es", " run", " far", "ther")
+    answer = pieces("box", "es", " run", " far", "thest")
+    assert spans_of(answer, source) == [("es run far", 7)]
+
+
+def test_a_span_grows_by_no_mark() -> None:
+    source = pieces("a", " red", " cat", '",', " he", " said")
+    assert spans_of(pieces("one", " red", " cat", '"'), source) == [("red cat", 2)]
+
+
+def test_spans_with_equal_text_between_are_one() -> None:
+    source = pieces("we", " saw", " René", " and", " his", " cat")
+    answer = pieces("we", " saw", " Ren", "é", " and", " his", " cat")
+    assert spans_of(answer, source) == [("we saw René and his cat", 0)]
+
+
+def test_spans_with_other_text_between_are_two() -> None:
+    source = pieces("we", " saw", " René", " and", " his", " cat")
+    answer = pieces("we", " saw", " Ren", "e", " and", " his", " cat")
+    assert spans_of(answer, source) == [("we saw", 0), ("and his cat", 12)]
+
+
+@pytest.mark.parametrize("min_run", [2, 3, 4])
+def test_shorter_runs_are_not_cited(min_run: int) -> None:
+    source = pieces("one", " of", " the", " red", " cats")
+    assert spans_of(pieces("all", " of", " the", " dogs"), source, min_run) == ([("of the", 4)] if min_run == 2 else [])
+
+
+def test_stop_words_are_not_cited_by_default() -> None:
+    source = pieces("one", " of", " the", " most", " of", " all", " in", " the", " end", " it", " is", " a", " cat")
+    answer = pieces("some", " of", " the", " dogs", " in", " the", " end", " it", " was", " a", " one", " of", " the")
+    assert cite(answer, [CitedPassage("d", "d:0", 0, source)]) == []
 
 
 def test_a_reworded_sentence_is_a_retrieved_citation() -> None:
