@@ -14,8 +14,9 @@ export function tint(mark) {
 }
 
 export class AnswerText {
-  /** @param onsource called with (mark, passages) when a run is pointed at, focused or tapped. */
-  constructor(onsource) {
+  /** @param onsource called with (mark, passages) when a run is pointed at, focused or tapped.
+   * @param earlier finds the text of an earlier answer by its id. */
+  constructor(onsource, earlier) {
     this.element = el("div", { class: "answer-text" });
     this.points = [];
     this.spans = [];
@@ -23,6 +24,7 @@ export class AnswerText {
     this.citations = null;
     this.found = [];
     this._onsource = onsource;
+    this._earlier = earlier;
     this._shown = [];
     this._notes = el("div", { class: "unseen", hidden: true });
     this.element.append(this._notes);
@@ -47,21 +49,22 @@ export class AnswerText {
 
   /** Brings the page up to date and leaves alone what has not changed: focus and selection stay where they are. */
   render() {
-    this.found = runs(this.points, this.spans, this.citations, this.passages);
+    this.found = runs(this.points, this.spans, this.citations, this.passages, this._earlier);
     let same = 0;
     while (same < this.found.length && same < this._shown.length && alike(this.found[same], this._shown[same].run)) same++;
     for (const shown of this._shown.splice(same)) {
       for (const node of shown.nodes) node.remove();
     }
-    for (const run of this.found.slice(same)) {
-      const next = this.found[this.found.indexOf(run) + 1];
-      const nodes = this._nodes(run, next);
+    const last = new Map(this.found.map((run, at) => [run.mark, at]));
+    for (let at = same; at < this.found.length; at++) {
+      const run = this.found[at];
+      const nodes = this._nodes(run, last.get(run.mark) === at, this.found[at + 1]?.mark);
       this.element.append(...nodes);
       this._shown.push({ run, nodes });
     }
   }
 
-  _nodes(run, next) {
+  _nodes(run, last, next) {
     const { mark } = run;
     if (!mark) return [document.createTextNode(run.text)];
     const strong = mark.cited !== null;
@@ -79,9 +82,8 @@ export class AnswerText {
         show();
       },
     });
-    const ends = strong && mark.passage !== undefined && next?.mark !== mark
-      && !(next?.mark?.cited && next.mark.passage === mark.passage);
-    return ends ? [element, el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
+    const goesOn = next?.cited && next.passage === mark.passage;
+    return strong && last && !goesOn ? [element, el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
       onclick: show })] : [element];
   }
 

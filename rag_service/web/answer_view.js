@@ -14,13 +14,14 @@ const ENDINGS = {
 
 export class AnswerView {
   /**
-   * @param sources the panel. @param earlier finds the text of an answer by its id.
+   * @param sources the panel. @param earlier finds the text of an answer by its id. @param question that it answers.
    * @param title over the text, where two stand side by side; @param timed whether times mean something;
    * @param sourced whether its sources are listed below it.
    */
-  constructor({ sources, earlier, title = null, timed = true, sourced = true }) {
+  constructor({ sources, earlier, question, title = null, timed = true, sourced = true }) {
     this._sources = sources;
     this._timed = timed;
+    this.question = question;
     this._sourced = sourced;
     this.answer = null;
     this.answerId = null;
@@ -28,13 +29,14 @@ export class AnswerView {
     this.problem = null;
     this._leave = new AbortController();
     this.text = new AnswerText((mark, passages, from) =>
-      sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null));
+      sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null), earlier);
     this._status = el("p", { class: "working", text: "Looking for passages…" });
+    this._looked = el("p", { class: "place looked", hidden: true });
     this._foot = el("div", { class: "answer-foot" });
     this.meter = new Meter();
     this.element = el("div", { class: "answer", "aria-busy": "true" },
       title ? el("h3", { class: "column-title", text: title }) : null,
-      this._status, this.text.element, this.meter.element, this._foot);
+      this._looked, this._status, this.text.element, this.meter.element, this._foot);
   }
 
   get running() {
@@ -48,7 +50,11 @@ export class AnswerView {
   /** Follows an answer to its end; @param onstart called with (answer id, session id). Returns whether it is there. */
   async follow(begin, onstart = () => {}) {
     this.answerId = begin.answerId ?? null;
-    this._again = () => this.follow(this.answerId ? { answerId: this.answerId } : begin, onstart);
+    // An answer that runs is followed again; one that failed is asked for again, where it was asked for here.
+    this._again = (failed) => {
+      if (failed && !begin.path) return null;
+      return () => this.follow(this.answerId && !failed ? { answerId: this.answerId } : begin, onstart);
+    };
     this._start();
     try {
       await follow(begin, (name, data) => this._take(name, data, onstart), this._leave.signal);
@@ -100,6 +106,7 @@ export class AnswerView {
     if (name === "passages") {
       this.answerId = data.answer_id;
       this.text.passages = data.passages;
+      this._lookedFor(data.retrieval_query);
       const read = data.passages.filter((passage) => passage.in_prompt !== false).length;
       this._status.textContent = read ? `Reading ${count(read, "passage")}…` : "Thinking…";
       if (!this.secondary) this._sources.list(data.passages, this.collection);
@@ -111,25 +118,29 @@ export class AnswerView {
     } else if (name === "done") {
       this._settle(data);
     } else if (name === "error") {
-      this._fail(new Problem(data));
+      this._fail(new Problem(data), true);
     }
   }
 
   _settle(answer) {
     if (answer.error) {
-      this._fail(new Problem(answer.error));
+      this._fail(new Problem(answer.error), true);
       return;
     }
     this.answer = answer;
     this.collection = answer.collection;
     this.text.passages = answer.passages;
     this.text.settle(answer.answer ?? "", answer.citations ?? []);
+    this._lookedFor(answer.retrieval_query);
     const made = answer.speculation;
     if (made) this.meter.set(made.steps, made.plain_equivalent_steps, this._timed ? answer.timings?.decode : null);
     const { passages, kinds } = legend(this.text.found);
     const notes = [answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
     if (answer.passages_dropped) {
       notes.push(`${count(answer.passages_dropped, "passage")} did not fit into the model's window.`);
+    }
+    if (answer.passages_left) {
+      notes.push(`${count(answer.passages_left, "passage")} of earlier turns left the model's window.`);
     }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
@@ -139,6 +150,12 @@ export class AnswerView {
       const cited = passages.filter(([, isCited]) => isCited).length;
       announce(`Answer: ${answer.answer || "empty"} ${cited ? `Rests on ${count(cited, "source")}.` : ""}`);
     }
+  }
+
+  /** Says so where passages were looked for with other words than the question's. */
+  _lookedFor(query) {
+    this._looked.hidden = !query || query === this.question;
+    this._looked.textContent = `Looked for “${query}”`;
   }
 
   _legend(passages, kinds, answer) {
@@ -163,10 +180,10 @@ export class AnswerView {
     return el("ul", { class: "legend", "aria-label": "Where it came from" }, ...items);
   }
 
-  _fail(problem) {
+  /** @param failed whether the answer itself did, rather than the way to it. */
+  _fail(problem, failed = false) {
     this.problem = problem;
-    const box = problemBox(problem, () => this._again?.());
-    this._end(box);
+    this._end(problemBox(problem, this._again(failed)));
   }
 
   _end(...below) {

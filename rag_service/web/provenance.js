@@ -2,7 +2,7 @@
 //
 // Two kinds of evidence meet here. Spans of token events say what was drafted from where and confirmed; they come while
 // the answer streams. Citations of the finished answer say what stands in a passage, however it was decoded. Where
-// both speak, citations win.
+// both say whence words were copied, citations win; that a passage supports a sentence marks its plain words alone.
 
 const BRIDGE = 32; // most code points of a gap that the source itself fills
 
@@ -11,21 +11,22 @@ const BRIDGE = 32; // most code points of a gap that the source itself fills
  *
  * @param points the answer's code points.
  * @param spans of its token events; @param citations null while it runs.
- * @param passages as the answer lists them.
+ * @param passages as the answer lists them. @param earlier finds the text of an earlier answer by its id.
  * @returns [{start, end, text, mark}], `mark` null for plain words, else {kind, cited, passage?, from?, to?, ...}:
  *   `passage` is an index into `passages`, `from` and `to` are offsets into that passage's text.
  */
-export function runs(points, spans, citations, passages) {
+export function runs(points, spans, citations, passages, earlier = () => null) {
   const places = new Map(passages.map((passage, index) => [key(passage), index]));
   const owner = new Int32Array(points.length).fill(-1);
   const marks = [];
   const paint = (mark, free) => {
     const number = marks.push(mark) - 1;
     for (let at = mark.start; at < Math.min(mark.end, points.length); at++) {
-      if (!free || owner[at] < 0 || !marks[owner[at]].cited) owner[at] = number;
+      if (!free || owner[at] < 0) owner[at] = number;
     }
   };
-  for (const mark of bridged(spans.map((span) => drafted(span, places, passages)), points, passages)) paint(mark, false);
+  const marked = spans.map((span) => drafted(span, places, passages));
+  for (const mark of bridged(marked, points, passages, earlier)) paint(mark, false);
   const cited = (citations ?? []).map((citation) => citedMark(citation, places, passages)).filter(Boolean);
   for (const mark of cited.filter((one) => one.cited === "copied")) paint(mark, false);
   for (const mark of cited.filter((one) => one.cited === "retrieved")) paint(mark, true);
@@ -70,32 +71,31 @@ function citedMark(citation, places, passages) {
 }
 
 /** Neighbouring spans of one source become one where the source goes on between them just as the answer does. */
-function bridged(marks, points, passages) {
+function bridged(marks, points, passages, earlier) {
   const texts = new Map();
-  const source = (index) => {
-    if (!texts.has(index)) texts.set(index, Array.from(passages[index].text));
-    return texts.get(index);
+  const source = (mark) => {
+    const name = mark.passage ?? mark.answer;
+    if (!texts.has(name)) texts.set(name, Array.from((mark.answer ? earlier(name) : passages[name].text) ?? ""));
+    return texts.get(name);
   };
+  const same = (a, b) => a.kind === b.kind && a.passage === b.passage && a.answer === b.answer;
   const found = [];
   for (const mark of marks) {
     const last = found.at(-1);
-    if (last && last.passage !== undefined && last.passage === mark.passage && last.to !== undefined
-      && mark.from !== undefined) {
-      const gap = mark.start - last.end;
-      if (gap >= 0 && gap <= BRIDGE && mark.from - last.to === gap
-        && points.slice(last.end, mark.start).every((point, at) => point === source(mark.passage)[last.to + at])) {
-        last.end = mark.end;
-        last.to = mark.to;
-        continue;
-      }
-    } else if (last && last.kind === mark.kind && last.answer === mark.answer && last.passage === undefined
-      && mark.passage === undefined && mark.start - last.end <= 1) {
-      last.end = mark.end;
-      if (mark.from === undefined || last.to === undefined || mark.from < last.to) last.from = last.to = undefined;
-      else last.to = mark.to;
+    if (!last || !same(last, mark)) {
+      found.push({ ...mark });
       continue;
     }
-    found.push({ ...mark });
+    const gap = mark.start - last.end;
+    const placed = last.to !== undefined && mark.from !== undefined;
+    if (placed ? gap >= 0 && gap <= BRIDGE && mark.from - last.to === gap
+      && points.slice(last.end, mark.start).every((point, at) => point === source(mark)[last.to + at])
+      : mark.passage === undefined && mark.answer === undefined && gap === 0) {
+      last.end = mark.end;
+      if (placed) last.to = mark.to;
+    } else {
+      found.push({ ...mark });
+    }
   }
   return found;
 }

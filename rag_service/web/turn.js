@@ -34,7 +34,7 @@ export class Turn {
 
   /** A version that is there or comes. @param stored its turn of the session, where there is one. */
   add(instruction = null, { title = null, timed = true, stored = null } = {}) {
-    const view = new AnswerView({ sources: this._page.sources, earlier: this._page.earlier, title, timed });
+    const view = new AnswerView({ ...this._page, question: this.question, title, timed });
     view.collection = this.collection;
     view.answerId = stored?.answer_id ?? null;
     view.onend = () => this._draw();
@@ -52,7 +52,7 @@ export class Turn {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0];
     const main = this.add(null, { title: "With speculation", timed: false });
     main.secondary = false;
-    const plain = new AnswerView({ sources: this._page.sources, earlier: this._page.earlier,
+    const plain = new AnswerView({ ...this._page, question: this.question,
       title: "Plain decoding", timed: false, sourced: false });
     plain.secondary = true;
     plain.collection = this.collection;

@@ -45,8 +45,8 @@ ANSWERS = {
     BACKUPS: "The data retention policy answers this: Backups are encrypted and kept for 35 days. A deleted record "
     "therefore disappears from all backups after 35 days at the latest. So plan for five weeks; the same document "
     "says that web server logs are deleted after 90 days.",
-    FOLLOW_UP: "Only the general counsel can lift a legal hold. As said before, Backups are encrypted and kept for 35 "
-    "days.",
+    FOLLOW_UP: "Only the general counsel can lift a legal hold. As said above: So plan for five weeks; the same "
+    "document says that.",
     "Say the number of days first.": "35 days. Backups are encrypted and kept for 35 days. A deleted record therefore "
     "disappears from all backups after 35 days at the latest.",
     HARM: HOSTILE.partition("\n\n")[2].strip(),

@@ -73,6 +73,14 @@ async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(v
     async with httpx.AsyncClient(base_url=visit.url) as client:
         turns = (await client.get(f"/v1/sessions/{first}")).json()["turns"]
     assert [turn["question"] for turn in turns] == [BACKUPS, FOLLOW_UP]
+    own = visit.turn(1).locator(".run.from-earlier")
+    await own.hover()
+    earlier = visit.page.locator("#passages .active")
+    await expect(earlier.locator("h3")).to_have_text("An earlier answer")
+    marked = await earlier.locator("mark").inner_text()
+    assert marked == await own.inner_text()
+    assert marked in turns[0]["answer"]
+    assert "for five weeks" in marked
 
 
 async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit: Any, scene: Any) -> None:
@@ -181,3 +189,51 @@ async def spoken(text: Any) -> str:
         "node => [...node.childNodes].filter(n => n.nodeName !== 'SUP' && !n.hidden).map(n => n.textContent).join('')"
     )
     return found
+
+
+async def test_every_kind_of_source_has_its_tint(visit: Any) -> None:
+    """The page's own reading of spans and citations, in code points."""
+    found = await visit.page.evaluate(
+        """async () => {
+          const { runs } = await import("/web/provenance.js");
+          const { tint } = await import("/web/answer_text.js");
+          const a = { document_id: "d", chunk_id: "a" };
+          const b = { document_id: "d", chunk_id: "b" };
+          const passages = [
+            { ...a, title: "A", text: "😀 kept for 35 days, then gone.", source_start: 10 },
+            { ...b, title: "B", text: "other", source_start: 90 },
+          ];
+          const span = (start, end, kind, more = {}) =>
+            ({ answer_start: start, answer_end: end, kind, drafter: "x", ...more });
+          const points = Array.from("😀 kept for 35 days; 🦊 guess again so far");
+          const spans = [
+            span(0, 6, "passage", { ...a, source_start: 10, source_end: 16 }),
+            span(10, 18, "passage", { ...a, source_start: 20, source_end: 28 }),
+            span(20, 21, "itself"),
+            span(22, 27, "neural"),
+            span(28, 33, "answer", { answer_id: "e", source_start: 0, source_end: 5 }),
+          ];
+          const shown = (citations) => runs(points, spans, citations, passages).map((run) =>
+            [run.text, run.mark && tint(run.mark), run.mark?.cited ?? null, run.mark?.from ?? null]);
+          return [shown(null), shown([
+            { answer_start: 2, answer_end: 16, ...b, source_start: 90, source_end: 104, kind: "copied" },
+            { answer_start: 0, answer_end: 21, ...a, source_start: 10, source_end: 41, kind: "retrieved" },
+          ])];
+        }"""
+    )
+    rest = [[" ", None, None, None], ["guess", "from-neural", None, None], [" ", None, None, None]]
+    rest += [["again", "from-earlier", None, 0], [" so far", None, None, None]]
+    assert found[0] == [
+        ["😀 kept for 35 days", "from-passage tint-0", None, 0],  # the gap says what the passage says
+        ["; ", None, None, None],
+        ["🦊", "from-itself", None, None],
+        *rest,
+    ]
+    assert found[1] == [
+        ["😀 ", "from-passage tint-0", None, 0],
+        ["kept for 35 da", "from-passage tint-1", "copied", 0],
+        ["ys", "from-passage tint-0", None, 0],
+        ["; ", "from-passage tint-0", "retrieved", 0],
+        ["🦊", "from-itself", None, None],
+        *rest,
+    ]
