@@ -34,6 +34,7 @@ from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, TurnRecord
+from workers.passage_ids import forget_passages
 from workers.queue import Queue
 from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
@@ -113,6 +114,12 @@ class Pipeline:
         if self.settings.answers.store_tokens:
             erase_collection(self.redis, self.tenant, name)
         self.library.delete(name)
+        self.forget_passages()
+
+    def forget_passages(self) -> None:
+        """Some documents are gone: forget the ids of the tenant's passages. While Redis is away they only expire."""
+        with contextlib.suppress(QueueUnavailable):
+            forget_passages(self.redis, self.tenant)
 
     async def answer(self, request: QueryRequest | Conversation) -> str:
         """Retrieve, build the prompt and enqueue. Returns the answer's id; `events` has what follows.

@@ -15,6 +15,7 @@ from workers import keys, wire
 from workers.app import RedisClient
 from workers.errors import RuntimeClosed, unavailable
 from workers.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus
+from workers.passage_ids import forget_passages
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class JobRecord:
     """The record of one ingest job in Redis. Every method raises QueueUnavailable while Redis is away."""
 
     def __init__(self, client: RedisClient, tenant: str, job_id: str) -> None:
+        self.tenant = tenant
         self._redis = client
         self._key = keys.job(tenant, job_id)
         self.job_id = job_id
@@ -43,6 +45,10 @@ class JobRecord:
             if progress.status not in ("queued", "running"):
                 pipe.hdel(self._key, "request")
             pipe.execute()
+
+    def forget_passages(self) -> None:
+        """Some of the tenant's documents are gone: forget the ids of its passages."""
+        forget_passages(self._redis, self.tenant)
 
 
 def ingest(
@@ -85,6 +91,8 @@ def ingest(
         return
     if report.cancelled and closing() and not cancelled():
         raise RuntimeClosed
+    if report.replaced:
+        record.forget_passages()
     failures = [IngestFailure(name=failure.name, reason=failure.reason) for failure in report.failures]
     status: JobStatus = "failed" if failures and not report.ingested else "succeeded"
     ended = {

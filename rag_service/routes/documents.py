@@ -96,9 +96,10 @@ def read(document_id: str, collection: CollectionDep) -> DocumentOut:
 
 
 @router.delete("/{document_id:path}", status_code=204, responses=refusals(404, 409, 422))
-def delete(document_id: str, collection: CollectionDep) -> None:
+def delete(document_id: str, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document. Answers that cite it keep the passages they were given."""
     collection.delete(document_id)
+    pipeline.forget_passages()
 
 
 def _info(document: StoredInfo) -> dict[str, Any]:
