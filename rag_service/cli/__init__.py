@@ -2,8 +2,9 @@
 
 Exit status: 0 done; 1 refused, or part of it failed; 2 wrong usage; 3 nothing answers; 130 interrupted.
 
-The only part of the service that may import `decoder.models`, `decoder.bench` and `decoder.training`, lazily;
-everything heavy is imported inside the command that needs it.
+Beside `rag_service.bench` the only part of the service that may import `decoder.models`, `decoder.bench` and
+`decoder.training`, lazily; everything heavy is imported inside the command that needs
+it.
 """
 
 from __future__ import annotations
