@@ -23,11 +23,11 @@ _EMPTY = """
     a about actually again all also am an and any anything are as at be been being but by can could did do does doing
     done for from get give go got had has have here how i if in into is itself just know many me more much my no not now
     of ok okay on one ones only or other our out over please really say see so some something still such tell than thank
-    thanks that the then there thing things to too up us very was we were what when where which while who whom whose why
+    thanks that the then there thing things to too up very was we were what when where which while who whom whose why
     will with would yes you your
-    aber alle als auch auf aus bei bitte da das dass dem den denn der des die dies doch du ein eine einem einen einer
-    eines es für gibt hat ich im ist ja kann man mehr mit nach nein nicht noch nur oder sein sich sind und uns unter vom
-    von vor wann war waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
+    aber alle als auch auf aus bei bitte da das dass dem den denn der des dies doch du ein eine einem einen einer
+    eines es für gibt ich im ist ja kann mehr nach nein nicht noch nur oder sein sich sind und uns unter vom
+    von vor wann waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
     alors au aussi avec ce ces cet cette comment dans de donc du en est et je la le les là ma mais mes moi mon ne non
     nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses si son
     sont sur ta tes toi ton tu un une vous y à été être
@@ -37,7 +37,7 @@ _EMPTY = """
 REFERENCES = frozenset(_REFERENCES.split())
 """Words that stand for something said before."""
 EMPTY = REFERENCES | frozenset(_EMPTY.split())
-"""Words that no passage is about."""
+"""Words that no passage is about. Some are left out that mean something in another language (`die`, `war`)."""
 
 _OPENING = re.compile(
     r"(?:and|but|or|so|then|also|otherwise|really|yes|no|ok|okay|(?:what|how) about|what if|(?:what|who|where|how) else"

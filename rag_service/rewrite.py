@@ -1,15 +1,14 @@
 """A follow-up made to stand alone: what the target model is asked, and whether its reply can be used. Pure.
 
-The conversation is quoted in one message. Shown as turns of its own, models tend to go on with it: they answer instead
-of rewriting. Knows prompts and words; knows no queue and no settings.
+The conversation is quoted in one message, behind examples in the same form. Shown as turns of its own, models tend to
+go on with it: they answer instead of rewriting. Knows prompts and words; knows no queue and no settings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rag_service.follow_up import content_words
 from rag_service.prompt import PromptTokens, content_segment, length
@@ -32,23 +31,26 @@ STEM = 4
 
 TASK = (
     "Rewrite the last question so that it can be understood without the conversation: put the names in place of words "
-    "like it, he or there, and add what is left out. Keep its language. Do not answer it.\n\n"
+    "like it, he or there, and add what is left out. Keep its language. Do not answer it."
 )
 EXAMPLES = (
-    "Question: What is the capital of France?\n"
-    "Answer: The capital of France is Paris.\n"
-    "Last question: And of Spain?\n"
-    "Rewritten question: What is the capital of Spain?\n\n"
-    "Question: Who wrote Faust?\n"
-    "Answer: Faust was written by Johann Wolfgang von Goethe.\n"
-    "Last question: When was he born?\n"
-    "Rewritten question: When was Johann Wolfgang von Goethe born?\n\n"
-    "Question: How long is the warranty of the pump?\n"
-    "Answer: The pump has a warranty of two years.\n"
-    "Last question: What does it not cover?\n"
-    "Rewritten question: What does the warranty of the pump not cover?\n\n"
+    (
+        "Question: What is the capital of France?\nAnswer: The capital of France is Paris.\n"
+        "Last question: And of Spain?",
+        "What is the capital of Spain?",
+    ),
+    (
+        "Question: Who wrote Faust?\nAnswer: Faust was written by Johann Wolfgang von Goethe.\n"
+        "Last question: When was he born?",
+        "When was Johann Wolfgang von Goethe born?",
+    ),
+    (
+        "Question: How long is the warranty of the pump?\nAnswer: The pump has a warranty of two years.\n"
+        "Last question: What does it not cover?",
+        "What does the warranty of the pump not cover?",
+    ),
 )
-SYSTEM = "You rewrite questions."
+"""Messages, and what the model should reply. Small models follow these rather than the task."""
 
 _LABEL = re.compile(r"^(?:(?:rewritten|standalone|last)?\s*question|rewrite)\s*:\s*", re.IGNORECASE)
 _QUOTES = "\"'`“”‘’«»*"
@@ -89,12 +91,14 @@ def prompt(question: str, past: Sequence[Exchange], tokens: PromptTokens, window
 def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     """A rewrite as it came from the model, tidied; None for one that is empty, far too long or about something else.
 
-    It has to say at least two thirds of what the question says, and most of its words must come from the question or
-    from the conversation.
+    So is an earlier question repeated. It has to say at least two thirds of what the question says, and most of its
+    words must come from the question or from the conversation.
     """
     line = next((line for line in text.splitlines() if line.strip()), "").strip()
     line = _LABEL.sub("", line).strip().strip(_QUOTES).strip()
     said = content_words(line)
+    if any(line.casefold() == _line(exchange.asked).casefold() for exchange in past):
+        return None
     if not said or len(line) > len(question) + MOST_ADDED_CHARS:
         return None
     asked, stems = _stems(question), _stems(line)
@@ -109,18 +113,13 @@ def _stems(text: str) -> set[str]:
 
 
 def _segments(question: str, past: Sequence[Exchange], tokens: PromptTokens) -> list[Segment]:
+    told = [TASK, *(text for example in EXAMPLES for text in example)]
+    contents = [[content_segment("system" if n == 0 else "instruction", text)] for n, text in enumerate(told)]
     shown = [content_segment("question", f"Question: {_line(e.asked)}\nAnswer: {_excerpt(e.answer)}\n") for e in past]
-    contents: Mapping[int, list[Segment]] = {
-        0: [content_segment("system", SYSTEM)],
-        1: [
-            content_segment("instruction", f"{TASK}{EXAMPLES}"),
-            *shown,
-            content_segment("question", f"Last question: {_line(question)}\nRewritten question:"),
-        ],
-    }
-    messages: list[dict[str, Any]] = [{"role": "system"}, {"role": "user"}]
+    contents.append([*shown, content_segment("question", f"Last question: {_line(question)}")])
+    roles = ["system", *(["user", "assistant"] * len(EXAMPLES)), "user"]
     segments: list[Segment] = []
-    for piece in tokens.template_pieces(messages, True):
+    for piece in tokens.template_pieces([{"role": role, "content": ""} for role in roles], True):
         segments += [content_segment("template", piece)] if isinstance(piece, str) else contents[piece]
     return segments
 

@@ -101,6 +101,8 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
         for event in api.stream(path, body):
             if event.name == "passages":
                 answer_id = event.data["answer_id"]
+                if screen is not None:
+                    _say_what_was_looked_for(event.data, body.get("question"))
             elif event.name == "token" and screen is not None:
                 copied = event.data.get("source", {}).get("kind")
                 screen.print(Text(event.data["text"], style=COPIED.get(copied, "")), end="")
@@ -117,6 +119,15 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
                 api.request("DELETE", f"/v1/answers/{answer_id}")
         raise Cancelled from None
     raise CliError("The stream ended before the answer did; ask again.")
+
+
+def _say_what_was_looked_for(passages: dict[str, Any], question: str | None) -> None:
+    """Where that is not what the user typed, or where the prompt lost passages."""
+    query, left = passages.get("retrieval_query"), passages.get("passages_left", 0)
+    if query not in (None, question):
+        err().print(f"Looked for: {query}", style="dim", markup=False)
+    if left:
+        err().print(f"The model's window is full: {left} earlier passages left it.", style="dim", markup=False)
 
 
 def show(answer: dict[str, Any], screen: Console) -> None:
