@@ -360,11 +360,11 @@ def _finish(
 
 
 def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
-    """The finished turn; None for an answer without a session.
+    """The finished turn; None for an answer that has no session, or stays apart from it (`turn` -1).
 
     The end token is left out: the template's own closing piece follows in the next prompt.
     """
-    if not job.session_id or (done.finish_reason == "cancelled" and not done.ids):
+    if not job.session_id or job.turn == -1 or (done.finish_reason == "cancelled" and not done.ids):
         return None
     ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids
     answer = Segment(kind="answer", key=job.answer_id, text=done.text, ids=ids)
