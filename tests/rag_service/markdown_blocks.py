@@ -147,7 +147,8 @@ def check_nginx(block: Block) -> None:
     code = re.sub(r"#.*", "", block.code)
     depth = 0
     for directive, end in re.findall(r"([^;{}]*)([;{}])", code):
-        assert end == "}" or re.fullmatch(r"\s*[a-z_]+(\s+\S+)*\s*", directive), f"{block.where}: {directive!r}"
+        form = r"\s*" if end == "}" else r"\s*[a-z_]+(\s+\S+)*\s*"
+        assert re.fullmatch(form, directive), f"{block.where}: {directive!r}"
         depth += {"{": 1, "}": -1, ";": 0}[end]
         assert depth >= 0, block.where
     assert depth == 0, block.where
