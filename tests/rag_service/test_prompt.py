@@ -114,6 +114,56 @@ def test_passages_of_the_oldest_turns_leave_before_new_ones(tokens: Tokens) -> N
     assert prompt.tokens + 10 <= whole.tokens + 9
 
 
+def conversation(tokens: Tokens, window: int, count: int, size: int = 80) -> list[Prompt]:
+    """Prompts of a session whose every turn finds a passage of its own."""
+    prompts: list[Prompt] = []
+    turns: list[TurnRecord] = []
+    for number in range(count):
+        prompt = make(tokens, f"Question {number}?", [passage(number, "Fact. " * size)], turns, window=window)
+        prompts.append(prompt)
+        turns.append(turn(prompt, number, tokens).model_copy(update={"forgotten": prompt.forgotten}))
+    return prompts
+
+
+def test_a_full_window_costs_one_fresh_prefill_and_then_the_prompt_grows_again(tokens: Tokens) -> None:
+    prompts = conversation(tokens, window=3000, count=12)
+    known = [ids(prompt, tokens) for prompt in prompts]
+    fresh = [n for n in range(1, len(prompts)) if known[n][: len(known[n - 1])] != known[n - 1]]
+    assert fresh == [n for n, prompt in enumerate(prompts) if prompt.left], "it says so"
+    assert fresh
+    assert all(after - before > 1 for before, after in itertools.pairwise(fresh)), "room is made for turns to come"
+    assert all(len(one) + 10 <= 3000 for one in known)
+    for before, after in itertools.pairwise(prompts):
+        assert after.forgotten - before.forgotten == after.left, "the oldest leave first"
+        assert [p["chunk_id"] for p in after.passages if p["in_prompt"]] == [
+            s.chunk_id for s in reversed(after.segments) if s.kind == "passage"
+        ]
+
+
+def test_the_last_turns_passages_leave_only_where_they_must(tokens: Tokens) -> None:
+    old, last = [passage(1, "Old fact. " * 12)], [passage(2, "Later fact. " * 12)]
+    first = make(tokens, passages=old)
+    turns = [turn(first, 1, tokens)]
+    turns.append(turn(make(tokens, passages=last, turns=turns), 2, tokens))
+    whole = make(tokens, turns=turns)
+    tight = make(tokens, turns=turns, window=whole.tokens + 9)
+    assert (tight.forgotten, tight.left) == (1, 1)
+    assert [s.chunk_id for s in tight.segments if s.kind == "passage"] == ["d2:0"]
+    tighter = make(tokens, turns=turns, window=tight.tokens + 9)
+    assert (tighter.forgotten, tighter.left) == (2, 2)
+
+
+def test_a_passage_that_left_comes_back_where_it_is_found_again(tokens: Tokens) -> None:
+    first = make(tokens, passages=[passage(1, "Old fact. " * 12), passage(2, "Other fact. " * 12)])
+    turns = [turn(first, 1, tokens), turn(make(tokens, turns=[turn(first, 1, tokens)]), 2, tokens)]
+    whole = make(tokens, turns=turns)
+    again = make(tokens, passages=[passage(1, "Old fact. " * 12)], turns=turns, window=whole.tokens + 9)
+    assert [s.chunk_id for s in again.segments if s.kind == "passage"] == ["d1:0"]
+    assert [(p["chunk_id"], p["in_prompt"], p["earlier"]) for p in again.passages] == [("d1:0", True, False)]
+    assert (again.forgotten, again.left) == (1, 1), "one is gone, the other moved"
+    assert next(s.kind for s in again.segments[again.new_from :] if s.kind != "template") == "passage"
+
+
 def test_overflow_says_what_to_do(tokens: Tokens) -> None:
     with pytest.raises(ContextOverflow) as caught:
         make(tokens, "why " * 500, [passage(1)], window=600)
