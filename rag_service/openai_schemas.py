@@ -119,6 +119,7 @@ class ChatMessage(_Body):
     passages: Ignored
     grounded: Ignored
     note: Ignored
+    retrieval_query: Ignored
     audio: Refused
     function_call: Refused
     tool_calls: list[ToolCall] = Field(default_factory=list, max_length=128)
