@@ -53,9 +53,16 @@ def run(url: str, key: str, folder: Path, *options: str, seconds: int) -> None:
     assert told.returncode == 0, told.stdout[-20000:] + told.stderr
 
 
-def test_every_call_keeps_to_its_description(live_url: str, key: str, tmp_path: Path) -> None:
-    options = ("--phases", "coverage,fuzzing", "--max-examples", "4", "--exclude-path-regex", "completions$")
-    run(live_url, key, tmp_path, *options, seconds=280)
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("--include-path-regex", "^/v1/collections"),
+        ("--exclude-path-regex", "^/v1/collections|completions$"),
+    ],
+    ids=["collections", "others"],
+)
+def test_every_call_keeps_to_its_description(live_url: str, key: str, tmp_path: Path, calls: tuple[str, str]) -> None:
+    run(live_url, key, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "4", *calls, seconds=280)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
