@@ -38,11 +38,17 @@ class Leases:
         self._worker = worker
         self._lapse_s = lapse_s
         self._held: set[str] = set()
+        self._sent_meanwhile: set[str] = set()
+        """Tasks whose message came while they were held here."""
         self._lock = threading.Lock()
 
     @contextmanager
     def hold(self, task: str, tenant: str, key: str) -> Iterator[bool]:
         """Hold a task while it runs. Gives False if it runs already, here or elsewhere: then there is nothing to do.
+
+        A message for a task that is held here is remembered: this worker may have been slow, its lease may have lapsed
+        and its writes may be refused, and the message may be the one that was to go on. Once the task is let go,
+        `take_up` sends it again; where it had ended, nothing comes of that.
 
         Raises:
             QueueUnavailable: Redis is away.
@@ -50,7 +56,7 @@ class Leases:
         field = f"{task} {tenant} {key}"
         with self._lock:
             mine = field not in self._held
-            self._held.add(field)
+            (self._held if mine else self._sent_meanwhile).add(field)
         if not mine:
             yield False
             return
@@ -81,12 +87,22 @@ class Leases:
         """
         with self._lock:
             held = sorted(self._held)
+            meanwhile = sorted(self._sent_meanwhile - self._held)
         args: list[str | int | float] = [self._worker, self._lapse_s, GENERATE_TASK, *held]
         with unavailable():
             fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
-                task, tenant, key = field.split(" ", 2)
                 log.warning("the worker that had %s is gone; sending it again", field)
-                app.send_task(task, args=[tenant, key], task_id=key, retry=False)
+                _send(app, field)
                 lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, f"resend {self._worker}"])
-        return len(fields)
+            for field in meanwhile:
+                log.warning("%s was sent while it was held here; sending it again", field)
+                _send(app, field)
+                with self._lock:
+                    self._sent_meanwhile.discard(field)
+        return len(fields) + len(meanwhile)
+
+
+def _send(app: Celery, field: str) -> None:
+    task, tenant, key = field.split(" ", 2)
+    app.send_task(task, args=[tenant, key], task_id=key, retry=False)
