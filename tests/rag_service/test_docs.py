@@ -112,8 +112,10 @@ def test_the_examples_of_a_page_run(
 @pytest.mark.parametrize(
     "block", [block for page in PAGES for block in blocks(page) if block.full], ids=lambda block: block.where
 )
-def test_the_example_runs_with_the_demo_model(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_MODELS_DIR", os.environ.get("RAG_MODELS_DIR", str(MODELS)))
+def test_the_example_runs_with_the_demo_model(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".rag").mkdir()
+    (tmp_path / ".rag" / "models").symlink_to(os.environ.get("RAG_MODELS_DIR", MODELS))
+    monkeypatch.chdir(tmp_path)
     assert block.language == "python"
     exec(compile(block.code, block.where, "exec"), {})
 
