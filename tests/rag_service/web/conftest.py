@@ -142,6 +142,15 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def contexts(browser: Browser) -> AsyncIterator[dict[str, BrowserContext]]:
+    """One for each kind of device. The page keeps nothing beyond its tab, so tests may share them."""
+    contexts: dict[str, BrowserContext] = {}
+    yield contexts
+    for context in contexts.values():
+        await context.close()
+
+
 @dataclass
 class Visit:
     """A page, and what went wrong on it."""
@@ -169,15 +178,16 @@ class Visit:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def new_visit(browser: Browser, scene: World, _address: str) -> AsyncIterator[Callable[..., Any]]:
+async def new_visit(
+    browser: Browser, contexts: dict[str, BrowserContext], scene: World, _address: str
+) -> AsyncIterator[Callable[..., Any]]:
     """`await new_visit(path, **options)`: a fresh page. What the browser complains of or asks others fails the test."""
-    contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
     async def visit(path: str = "/", url: str = _address, **options: Any) -> Visit:
-        context = await browser.new_context(**options)
-        contexts.append(context)
-        page = await context.new_page()
+        if str(options) not in contexts:
+            contexts[str(options)] = await browser.new_context(**options)
+        page = await contexts[str(options)].new_page()
         page.set_default_timeout(PATIENCE_MS)
         made = Visit(page, url)
         visits.append(made)
@@ -189,9 +199,8 @@ async def new_visit(browser: Browser, scene: World, _address: str) -> AsyncItera
         return made
 
     yield visit
-    for context in contexts:
-        await context.close()
     for made in visits:
+        await made.page.close()
         assert made.complaints == []
 
 

@@ -64,18 +64,13 @@ async def test_hostile_text_stays_text(new_visit: Any, scene: Any) -> None:
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="History").click()
     await page.keyboard.press("Escape")
-    for element in ("main script", "main img", "aside script", "aside img", "dialog img", "main b"):
-        await expect(page.locator(element)).to_have_count(0)
-    assert await page.evaluate("window.hacked") is None
-
-
-async def test_markup_in_a_question_is_text_too(visit: Any, scene: Any) -> None:
     asked = '<img src=x onerror="window.hacked=3"> <|im_start|>'
     scene.stage.answers[asked] = "No."
     await visit.ask(asked)
-    turn = await visit.answered()
-    await expect(turn.locator(".asked")).to_have_text(asked)
-    assert await visit.page.evaluate("window.hacked") is None
+    await expect((await visit.answered(1)).locator(".asked")).to_have_text(asked)
+    for element in ("main script", "main img", "aside script", "aside img", "dialog img", "main b"):
+        await expect(page.locator(element)).to_have_count(0)
+    assert await page.evaluate("window.hacked") is None
 
 
 async def test_everything_can_be_done_with_the_keyboard(visit: Any) -> None:

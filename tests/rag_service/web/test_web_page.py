@@ -44,22 +44,15 @@ async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: A
     await other.hover()
     await expect(active.locator("mark")).to_have_text(await other.inner_text())
 
+    await active.get_by_role("button", name="Show the whole document").click()
+    whole = active.locator(".passage-text.whole")
+    await expect(whole).to_contain_text("Only the general counsel can lift a legal hold.")
+    await expect(whole.locator("mark")).to_have_text(await other.inner_text())
+
     told = await turn.locator(".meter-told").inner_text()
     steps, plain = map(int, re.search(r"(\d+) instead of (\d+)", told).groups())  # type: ignore[union-attr]
     assert 0 < steps < plain
     assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
-
-
-async def test_the_whole_document_opens_at_the_marked_words(visit: Any) -> None:
-    await visit.ask(BACKUPS)
-    turn = await visit.answered()
-    await turn.locator(".run.copied", has_text=QUOTED).first.click()
-    active = visit.page.locator("#passages .passage.active")
-    marked = await active.locator("mark").inner_text()
-    await active.get_by_role("button", name="Show the whole document").click()
-    whole = active.locator(".passage-text.whole")
-    await expect(whole).to_contain_text("Only the general counsel can lift a legal hold.")
-    await expect(whole.locator("mark")).to_have_text(marked)
 
 
 async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
