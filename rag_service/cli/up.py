@@ -96,6 +96,8 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     for child in (worker, api):
         child.log.unlink(missing_ok=True)
         child.start()
+    if not screen.is_terminal:  # where nothing can turn, say it once
+        screen.print("Loading the models …")
     with screen.status("Loading the models …"):
         while not _ready(url):
             stop.check()
@@ -157,6 +159,7 @@ def _pull(settings: Settings, stop: _Stop) -> None:
         except InvalidSettings:
             missing.append(model)
     if missing:
+        err().print(f"Pulling {' and '.join(missing)}, this once …", markup=False)
         command = [sys.executable, "-m", "rag_service.cli", "models", "pull", *missing]
         environment = {**os.environ, "RAG_MODELS_DIR": str(settings.models_folder)}
         failed = subprocess.run(command, env=environment, check=False).returncode
