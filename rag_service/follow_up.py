@@ -11,6 +11,8 @@ import re
 
 FEWEST_WORDS = 2
 """Words that a passage could be about, below which a question leaves something out."""
+LONGEST = 400
+"""Characters beyond which a question says enough to be looked for by."""
 
 _REFERENCES = """
     he him his she her hers they them their theirs it its this these those former latter instead previous earlier above
@@ -67,6 +69,8 @@ def content_words(text: str) -> list[str]:
 
 def needs_rewriting(question: str) -> bool:
     """Whether a question asked in a conversation refers to it, or leaves out what it says already."""
+    if len(question) > LONGEST:
+        return False
     text = _EXPLETIVE.sub(" ", " ".join(question.casefold().split()).strip(" \"'“”‘’¿¡("))
     if _OPENING.match(text) or _PHRASE.search(text) or not REFERENCES.isdisjoint(_WORD.findall(text)):
         return True

@@ -63,6 +63,11 @@ def test_what_stands_alone(question: str) -> None:
     assert not needs_rewriting(question)
 
 
+def test_a_long_question_says_enough() -> None:
+    assert needs_rewriting(f"Why does it {'really ' * 40}rain?")
+    assert not needs_rewriting(f"Why does it {'really ' * 60}rain?")
+
+
 def test_words_of_all_scripts() -> None:
     assert content_words("What's the WARRANTY of the X-200?") == ["s", "warranty", "x", "200"]
     assert content_words("西班牙") == ["西", "班", "牙"]

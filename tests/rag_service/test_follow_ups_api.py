@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
+from rag_service.langchain.metadata import response_metadata
 from workers import keys
 from workers.messages import Segment, TurnRecord
 
@@ -224,6 +225,8 @@ def test_clients_and_the_command_line_show_it(live_url: str, world: Any) -> None
         events = list(rag.stream("And when?", collection="animals", session_id=session, apart=True))
         assert isinstance(events[0], Passages)
         assert (events[0].retrieval_query, events[0].passages_left) == (MEANT, 0)
+        answer = rag.query("And when?", collection="animals", session_id=session, apart=True)
+        assert response_metadata(answer, "m")["retrieval_query"] == answer.retrieval_query == MEANT
         arguments = ["ask", "And when?", "-c", "animals", "--session", session, "--url", live_url]
         told = CliRunner().invoke(app, arguments)
         assert f"Looked for: {MEANT}" in told.stderr
