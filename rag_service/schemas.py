@@ -278,7 +278,7 @@ class Answer(_Response):
     timings: dict[str, float] | None = Field(
         default=None,
         description="Milliseconds. `rewrite` (making a follow-up stand alone, where that was tried) comes before "
-        "`queued` and is not in `total`.",
+        "`queued` and is not in `total`; `first_token` counts from the start of the worker's job.",
     )
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, where the answer failed.")
