@@ -24,7 +24,10 @@ def list_collections(url: Url = None, api_key: ApiKey = None, as_json: Json = Fa
         print_json(found)
         return
     for one in found["collections"]:
-        holds = f"{one['documents']} documents  {one['chunks']} chunks  {decimal(one['bytes'])}"
+        documents, chunks = (
+            f"{one[name]} {name[: -1 if one[name] == 1 else None]}" for name in ("documents", "chunks")
+        )
+        holds = f"{documents}  {chunks}  {decimal(one['bytes'])}"
         out().print(f"{one['name']}  {holds}", markup=False)
     if not found["collections"]:
         err().print("There are no collections; `rag ingest PATH…` makes one.", markup=False)

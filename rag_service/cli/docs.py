@@ -43,14 +43,14 @@ def list_documents(
         return
     for document in found:
         when = datetime.fromtimestamp(document["updated"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        size = decimal(document["bytes"])
-        line = f"{document['document_id']}  {when}  {document['chunks']} chunks  {size}  {document['title']}"
+        chunks = f"{document['chunks']} chunk{'s' * (document['chunks'] != 1)}"
+        line = f"{document['document_id']}  {when}  {chunks}  {decimal(document['bytes'])}  {document['title']}"
         out().print(line, markup=False)
     if not found:
         err().print(f"There are no documents in {collection!r}.", markup=False)
 
 
-@app.command("show", epilog=example("rag docs show notes/backups.md -c notes"))
+@app.command("show", epilog=example("rag docs show notes-backups.md-905d7e9011 -c notes"))
 def show(
     document: DocumentId,
     collection: InCollection = DEFAULT_COLLECTION,
@@ -67,7 +67,7 @@ def show(
         print(found["text"])
 
 
-@app.command("delete", epilog=example("rag docs delete notes/backups.md -c notes"))
+@app.command("delete", epilog=example("rag docs delete notes-backups.md-905d7e9011 -c notes"))
 def delete(
     documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids; `rag docs list` has them.")],
     collection: InCollection = DEFAULT_COLLECTION,

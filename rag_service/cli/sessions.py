@@ -36,7 +36,9 @@ def list_sessions(
     for one in found["sessions"]:
         when = datetime.fromtimestamp(one["updated"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
         question = " ".join(one["question"].split())[:SHOWN]
-        out().print(f"{one['session_id']}  {when}  {one['turns']:>3} turns  {question}", markup=False)
+        out().print(
+            f"{one['session_id']}  {when}  {one['turns']:>3} turn{'s' * (one['turns'] != 1)}  {question}", markup=False
+        )
     if not found["sessions"]:
         err().print("There are no sessions.")
 

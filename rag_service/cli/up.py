@@ -119,7 +119,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
 
 def _welcome(settings: Settings, url: str) -> None:
     screen = out()
-    screen.print(f"Ready at {url}  (API: {url}/docs)", style="bold green")
+    screen.print(f"Ready at {url}  (the page; API: {url}/docs)", style="bold green")
     if settings.model == type(settings).model_fields["model"].default:
         screen.print(
             f"{settings.model} is a small demo model; set RAG_MODEL to a better one for real use.", style="dim"

@@ -37,7 +37,7 @@ def told(result: Result) -> Any:
 def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
     listed = rag("docs", "list", "-c", "shelf").stdout.splitlines()
     assert [line.split("  ")[0] for line in listed] == ["a plum", "kiwi"]
-    assert listed[0].endswith("1 chunks  13 bytes  A Plum")
+    assert listed[0].endswith("1 chunk  13 bytes  A Plum")
     found = told(rag("docs", "list", "-c", "shelf", "--json"))
     assert [document["document_id"] for document in found["documents"]] == ["a plum", "kiwi"]
     assert rag("docs", "show", "a plum", "-c", "shelf").stdout == "About a plum.\n"

@@ -74,7 +74,7 @@ def test_sessions_on_the_command_line(api_url: str) -> None:
     answer = json.loads(rag("ask", "Who jumps?", "-c", "animals", "--json"))
     session = answer["session_id"]
     (line,) = [line for line in rag("sessions", "list").splitlines() if session in line]
-    assert line.endswith("1 turns  Who jumps?")
+    assert line.endswith("1 turn  Who jumps?")
     shown = rag("sessions", "show", session)
     assert "1. Who jumps?" in shown
     assert answer["answer"] in shown.replace("\n", " ")
