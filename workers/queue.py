@@ -107,6 +107,7 @@ class Queue:
                 self._send(INGEST_TASK, job.tenant, job.job_id)
             except BaseException:
                 self._undo(lambda: self._redis.delete(name))
+                self._undo(lambda: self._redis.zrem(keys.jobs(job.tenant), job.job_id))
                 raise
 
     def cancel(self, tenant: str, answer_id: str) -> bool:
