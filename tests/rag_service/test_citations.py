@@ -81,6 +81,8 @@ def test_a_span_grows_by_whole_words_that_tokens_split_otherwise() -> None:
     source = pieces("see", " René", " and", " his", " cat", " (now", ")")
     answer = pieces("Ren", "é", " and", " his", " cat", "(", "now", ")")
     assert spans_of(answer, source) == [("René and his cat", 4)]
+    source, answer = pieces("see", " his", " cat", " René", "!"), pieces("his", " cat", " Ren", "é")
+    assert spans_of(answer, source) == [("his cat René", 4)]
 
 
 def test_a_span_does_not_grow_into_a_longer_word() -> None:
