@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rag_service.cli import app
-from rag_service.cli.doctor import _drafting_memory
+from rag_service.cli.doctor import _worker_memory
 from rag_service.schemas import DRAFTERS
 from workers import main
 from workers.main import WorkerConfig
@@ -58,15 +58,15 @@ def test_the_worker_hands_it_to_the_engine(tmp_path: Path, monkeypatch: pytest.M
 def test_doctor_tells_what_drafting_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     said = [{"name": "a", "memory": {"eagle_head": 93_000_000, "eagle_head_cache_per_token": 1536}}, {"name": "b"}]
     monkeypatch.setattr(Queue, "workers", lambda self: said)
-    [finding] = _drafting_memory("redis://127.0.0.1:1/0")
+    [finding] = _worker_memory("redis://127.0.0.1:1/0")
     assert finding.found == "a: eagle head 93 MB, eagle head cache per token 0.00154 MB"
 
     def unreachable(queue: Queue) -> None:
         raise QueueUnavailable("no")
 
     monkeypatch.setattr(Queue, "workers", unreachable)
-    assert list(_drafting_memory("redis://127.0.0.1:1/0")) == []
-    assert list(_drafting_memory(None)) == []
+    assert list(_worker_memory("redis://127.0.0.1:1/0")) == []
+    assert list(_worker_memory(None)) == []
 
 
 def test_rag_train_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
