@@ -54,20 +54,15 @@ def run(url: str, key: str, folder: Path, *options: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "calls",
+    "options",
     [
-        ("--include-path-regex", "^/v1/collections"),
-        ("--exclude-path-regex", "^/v1/collections|completions$"),
+        ("--phases", "coverage,fuzzing", "--max-examples", "2", "--include-path-regex", "^/v1/collections"),
+        ("--phases", "fuzzing", "--max-examples", "4", "--exclude-path-regex", "^/v1/collections"),
     ],
     ids=["collections", "others"],
 )
-def test_every_call_keeps_to_its_description(live_url: str, key: str, tmp_path: Path, calls: tuple[str, str]) -> None:
-    run(live_url, key, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "4", *calls, seconds=280)
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-def test_openai_calls_keep_to_their_description(live_url: str, key: str, tmp_path: Path, path: str) -> None:
-    run(live_url, key, tmp_path, "--phases", "fuzzing", "--max-examples", "8", "--include-path", path, seconds=280)
+def test_every_call_keeps_to_its_description(live_url: str, key: str, tmp_path: Path, options: tuple[str, ...]) -> None:
+    run(live_url, key, tmp_path, *options, seconds=280)
 
 
 @pytest.mark.full
