@@ -40,12 +40,10 @@ def markdown(result: Mapping[str, Any]) -> str:
             _reused,
         ),
         ("Target passes / tokens", "", lambda row: f"{row['steps']} / {row['tokens']}"),
-        (
-            "Questions rewritten",
-            "Milliseconds before the job, median; in no other time but that of whole answers.",
-            _rewrite,
-        ),
     ]
+    if any(row["rewrite_ms"] is not None for row in rows):
+        note = "Milliseconds before the job, median; in no other time but that of whole answers."
+        tables.append(("Questions rewritten", note, _rewrite))
     lines = ["# Conversations", "", MODES, ""]
     for title, note, cell in tables:
         lines += [f"## {title}", "", *([note, ""] if note else []), *_by_mode(rows, cell), ""]

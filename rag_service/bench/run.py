@@ -45,18 +45,19 @@ def run_sessions(options: argparse.Namespace, say: Say) -> int:
     file = TalkedFile(talked_path(options.json), {**facts, "material": material.digest})
     there = file.read()
     stopped = False
-    with contextlib.ExitStack() as stack:
-        if settings is None:
-            stacks: Stacks = stack.enter_context(RunningStacks(options.url, options.url_without_reuse, options.api_key))
-        else:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-bench-"))
-            stacks = stack.enter_context(OwnStack(Path(folder), settings, say))
-        how = How(max_tokens=options.max_tokens, top_k=options.top_k, two_stacks=two_stacks)
-        try:
+    how = How(max_tokens=options.max_tokens, top_k=options.top_k, two_stacks=two_stacks)
+    try:
+        with contextlib.ExitStack() as stack:
+            if settings is None:
+                running = RunningStacks(options.url, options.url_without_reuse, options.api_key)
+                stacks: Stacks = stack.enter_context(running)
+            else:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rag-bench-"))
+                stacks = stack.enter_context(OwnStack(Path(folder), settings, say))
             hold(stacks, material, modes, there, file.add, say, how)
-        except KeyboardInterrupt:
-            stopped = True
-            say("stopped; the same command goes on where it was")
+    except KeyboardInterrupt:
+        stopped = True
+        say("stopped; the same command goes on where it was")
     held = {name: found for name, found in grouped(file.read()).items() if len(found) == len(modes)}
     if not held:
         return 130
