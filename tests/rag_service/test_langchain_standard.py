@@ -73,7 +73,7 @@ def zoo(
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            world = SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens)
+            world = SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens, window=1200)
             with serve(world) as url:
                 with RagClient(url) as rag:
                     assert not rag.ingest("zoo", texts=ANIMALS).failures
@@ -109,7 +109,7 @@ def caller(
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            with serve(SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens)) as url:
+            with serve(SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens, window=4000)) as url:
                 yield url
 
 

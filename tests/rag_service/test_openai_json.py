@@ -42,7 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, data_dir: Pa
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, place=place)
+            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, place=place, window=1200)
 
 
 @pytest.fixture

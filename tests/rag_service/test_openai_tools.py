@@ -76,7 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, stage=stage)
+            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, stage=stage, window=1200)
 
 
 @pytest.fixture
