@@ -26,6 +26,7 @@ from retriever.testing import HashEmbedder
 from workers import keys
 from workers.app import make_redis
 from workers.embedded_redis import EmbeddedRedis
+from workers.tasks import Workplace
 from workers.testing import QuotingEngine, make_workplace, running_worker, save_tokenizer
 from workers.tokens import Tokens
 
@@ -84,7 +85,13 @@ class World:
     tokens: Tokens
     stage: Stage
     library: Library
+    place: Workplace
     window: int = WINDOW
+
+    def wait_for_cancel(self) -> None:
+        """Wait until the worker has seen the flag of its only running answer."""
+        (seen,) = self.place.cancels._watched
+        assert seen.wait(30)
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +116,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            yield World(server.url, folder / "data", tokens, stage, library)
+            yield World(server.url, folder / "data", tokens, stage, library, place)
         client.close()
 
 

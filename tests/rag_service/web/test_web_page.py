@@ -165,6 +165,7 @@ async def test_stop_ends_an_answer(visit: Any, scene: Any) -> None:
     stop = visit.page.get_by_role("button", name="Stop")
     async with visit.page.expect_response(lambda answer: answer.request.method == "DELETE"):
         await stop.click()
+    await asyncio.to_thread(scene.wait_for_cancel)
     scene.stage.open.set()
     await expect(visit.turn().get_by_text("You stopped this answer.")).to_be_visible()
     await expect(visit.page.get_by_role("button", name="Ask")).to_be_enabled()
