@@ -215,7 +215,7 @@ async def test_every_kind_of_source_has_its_tint(visit: Any) -> None:
           ])];
         }"""
     )
-    rest = [[" ", None, None, None], ["guess", "from-neural", None, None], [" ", None, None, None]]
+    rest: list[list[Any]] = [[" ", None, None, None], ["guess", "from-neural", None, None], [" ", None, None, None]]
     rest += [["again", "from-earlier", None, 0], [" so far", None, None, None]]
     assert found[0] == [
         ["😀 kept for 35 days", "from-passage tint-0", None, 0],  # the gap says what the passage says
