@@ -1,8 +1,9 @@
-"""A real server for these tests: one private Redis a run, emptied before each test that asks for it."""
+"""A real server for these tests, one private Redis a run, emptied before each test that asks for it; real workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from workers.app import make_app, make_redis
 from workers.embedded_redis import EmbeddedRedis
 from workers.queue import Queue
+from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
+from workers.tokens import Tokens
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +42,24 @@ def queue(redis_url: str, client: Any) -> Iterator[Queue]:
     app = make_app(redis_url)
     yield Queue(app, client)
     app.close()
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
+
+
+@pytest.fixture
+def work(redis_url: str, tokens: Tokens) -> Iterator[Callable[..., Any]]:
+    """Starts a worker with a given engine; stops it at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(engine: FakeEngine, **options: Any) -> Any:
+            place = make_workplace(redis_url, tokens, engine, **options)
+            stack.enter_context(running_worker(redis_url, place))
+            return place
+
+        yield start
 
 
 @pytest.fixture

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from retriever import Library
-from retriever.testing import HashEmbedder
 from workers import keys
 from workers.messages import (
     AnswerEvent,
     DoneEvent,
     ErrorEvent,
     GenerateJob,
-    IngestFile,
-    IngestJob,
-    JobProgress,
     Sampling,
     Segment,
     Speculation,
@@ -30,15 +23,10 @@ from workers.messages import (
 from workers.queue import Queue
 from workers.sessions import Sessions
 from workers.streams import AnswerStream
-from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer, speak
+from workers.testing import FakeEngine, make_workplace, running_worker, speak
 from workers.tokens import Tokens
 
 WAIT_MS = 20_000
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 def make_job(tokens: Tokens, answer_id: str, question: str = "What jumps?", **changes: Any) -> GenerateJob:
@@ -89,19 +77,6 @@ def check_whole(events: Sequence[AnswerEvent]) -> DoneEvent:
     assert written == done.ids
     assert "".join(event.text for event in token_events(events)) == done.text
     return done
-
-
-@pytest.fixture
-def work(redis_url: str, tokens: Tokens) -> Iterator[Callable[..., Any]]:
-    """Starts a worker with a given engine; stops it at the end of the test."""
-    with contextlib.ExitStack() as stack:
-
-        def start(engine: FakeEngine, **options: Any) -> Any:
-            place = make_workplace(redis_url, tokens, engine, **options)
-            stack.enter_context(running_worker(redis_url, place))
-            return place
-
-        yield start
 
 
 def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, tokens: Tokens) -> None:
@@ -336,66 +311,3 @@ def test_an_erased_session_stops_its_running_answer(work: Any, queue: Queue, cli
     while place.runtime._running:
         pass
     assert [name for name in client.keys("rag:*") if "a1" in name] == []
-
-
-class TestIngest:
-    @pytest.fixture
-    def library(self, tmp_path: Path) -> Iterator[Library]:
-        library = Library(tmp_path / "data", HashEmbedder())
-        library.create("c")
-        yield library
-        library.close()
-
-    def wait(self, queue: Queue, job_id: str) -> JobProgress:
-        while (progress := queue.job("default", job_id)) is not None:
-            if progress.status not in ("queued", "running"):
-                return progress
-        raise AssertionError("the job is gone")
-
-    def test_files_go_in_and_uploads_go_away(
-        self, work: Any, queue: Queue, client: Any, tokens: Tokens, library: Library, tmp_path: Path
-    ) -> None:
-        uploads = tmp_path / "uploads"
-        (uploads / "j").mkdir(parents=True)
-        upload = uploads / "j" / "1.md"
-        upload.write_text("# Foxes\n\nFoxes jump.", encoding="utf-8")
-        own = tmp_path / "own.txt"
-        own.write_text("Dogs sleep.", encoding="utf-8")
-        strange = uploads / "j" / "x.zzz"
-        strange.write_bytes(b"\x00\x01")
-        files = [
-            IngestFile(name="foxes.md", path=str(upload)),
-            IngestFile(name="own.txt", path=str(own)),
-            IngestFile(name="x.zzz", path=str(strange)),
-            IngestFile(name="note", text="Cats purr.", document_id="cats", metadata={"k": 1}),
-        ]
-        work(FakeEngine(tokens), library=library, uploads_dir=uploads)
-        queue.enqueue_ingest(IngestJob(job_id="j", collection="c", files=files, created=0.0))
-        progress = self.wait(queue, "j")
-        assert (progress.status, progress.done, progress.total) == ("succeeded", 4, 4)
-        assert [failure.name for failure in progress.failures] == ["x.zzz"]
-        assert library.collection("c").get("cats").text == "Cats purr."
-        assert library.collection("c").stats().documents == 3
-        assert own.exists()
-        while (uploads / "j").exists():  # they go after the last report
-            pass
-        assert client.hget(keys.job("default", "j"), "request") is None
-
-    def test_an_unknown_collection_fails_the_job(
-        self, work: Any, queue: Queue, tokens: Tokens, library: Library
-    ) -> None:
-        work(FakeEngine(tokens), library=library)
-        files = [IngestFile(name="n", text="t")]
-        queue.enqueue_ingest(IngestJob(job_id="j", collection="none", files=files, created=0.0))
-        progress = self.wait(queue, "j")
-        assert (progress.status, progress.failures[0].name) == ("failed", "none")
-        assert "none" in progress.failures[0].reason
-
-    def test_a_cancelled_job_says_so(self, work: Any, queue: Queue, tokens: Tokens, library: Library) -> None:
-        files = [IngestFile(name=f"n{number}", text=f"text {number}") for number in range(3)]
-        queue.enqueue_ingest(IngestJob(job_id="j", collection="c", files=files, created=0.0))
-        assert queue.cancel_job("default", "j")
-        work(FakeEngine(tokens), library=library)
-        progress = self.wait(queue, "j")
-        assert (progress.status, progress.done, progress.total) == ("cancelled", 0, 3)
-        assert library.collection("c").stats().documents == 0

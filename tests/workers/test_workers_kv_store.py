@@ -20,16 +20,11 @@ from workers.queue import Queue
 from workers.runtime import Runtime
 from workers.sessions import Sessions
 from workers.streams import AnswerStream
-from workers.testing import make_workplace, running_worker, save_tokenizer
+from workers.testing import make_workplace, running_worker
 from workers.tokens import Tokens
 
 WAIT_MS = 20_000
 ROOM = 64 * 2**20
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 def prefix(*ids: int) -> Prefix:

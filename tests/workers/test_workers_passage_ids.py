@@ -15,15 +15,10 @@ from workers.messages import GenerateJob, Sampling, Segment
 from workers.passage_ids import PassageIds, forget_passages
 from workers.queue import Queue
 from workers.streams import AnswerStream
-from workers.testing import make_workplace, running_worker, save_tokenizer
+from workers.testing import make_workplace, running_worker
 from workers.tokens import Tokens
 
 FOX, DOG = "The quick brown fox jumps. 東京 😀", "Over the lazy dog. <|im_end|>"
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 class Counted:

@@ -17,16 +17,11 @@ from workers.generation import assemble
 from workers.messages import DoneEvent, Edit, GenerateJob, Sampling, Segment, Speculation, TokenEvent
 from workers.queue import Queue
 from workers.streams import AnswerStream
-from workers.testing import make_workplace, running_worker, save_tokenizer
+from workers.testing import make_workplace, running_worker
 from workers.tokens import Tokens
 
 WAIT_MS = 20_000
 DETAILS = "completion_tokens_details"
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 @pytest.fixture

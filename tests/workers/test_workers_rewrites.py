@@ -6,7 +6,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 import torch
 
 from decoder import Engine, Prefix
@@ -21,16 +20,11 @@ from workers.rewrites import Rewrites
 from workers.routing import own_queue
 from workers.sessions import Sessions
 from workers.streams import AnswerStream
-from workers.testing import make_workplace, running_worker, save_tokenizer
+from workers.testing import make_workplace, running_worker
 from workers.tokens import Tokens
 
 TASK = Segment(kind="system", key="t", text="Rewrite what is asked here. " * 3)
 SYSTEM = Segment(kind="system", key="y", text="You are kind to foxes. " * 3)
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 def prefix(*ids: int) -> Prefix:

@@ -16,15 +16,10 @@ from workers.queue import Queue
 from workers.routing import HEARD_S, home_queue, own_queue, share
 from workers.sessions import Sessions
 from workers.streams import AnswerStream
-from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
+from workers.testing import FakeEngine, make_workplace, running_worker
 from workers.tokens import Tokens
 
 WAIT_MS = 20_000
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 def make_job(answer_id: str, session_id: str = "s", **changes: Any) -> GenerateJob:

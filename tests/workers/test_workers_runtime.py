@@ -15,15 +15,10 @@ from workers.errors import RuntimeClosed
 from workers.generation import assemble
 from workers.messages import Segment
 from workers.runtime import Runtime, Steps
-from workers.testing import FakeEngine, save_tokenizer, speak
+from workers.testing import FakeEngine, speak
 from workers.tokens import Tokens
 
 TEXT = "The quick brown fox jumps over the lazy dog."
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 @pytest.fixture

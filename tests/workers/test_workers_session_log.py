@@ -16,16 +16,11 @@ from workers.queue import Queue
 from workers.session_log import SessionLog, pack, read_log, unpack
 from workers.sessions import Sessions
 from workers.streams import AnswerStream
-from workers.testing import make_workplace, running_worker, save_tokenizer
+from workers.testing import make_workplace, running_worker
 from workers.tokens import Tokens
 
 WAIT_MS = 20_000
 DONE = DoneEvent(text="yes", ids=[1, 2], finish_reason="stop", usage={}, speculation={}, timings={})
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
-    return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 @pytest.fixture
