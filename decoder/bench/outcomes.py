@@ -7,14 +7,14 @@ report and anything else that asks for pairs reads it when the run is over.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from decoder.bench.measured import Measured
 from decoder.bench.prompts import BenchError
+from decoder.bench.run_file import RunFile, read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,63 +54,39 @@ Place = tuple[str, int]
 
 
 class PromptsFile:
-    """JSON lines: the run's settings, then answers, each prompt's followed by the line that closes it.
+    """The run's answers, each prompt's followed by the line that closes it.
 
     Args:
         settings: what must be the same for a run to go on with the file.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        self._path = path
-        self._settings = json.loads(json.dumps(settings))
+        self._file = RunFile(path, settings)
 
     def read(self) -> tuple[dict[Place, Outcome], dict[Place, dict[str, Measured]]]:
-        """Outcomes, and by mode the answers to prompts that were not closed.
-
-        A line cut off by a crash is dropped. Starts the file where there is none. Raises BenchError where the file
-        belongs to a run with other settings.
-        """
-        if not self._path.exists() or not self._path.stat().st_size:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._append({"settings": self._settings})
-            return {}, {}
-        data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            self._path.write_bytes(whole)
-        if not whole:
-            self._append({"settings": self._settings})
-            return {}, {}
-        settings, outcomes, open_answers = _read(self._path)
-        if settings != self._settings:
-            raise BenchError(
-                f"{self._path} belongs to a run with other settings; finish that run, name another --json, "
-                "or delete the file"
-            )
+        """Outcomes, and by mode the answers to prompts that were not closed; see `RunFile.read`."""
+        outcomes, open_answers = _joined(self._file.read())
         return {(outcome.id, outcome.turn): outcome for outcome in outcomes}, open_answers
 
     def add_answer(self, id: str, turn: int, mode: str, answer: Measured) -> None:
-        self._append({"id": id, "turn": turn, "mode": mode, "answer": asdict(answer)})
+        self._file.add({"id": id, "turn": turn, "mode": mode, "answer": asdict(answer)})
 
     def close(self, outcome: Outcome) -> None:
         """The prompt's last line; its answers were added before."""
         facts = asdict(outcome)
         del facts["answers"]
-        self._append(facts)
-
-    def _append(self, value: object) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self._file.add(facts)
 
 
 def read_outcomes(path: Path) -> tuple[dict[str, Any], list[Outcome]]:
     """A run's settings and its outcomes so far. Raises BenchError where the file holds none."""
     if not path.is_file():
         raise BenchError(f"there is no file {path}; `rag bench decode --json OUT` writes OUT and OUT's .prompts.jsonl")
-    settings, outcomes, _ = _read(path)
+    first, *lines = read_lines(path) or [{}]
+    outcomes, _ = _joined(lines)
     if not outcomes:
         raise BenchError(f"{path} holds no answers that are complete in all modes; let the run go on")
-    return settings, outcomes
+    return first.get("settings", {}), outcomes
 
 
 def prompts_path(result: Path) -> Path:
@@ -118,20 +94,16 @@ def prompts_path(result: Path) -> Path:
     return result.with_suffix(".prompts.jsonl")
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[Outcome], dict[Place, dict[str, Measured]]]:
-    """(settings, outcomes in order, answers of prompts that were not closed)."""
-    settings: dict[str, Any] = {}
+def _joined(lines: Iterable[dict[str, Any]]) -> tuple[list[Outcome], dict[Place, dict[str, Measured]]]:
+    """Outcomes in order, and the answers of prompts that were not closed."""
     outcomes: list[Outcome] = []
     answers: dict[Place, dict[str, Measured]] = {}
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        value = json.loads(line)
-        if "settings" in value:
-            settings = value["settings"]
-        elif "answer" in value:
-            answers.setdefault((value["id"], value["turn"]), {})[value["mode"]] = Measured(**value["answer"])
+    for line in lines:
+        if "answer" in line:
+            answers.setdefault((line["id"], line["turn"]), {})[line["mode"]] = Measured(**line["answer"])
         else:
-            outcomes.append(_outcome(value, answers.pop((value["id"], value["turn"]))))
-    return settings, outcomes, answers
+            outcomes.append(_outcome(line, answers.pop((line["id"], line["turn"]))))
+    return outcomes, answers
 
 
 def _outcome(line: dict[str, Any], answers: dict[str, Measured]) -> Outcome:

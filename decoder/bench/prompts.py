@@ -82,7 +82,7 @@ def load_items(
     """
     if limit is not None and limit < 1:
         raise BenchError(f"--limit must be at least 1, got {limit}")
-    items = [item for path in files for item in _read(path)]
+    items = [_item(*found) for path in files for found in read_fields(path)]
     _check_ids(items)
     wanted = set(categories)
     unknown = wanted - {item.category for item in items} - {f"{item.benchmark}/{item.category}" for item in items}
@@ -110,33 +110,45 @@ def spread(items: Sequence[T]) -> list[T]:
     return [items[i] for i in sorted(range(len(items)), key=reversed_bits)]
 
 
-def _read(path: Path) -> list[Item]:
+def read_fields(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Where each item of a JSONL file stands, and its fields: `id`, `benchmark`, `turns` and `context` are as they
+    should be, others as they come.
+
+    Raises:
+        BenchError: there is no file, or a line is no such item.
+    """
     if not path.is_file():
         raise BenchError(f"there is no file {path}; give JSONL files of benchmark items with --data")
-    items = []
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                items.append(_item(line, f"{path.name}, line {number}"))
-    return items
+    lines = path.read_text(encoding="utf-8").split("\n")  # a string may hold other ends of lines
+    places = [(f"{path.name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [(where, _fields(line, where)) for where, line in places]
 
 
-def _item(line: str, where: str) -> Item:
+def _fields(line: str, where: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise BenchError(f"{where} is not JSON ({error.msg}); each line must be one JSON object") from None
     if not isinstance(fields, dict):
         raise BenchError(f"{where} is not a JSON object; each line must be one")
-    for name in ("id", "benchmark", "category"):
+    _check_named(fields, ("id", "benchmark"), where)
+    if not _texts(fields.get("turns")) or not fields["turns"]:
+        raise BenchError(f"{where} has no turns; they must be a list of one or more strings")
+    if fields.get("context") is not None and not _texts(fields["context"]):
+        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one a passage")
+    return fields
+
+
+def _item(where: str, fields: dict[str, Any]) -> Item:
+    _check_named(fields, ("category",), where)
+    passages = fields.get("context") or ()
+    return Item(fields["id"], fields["benchmark"], fields["category"], tuple(fields["turns"]), tuple(passages))
+
+
+def _check_named(fields: dict[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
         if not isinstance(fields.get(name), str) or not fields[name]:
             raise BenchError(f"{where} has no {name}; it must be a non-empty string")
-    turns, passages = fields.get("turns"), fields.get("context")
-    if not _texts(turns) or not turns:
-        raise BenchError(f"{where} has no turns; they must be a list of one or more strings")
-    if passages is not None and not _texts(passages):
-        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one a passage")
-    return Item(fields["id"], fields["benchmark"], fields["category"], tuple(turns), tuple(passages or ()))
 
 
 def _texts(value: Any) -> bool:

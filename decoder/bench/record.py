@@ -69,10 +69,8 @@ def read_recordings(path: Path) -> list[Recording]:
     if not path.is_file():
         raise BenchError(f"there is no file {path}; write one with `rag bench record`")
     recordings = []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # behind the last line end stands what a crash cut off
     for number, line in enumerate(lines, 1):
-        if number == len(lines) and not line.endswith("\n"):
-            break
         if not line.strip():
             continue
         where = f"{path.name}, line {number}"

@@ -152,7 +152,9 @@ def _matched(answer: Text, passages: Sequence[Text], threshold: int) -> list[Quo
 def _read(file: Path) -> list[_Item]:
     """The file's items, in the order of their ids' SHA-256."""
     items: list[_Item] = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             item = json.loads(line)
             answers = tuple(map(read_marks, item["reference"]))

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.prompts import BenchError, spread
+from decoder.bench.prompts import BenchError, read_fields, spread
 
 QUESTIONS = 3
 """Asked about an article before the edit."""
@@ -93,7 +93,7 @@ def load_material(
     """
     if limit is not None and limit < 1:
         raise BenchError(f"--limit must be at least 1, got {limit}")
-    items = [item for path in files for item in _read(path)]
+    items = [_checked(*found) for path in files for found in read_fields(path)]
     told: dict[str, list[Conversation]] = {}
     for item in items:
         if len(item["turns"]) > 1 and not item.get("context"):
@@ -159,34 +159,7 @@ def _long(items: Sequence[dict[str, Any]], tokens: int, count: Callable[[str], i
     return made
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        raise BenchError(f"there is no file {path}; give JSONL files of benchmark items with --data")
-    items = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.strip():
-            items.append(_item(line, f"{path.name}, line {number}"))
-    return items
-
-
-def _item(line: str, where: str) -> dict[str, Any]:
-    try:
-        item = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BenchError(f"{where} is not JSON ({error.msg}); each line must be one JSON object") from None
-    if not isinstance(item, dict):
-        raise BenchError(f"{where} is not a JSON object; each line must be one")
-    for name in ("id", "benchmark"):
-        if not isinstance(item.get(name), str) or not item[name]:
-            raise BenchError(f"{where} has no {name}; it must be a non-empty string")
-    if not _texts(item.get("turns")) or not item["turns"]:
-        raise BenchError(f"{where} has no turns; they must be a list of one or more strings")
-    if item.get("context") is not None and not _texts(item["context"]):
-        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one a passage")
+def _checked(where: str, item: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(item.get("meta") or {}, dict):
         raise BenchError(f"{where} has a bad meta; it must be an object")
     return item
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)

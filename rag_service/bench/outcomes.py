@@ -6,13 +6,12 @@ again goes on behind the last whole line.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.prompts import BenchError
+from decoder.bench.run_file import RunFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +66,21 @@ class Talked:
 
 
 class TalkedFile:
-    """JSON lines: the run's settings, then conversations.
+    """The run's conversations, as they come.
 
     Args:
         settings: what must be the same for a run to go on with the file.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        self._path = path
-        self._settings = json.loads(json.dumps(settings))
+        self._file = RunFile(path, settings)
 
     def read(self) -> list[Talked]:
-        """What is there already; starts the file where there is none. A line cut off by a crash is dropped.
-
-        Raises:
-            BenchError: the file belongs to a run with other settings.
-        """
-        data = self._path.read_bytes() if self._path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            self._path.write_bytes(whole)
-        if not whole:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._append({"settings": self._settings})
-            return []
-        first, *lines = [json.loads(line) for line in whole.splitlines()]
-        if first.get("settings") != self._settings:
-            raise BenchError(
-                f"{self._path} belongs to a run with other settings; finish that run, name another --json, "
-                "or delete the file"
-            )
-        return [Talked(**{**line, "turns": [Turn(**turn) for turn in line["turns"]]}) for line in lines]
+        """What is there already; see `RunFile.read`."""
+        return [Talked(**{**line, "turns": [Turn(**turn) for turn in line["turns"]]}) for line in self._file.read()]
 
     def add(self, talked: Talked) -> None:
-        self._append(asdict(talked))
-
-    def _append(self, value: object) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self._file.add(asdict(talked))
 
 
 def talked_path(result: Path) -> Path:

@@ -31,6 +31,14 @@ def test_reads_all_fields(tmp_path: Path) -> None:
     assert load_items([path]) == [Item("writing-1", "bench", "writing", ("One?", "Two?"))]
 
 
+def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
+    """Texts may hold other characters that Python takes for ends of lines; JSON allows them as they are."""
+    question = "One\u2028two\x85three?"
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(item(1, turns=[question]), ensure_ascii=False) + "\n", encoding="utf-8")
+    assert load_items([path])[0].turns == (question,)
+
+
 def test_passages_come_before_the_question_in_order() -> None:
     first, second = Item("a", "squad2", "answerable", ("Who?", "Why?"), ("Alpha.", "Beta.")).messages()
     assert first.index("Passage 1:\nAlpha.") < first.index("Passage 2:\nBeta.") < first.index("Question: Who?")
