@@ -38,6 +38,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="F", help="JSONL files of items")
     parser.add_argument("--limit", type=int, help="conversations a benchmark, spread evenly over it (default all)")
+    parser.add_argument("--max-chars", type=int, help="leave out items whose text is longer, passages and all")
     parser.add_argument("--max-tokens", type=int, default=128, help="most tokens an answer has (default 128)")
     parser.add_argument(
         "--drafter", default="auto", choices=sorted({*DRAFTERS} - {"off", "plain"}), help="default auto"

@@ -1,8 +1,9 @@
 """Conversations to measure: what is said in order, and the documents it is about. Knows files; knows no service.
 
 The files are those of `rag bench decode`: one JSON object a line. Items of several turns become conversations without
-passages. Items with passages and an article's title (`meta.title`) become conversations about that article: three of
-its questions, then an edit of the last answer. A long text makes conversations whose first prompt is long.
+passages, those of one turn get an edit of their answer. Items with passages and an article's title (`meta.title`)
+become conversations about that article: three of its questions, then an edit of the last answer. A long text makes
+conversations whose first prompt is long.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from decoder.bench.prompts import BenchError, read_fields, spread
 QUESTIONS = 3
 """Asked about an article before the edit."""
 EDIT = "Begin the answer with the words “According to the documents,” and change nothing else in it."
+EDIT_SENTENCE = "Begin the text with the sentence “This is a revised version.” and change nothing else in it."
 LONG = "follow_up"
 """Benchmark of the conversations that begin with a long prompt."""
 LONG_TURNS = (
@@ -73,6 +75,7 @@ def load_material(
     files: Iterable[Path],
     *,
     limit: int | None = None,
+    max_chars: int | None = None,
     long_tokens: int = 0,
     count: Callable[[str], int] = lambda text: len(text) // 4,
 ) -> Material:
@@ -81,6 +84,7 @@ def load_material(
     Args:
         files: JSONL files.
         limit: conversations a benchmark, spread evenly over it.
+        max_chars: longest text of an item, passages and turns together; longer ones are left out.
         long_tokens: tokens that the second prompt of a long conversation has about; 0 makes none. Its text is that of
             the files' passages, so files without any make none.
         count: tokens of a text.
@@ -94,10 +98,13 @@ def load_material(
     if limit is not None and limit < 1:
         raise BenchError(f"--limit must be at least 1, got {limit}")
     items = [_checked(*found) for path in files for found in read_fields(path)]
+    if max_chars is not None:
+        items = [item for item in items if sum(map(len, (*item["turns"], *(item.get("context") or ())))) <= max_chars]
     told: dict[str, list[Conversation]] = {}
     for item in items:
-        if len(item["turns"]) > 1 and not item.get("context"):
+        if not item.get("context"):
             messages = tuple(map(Message, item["turns"]))
+            messages = messages if len(messages) > 1 else (*messages, Message(EDIT_SENTENCE, edit=True))
             told.setdefault(item["benchmark"], []).append(Conversation(item["id"], item["benchmark"], messages))
     about: dict[str, str] = {}
     for conversation, title in _about_articles(items):
@@ -109,7 +116,7 @@ def load_material(
     rounds = max(map(len, chosen), default=0)
     conversations = tuple(group[i] for i in range(rounds) for group in chosen if i < len(group))
     if not conversations:
-        raise BenchError("no item has several turns, or passages and a meta.title; give other files with --data")
+        raise BenchError("nothing is left to say: items with passages need a meta.title; give other files with --data")
     ids = [conversation.id for conversation in conversations]
     if len(set(ids)) < len(ids):
         raise BenchError("an id occurs twice; give each file once, with unique ids")

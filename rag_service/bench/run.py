@@ -39,7 +39,13 @@ def run_sessions(options: argparse.Namespace, say: Say) -> int:
     settings = load_settings(**({"model": options.model} if options.model else {})) if options.url is None else None
     two_stacks = settings is not None or options.url_without_reuse is not None
     modes = modes_of(options.drafter, two_stacks)
-    material = load_material(options.data, limit=options.limit, long_tokens=options.long, count=_counter(settings))
+    material = load_material(
+        options.data,
+        limit=options.limit,
+        max_chars=options.max_chars,
+        long_tokens=options.long,
+        count=_counter(settings),
+    )
     facts: dict[str, object] = {} if settings is None else _how(settings)
     facts |= {"max_tokens": options.max_tokens, "top_k": options.top_k, "modes": list(modes)}
     file = TalkedFile(talked_path(options.json), {**facts, "material": material.digest})

@@ -12,7 +12,16 @@ from typer.testing import CliRunner
 
 from decoder.bench.prompts import BenchError
 from rag_service.bench import main
-from rag_service.bench.conversations import EDIT, LONG, ROOM, Conversation, Material, Message, load_material
+from rag_service.bench.conversations import (
+    EDIT,
+    EDIT_SENTENCE,
+    LONG,
+    ROOM,
+    Conversation,
+    Material,
+    Message,
+    load_material,
+)
 from rag_service.bench.hold import modes_of, plan
 from rag_service.bench.outcomes import Talked, TalkedFile, Turn, talked_path
 from rag_service.bench.report import holds, markdown
@@ -54,15 +63,23 @@ def data(tmp_path: Path) -> Path:
 
 def test_conversations_of_every_kind(data: Path) -> None:
     material = load_material([data], limit=2)
-    chat, squad, *others = material.conversations
+    chat, alone, squad, *others = material.conversations
     assert [one.id for one in others] == ["chat-2", "squad-4"], "spread over the benchmark, benchmarks by turns"
     assert chat == Conversation("chat-0", "chat", (Message("Who jumps, 0?"), Message("Again."), Message("And again.")))
     assert squad.retrieval
     assert [one.text for one in squad.messages] == ["What jumps, 0?", "What jumps, 1?", "What jumps, 2?", EDIT]
     assert [one.edit for one in squad.messages] == [False, False, False, True]
+    assert alone == Conversation("alone-10", "alone", (Message("Why?"), Message(EDIT_SENTENCE, edit=True)))
     assert material.articles == {"Foxes": "\n\n".join([*PASSAGES, "Nothing."]), "Big_dogs": "\n\n".join(PASSAGES)}
     assert load_material([data], limit=2).digest == material.digest
     assert load_material([data], limit=1).digest != material.digest
+
+
+def test_items_of_too_much_text_are_left_out(data: Path) -> None:
+    most = len("What jumps, 0?") + sum(map(len, PASSAGES[:2]))
+    said = [message.text for one in load_material([data], max_chars=most).conversations for message in one.messages]
+    assert "What jumps, 1?" in said
+    assert "What jumps, 2?" not in said, "it comes with three passages"
 
 
 def test_long_conversations_have_the_length_that_is_asked_for(tmp_path: Path) -> None:
@@ -81,7 +98,7 @@ def test_long_conversations_have_the_length_that_is_asked_for(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([item(1, "x")], "several turns"),
+        ([item(1, "x", context=["Of no article."])], "need a meta.title"),
         ([item(1, "x", turns=[])], "line 1 has no turns"),
         ([item(1, "x", turns=["a", "b"])] * 2, "an id occurs twice"),
         ([{"turns": ["a"]}], "has no id"),
@@ -221,7 +238,10 @@ def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tm
     found = json.loads(out.read_text())
     rows = {(row["benchmark"], row["turn"], row["mode"]): row for row in found["rows"]}
     assert list(rows) == [
-        (name, n, mode) for name, turns in (("chat", 3), ("squad", 4)) for n in range(1, turns + 1) for mode in MODES
+        (name, n, mode)
+        for name, turns in (("chat", 3), ("alone", 2), ("squad", 4))
+        for n in range(1, turns + 1)
+        for mode in MODES
     ]
     assert all(row["conversations"] == 1 and row["tokens"] > 4 for row in rows.values())
     assert rows["squad", 1, "auto"]["mat"] > 1
@@ -231,7 +251,8 @@ def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tm
     kept = [json.loads(line) for line in talked_path(out).read_text().splitlines()][1:]
     assert [(one["benchmark"], one["mode"]) for one in kept] == [
         *(("chat", mode) for mode in MODES),
-        *(("squad", mode) for mode in MODES[::-1]),
+        *(("alone", mode) for mode in MODES[::-1]),
+        *(("squad", mode) for mode in MODES),
     ]
     assert all(turn["passages"] for one in kept if one["benchmark"] == "squad" for turn in one["turns"])
     assert kept[-1]["turns"][0]["citations"], "the scripted answer quotes the article"
@@ -239,7 +260,7 @@ def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tm
     assert (tmp_path / "sessions.svg").read_text().count("chat")
     assert set(world.place.client.keys("rag:default:session:*")) == sessions
     asked = len(world.stage.prompts)
-    assert asked == 3 * 7
+    assert asked == 3 * 9
     with_one_less = talked_path(out).read_text().splitlines(keepends=True)[:-1]
     talked_path(out).write_text("".join(with_one_less))
     assert main(arguments) == 0
