@@ -19,6 +19,7 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from workers.call_form import OPENS, CallForm, call_form
 from workers.token_bytes import UnsupportedTokenizer
 
 Piece = str | int
@@ -51,7 +52,8 @@ class ChatTemplate:
 
     Attributes:
         append_only: whether the rendering of m turns always begins the rendering of m + 1 turns.
-        has_tools: whether it shows tools, calls between <tool_call> and </tool_call>, and what tools returned.
+        call_form: how it writes calls, where it shows tools, calls between <tool_call> and </tool_call>, and what tools
+            returned; None where it does not.
         strips_content: whether the template removes white space around contents, so that callers should too.
 
     Raises:
@@ -72,7 +74,7 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise UnsupportedTokenizer(f"the model's chat template cannot be compiled: {error}") from error
         self.append_only = self._check_append_only()
-        self.has_tools = self._check_tools()
+        self.call_form = self._read_call_form()
         padded = self._render([{"role": "user", "content": " \n" + _slot(0) + "\n "}], False)
         self.strips_content = " \n" + _slot(0) + "\n " not in padded
 
@@ -141,12 +143,18 @@ class ChatTemplate:
             raise UnsupportedTokenizer("the model's chat template does not write these messages with tools once each")
         return pieces
 
-    def _check_tools(self) -> bool:
+    def _read_call_form(self) -> CallForm | None:
         shapes = [Shape("user"), Shape("assistant", False, 1), Shape("tool"), Shape("assistant"), Shape("user")]
         try:
-            return "<tool_call>" in _text(self.tool_pieces(shapes, 1, True))
+            if OPENS not in _text(self.tool_pieces(shapes, 1, True)):
+                return None
         except UnsupportedTokenizer:
-            return False
+            return None
+        try:
+            pieces = self.tool_pieces([Shape("user"), Shape("assistant", False, 2)], 1, False)
+        except UnsupportedTokenizer:  # it writes one call a message
+            return CallForm()
+        return call_form(pieces, (2, 4), (3, 5))
 
     def _render(
         self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool, tools: Sequence[Any] | None = None

@@ -222,7 +222,7 @@ def generate(
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
         if relay.ids:
             logger.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
-        grammar = (grammars or Grammars(tokens)).of(job.json_schema) if job.json_schema is not None else None
+        grammar = (grammars or Grammars(tokens)).of_job(job)
         steps = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens, grammar),

@@ -1,13 +1,12 @@
-"""JSON schemas as grammars over a model's tokens, by llguidance.
+"""Grammars over a model's tokens, by llguidance.
 
-Knows schemas, and the bytes of every token; knows no model and no sampling. `decoder.grammar` says how a grammar is
-used: its state is a matcher of llguidance's, which takes a few microseconds a token and is copied by who looks ahead.
+Knows the bytes of every token; knows no model and no sampling. `decoder.grammar` says how a grammar is used: its state
+is a matcher of llguidance's, which takes a few microseconds a token and is copied by who looks ahead.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -16,23 +15,12 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
+from workers.grammar_texts import BadSchema, calls_text, json_text, reason
+from workers.messages import GenerateJob
 from workers.tokens import Tokens
 
 KEPT = 64
-"""Compiled grammars that are kept for the next answer with the same schema."""
-FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""Answers are written on one line: with free white space a small model can write nothing else."""
-
-
-class BadSchema(ValueError):
-    """A schema that is none, or that cannot be held to; the message says why."""
-
-
-def check_schema(schema: dict[str, Any] | bool) -> None:
-    """Raises BadSchema. Needs no tokenizer, so that a request can be refused before a worker is troubled."""
-    reason = LLMatcher.validate_grammar(_grammar(schema))
-    if reason and not reason.startswith("WARNING"):
-        raise BadSchema(reason)
+"""Compiled grammars that are kept for the next answer that follows the same."""
 
 
 class Grammars:
@@ -46,11 +34,19 @@ class Grammars:
         self._tokens = tokens
         self._lock = threading.Lock()
         self._tokenizer: LLTokenizer | None = None
-        self._compiled: OrderedDict[str, JsonGrammar] = OrderedDict()
+        self._compiled: OrderedDict[str, CompiledGrammar] = OrderedDict()
 
-    def of(self, schema: dict[str, Any] | bool) -> JsonGrammar:
+    def of_job(self, job: GenerateJob) -> CompiledGrammar | None:
+        """What the answer has to follow; None for a free one. Raises BadSchema."""
+        if job.calls is not None:
+            return self._of_text(calls_text(job.calls, self._tokens.call_form))
+        return None if job.json_schema is None else self.of(job.json_schema)
+
+    def of(self, schema: dict[str, Any] | bool) -> CompiledGrammar:
         """The grammar of a JSON schema. Raises BadSchema."""
-        grammar = _grammar(schema)
+        return self._of_text(json_text(schema))
+
+    def _of_text(self, grammar: str) -> CompiledGrammar:
         key = hashlib.sha256(grammar.encode()).hexdigest()
         with self._lock:
             if (known := self._compiled.get(key)) is not None:
@@ -58,26 +54,26 @@ class Grammars:
                 return known
             if self._tokenizer is None:
                 self._tokenizer = _tokenizer(self._tokens)
-            made = self._compiled[key] = JsonGrammar(self._tokenizer, grammar)
+            made = self._compiled[key] = CompiledGrammar(self._tokenizer, grammar)
             if len(self._compiled) > KEPT:
                 self._compiled.popitem(last=False)
             return made
 
 
-class JsonGrammar:
-    """A compiled schema: a `decoder.grammar.Grammar`. Raises BadSchema."""
+class CompiledGrammar:
+    """A compiled grammar: a `decoder.grammar.Grammar`. Raises BadSchema."""
 
     def __init__(self, tokenizer: LLTokenizer, grammar: str) -> None:
         self.vocab_size = tokenizer.vocab_size
         self._first = LLMatcher(tokenizer, grammar, log_level=0)
         if self._first.is_error():
-            raise BadSchema(_reason(self._first))
+            raise BadSchema(reason(self._first))
 
-    def begin(self) -> JsonState:
-        return JsonState(self._first.deep_copy(), self.vocab_size)
+    def begin(self) -> MatcherState:
+        return MatcherState(self._first.deep_copy(), self.vocab_size)
 
 
-class JsonState:
+class MatcherState:
     """A place in a grammar: a `decoder.grammar.GrammarState`."""
 
     def __init__(self, matcher: LLMatcher, vocab_size: int, ahead: bool = False) -> None:
@@ -92,14 +88,14 @@ class JsonState:
     def push(self, token: int) -> None:
         """Raises BadSchema: the grammar is too much for the library; never for those who look ahead."""
         if not self._matcher.is_stopped() and not self._matcher.consume_token(token) and not self._ahead:
-            raise BadSchema(_reason(self._matcher))
+            raise BadSchema(reason(self._matcher))
 
     @property
     def complete(self) -> bool:
         return self._matcher.is_stopped() and not self._matcher.is_error()
 
-    def copy(self) -> JsonState:
-        return JsonState(self._matcher.deep_copy(), self._vocab_size, ahead=True)
+    def copy(self) -> MatcherState:
+        return MatcherState(self._matcher.deep_copy(), self._vocab_size, ahead=True)
 
 
 class _Vocabulary:
@@ -120,14 +116,3 @@ class _Vocabulary:
 
 def _tokenizer(tokens: Tokens) -> LLTokenizer:
     return LLTokenizer(TokenizerWrapper(_Vocabulary(tokens)), eos_token=sorted(tokens.eos_ids))
-
-
-def _grammar(schema: dict[str, Any] | bool) -> str:
-    try:
-        return LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=FORM)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise BadSchema(str(error)) from None
-
-
-def _reason(matcher: LLMatcher) -> str:
-    return matcher.get_error().partition("\n<state>")[0].strip() or "this schema is too complex"

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from retriever import CollectionBusy, Library, RetrieverError, SourceDocument
+from retriever import Collection, CollectionBusy, Library, RetrieverError, SourceDocument, UnknownDocument
 from workers import keys, wire
 from workers.app import RedisClient
 from workers.errors import RuntimeClosed, unavailable
 from workers.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus
-from workers.passage_ids import forget_passages
+from workers.passage_ids import PassageIds, forget_passages
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +58,12 @@ def ingest(
     uploads_dir: Path,
     cancelled: Callable[[], bool],
     closing: Callable[[], bool],
+    passage_ids: PassageIds,
 ) -> None:
     """Ingest a job's files, report progress, and delete those files that lie in `uploads_dir`.
 
-    Files that cannot be read are failures by name and reason; the rest go in.
+    Files that cannot be read are failures by name and reason; the rest go in, and their passages' token ids are kept
+    for the first question that finds them.
 
     Raises:
         CollectionBusy: another ingest runs in the collection; the job stays as it was.
@@ -79,7 +81,8 @@ def ingest(
             reported = time.monotonic()
 
     try:
-        report = library.collection(job.collection).ingest(
+        collection = library.collection(job.collection)
+        report = collection.ingest(
             [_source(file) for file in job.files],
             progress=progress,
             cancelled=lambda: cancelled() or closing(),
@@ -93,6 +96,7 @@ def ingest(
         raise RuntimeClosed
     if report.replaced:
         record.forget_passages()
+    _keep_ids(passage_ids, job.tenant, collection, (*report.added, *report.replaced))
     failures = [IngestFailure(name=failure.name, reason=failure.reason) for failure in report.failures]
     status: JobStatus = "failed" if failures and not report.ingested else "succeeded"
     ended = {
@@ -101,6 +105,20 @@ def ingest(
         "failures": failures,
     }
     _end(record, started.model_copy(update=ended), job, uploads_dir)
+
+
+def _keep_ids(passage_ids: PassageIds, tenant: str, collection: Collection, documents: Iterable[str]) -> None:
+    """Of as many passages as are kept: more would only drive out each other."""
+    room = passage_ids.most_passages
+    for document_id in documents:
+        try:
+            texts = [chunk.text for chunk in collection.chunks(document_id)][:room]
+        except UnknownDocument:  # deleted meanwhile
+            continue
+        passage_ids.of(tenant, texts)
+        room -= len(texts)
+        if not room:
+            return
 
 
 def fail(job: IngestJob, record: JobRecord, uploads_dir: Path, reason: str) -> None:

@@ -81,6 +81,21 @@ class Edit(_Message):
     """Of the answer under edit."""
 
 
+class CallableFunction(_Message):
+    """A function that an answer may call."""
+
+    name: str
+    parameters: dict[str, Any]
+    """The JSON schema of its arguments, an object."""
+
+
+class Calls(_Message):
+    """What an answer is that has to call: a call of one of these functions, with `many` one or more in a row."""
+
+    functions: list[CallableFunction] = Field(min_length=1)
+    many: bool = False
+
+
 class TurnRecord(_Message):
     """One finished turn of a session, as the worker appends it."""
 
@@ -126,6 +141,8 @@ class GenerateJob(_Message):
     edit: Edit | None = None
     json_schema: dict[str, Any] | None = None
     """A JSON schema that the answer has to follow."""
+    calls: Calls | None = None
+    """Calls that the answer has to be, in the form of the model's chat template; then `json_schema` says nothing."""
     retrieval_query: str | None = None
     """What passages were looked for with: the question, or what it was rewritten to; None where none were."""
     rewrite_ms: float | None = None

@@ -1,4 +1,5 @@
-"""Token ids of passages, kept by content: one is tokenized once a tenant, whichever session and worker meets it next.
+"""Token ids of passages, kept by content: one is tokenized once a tenant, at its ingest, whichever session and worker
+meets it next.
 
 In this process the latest are at hand; beside it a hash in Redis has them as int32, so a worker that was just started,
 or never saw a passage, reads it instead of tokenizing it. It is a cache: the oldest leave, all of them are forgotten
@@ -59,7 +60,7 @@ class PassageIds:
     def __init__(self, client: RedisClient | None, tokens: ContentTokens, most_passages: int = MOST_PASSAGES) -> None:
         self._redis = client
         self._tokens = tokens
-        self._most_passages = most_passages
+        self.most_passages = most_passages
         self._at_hand: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -130,7 +131,7 @@ class PassageIds:
                 pipe.expire(ids, TTL_S)
                 pipe.expire(order, TTL_S)
                 pipe.zcard(order)
-                too_many = int(pipe.execute()[-1]) - self._most_passages
+                too_many = int(pipe.execute()[-1]) - self.most_passages
                 if too_many > 0:
                     oldest = [str(name) for name, _ in self._redis.zpopmin(order, too_many)]
                     self._redis.hdel(ids, *oldest)

@@ -198,7 +198,8 @@ def run_ingest(place: Workplace, tenant: str, job_id: str) -> None:
     try:
         with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
             library = place.library.of(tenant)
-            ingest(job, record, library, place.uploads_dir, cancelled.is_set, place.runtime.closing.is_set)
+            closing = place.runtime.closing.is_set
+            ingest(job, record, library, place.uploads_dir, cancelled.is_set, closing, place.passage_ids)
     except (RuntimeClosed, QueueUnavailable, CollectionBusy):
         raise
     except Exception as error:

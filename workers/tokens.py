@@ -18,6 +18,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from workers.call_form import CallForm
 from workers.chat_template import ChatTemplate, Piece, Shape, read_chat_template, token_text
 from workers.content_tokenizer import content_tokenizer
 from workers.text_stream import TextStream
@@ -171,9 +172,9 @@ class Tokens:
         return self._template.pieces([message["role"] for message in messages], add_generation_prompt)
 
     @property
-    def has_tools(self) -> bool:
-        """Whether the chat template shows tools, and calls between <tool_call> and </tool_call>."""
-        return self._template is not None and self._template.has_tools
+    def call_form(self) -> CallForm | None:
+        """How the model writes calls of tools between <tool_call> and </tool_call>; None: its template has no tools."""
+        return None if self._template is None else self._template.call_form
 
     def tool_pieces(self, shapes: Sequence[Shape], tools: int) -> list[Piece]:
         """`template_pieces` of messages with tools; slots are numbered as `ChatTemplate.tool_pieces` does.
@@ -181,7 +182,7 @@ class Tokens:
         Raises:
             UnsupportedTokenizer: the template has no tools, or refuses these messages.
         """
-        if self._template is None or not self._template.has_tools:
+        if self._template is None or self._template.call_form is None:
             raise UnsupportedTokenizer("this model's chat template has no tools; choose a model whose template has")
         return self._template.tool_pieces(shapes, tools, True)
 

@@ -13,7 +13,8 @@ from decoder.drafters.base import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.history import History
 from decoder.testing import AdversarialDrafter, RandomDrafter, knowing_adapters, tiny_eagle, tiny_target
-from workers.grammars import KEPT, BadSchema, Grammars, check_schema
+from workers.grammar_texts import BadSchema, check_schema
+from workers.grammars import KEPT, Grammars
 from workers.testing import save_tokenizer
 from workers.tokens import Tokens
 

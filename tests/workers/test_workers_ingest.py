@@ -11,7 +11,9 @@ import pytest
 from retriever import Library
 from retriever.testing import HashEmbedder
 from workers import keys
+from workers.ingestion import JobRecord, ingest
 from workers.messages import IngestFile, IngestJob, JobProgress
+from workers.passage_ids import PassageIds
 from workers.queue import Queue
 from workers.testing import FakeEngine
 from workers.tokens import Tokens
@@ -79,3 +81,31 @@ def test_a_cancelled_job_says_so(work: Any, queue: Queue, tokens: Tokens, librar
     progress = wait(queue, "j")
     assert (progress.status, progress.done, progress.total) == ("cancelled", 0, 3)
     assert library.collection("c").stats().documents == 0
+
+
+def test_passages_are_tokenized_at_ingest(
+    work: Any, queue: Queue, client: Any, tokens: Tokens, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work(FakeEngine(tokens), library=library)
+    text = "\n\n".join(f"Foxes number {number} jump over the dogs and come home late." * 20 for number in range(6))
+    queue.enqueue_ingest(IngestJob(job_id="j", collection="c", files=[IngestFile(name="n", text=text)], created=0.0))
+    assert wait(queue, "j").status == "succeeded"
+    texts = [passage.text for passage in library.collection("c").search("foxes", top_k=100, mode="lexical")]
+    assert len(texts) > 1
+    wanted = {text: tokens.encode_content(text).ids for text in texts}
+    another = PassageIds(client, tokens)
+    monkeypatch.setattr(tokens, "encode_content", lambda text: pytest.fail("it was tokenized again"))
+    assert another.of("default", texts) == wanted
+
+
+def test_no_more_passages_are_tokenized_than_are_kept(
+    client: Any, tokens: Tokens, library: Library, tmp_path: Path
+) -> None:
+    files = [IngestFile(name=f"n{number}", text=f"Fox number {number}.") for number in range(5)]
+    job = IngestJob(job_id="j", collection="c", files=files, created=0.0)
+    kept = PassageIds(client, tokens, most_passages=3)
+    ingest(job, JobRecord(client, "default", "j"), library, tmp_path, lambda: False, lambda: False, kept)
+    names = client.hkeys(keys.passage_ids("default"))
+    assert len(names) == 3
+    kept.of("default", [f"Fox number {number}." for number in range(3)])
+    assert client.hkeys(keys.passage_ids("default")) == names, "they are the first three"
