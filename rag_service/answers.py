@@ -64,6 +64,7 @@ def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: b
         passages=passages,
         passages_dropped=sum(not passage.in_prompt for passage in passages),
         passages_left=record["job"].passages_left,
+        turns_left=record["job"].turns_left,
         retrieval_query=record["job"].retrieval_query,
         seed=record["seed"],
         **fields,

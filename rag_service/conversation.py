@@ -31,7 +31,7 @@ from rag_service.retrieval import Found
 from rag_service.rewrite import Exchange
 from rag_service.schemas import AnswerOptions, RetrievalOptions
 from workers.chat_template import Piece, Shape
-from workers.messages import GenerateJob, Segment, SegmentKind
+from workers.messages import Calls, GenerateJob, Segment, SegmentKind
 from workers.tokens import Tokens, UnsupportedTokenizer
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -59,6 +59,7 @@ class Conversation(AnswerOptions):
         choice: index of this answer among several of one request.
         logprobs: log-probabilities wanted, with so many alternatives a token.
         json_schema: that the answer has to follow.
+        calls: of tools, that the answer has to be.
         predicted: what the answer will be, or much of it.
     """
 
@@ -70,6 +71,7 @@ class Conversation(AnswerOptions):
     choice: int = 0
     logprobs: int | None = None
     json_schema: dict[str, Any] | None = None
+    calls: Calls | None = None
     predicted: str | None = None
 
     @property
@@ -120,6 +122,7 @@ def job(
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,
+        calls=request.calls,
         retrieval_query=found.query,
         rewrite_ms=found.rewrite_ms,
         created=time.time(),
@@ -156,7 +159,7 @@ def build(
         if size + max_tokens <= window:
             return Prompt(segments, 0, size, passages=listed(passages, passages[:fits], set(), ()))
         if not fits:
-            raise overflow(size, max_tokens, window, 0)
+            raise overflow(size, max_tokens, window)
         fits -= 1
 
 
@@ -190,7 +193,7 @@ def _segments(
         text = message.text.strip() if tokens.strips_content else message.text
         contents = [content_segment(KINDS[message.role], text)] if text else []
         if grounded and piece == asked:
-            how = FROM_PASSAGES if request.json_schema is not None else INSTRUCTION
+            how = INSTRUCTION if request.json_schema is None and request.calls is None else FROM_PASSAGES
             contents = [*shown, *contents, content_segment("instruction", f"\n\n{how if found else NOTHING_FOUND}")]
         elif grounded and piece == 0:
             contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))

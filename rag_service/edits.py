@@ -166,6 +166,8 @@ def job(
         edit=edit,
         forgotten=built.forgotten,
         passages_left=built.left,
+        gone=built.gone,
+        turns_left=built.turns_left,
         created=time.time(),
     )
 

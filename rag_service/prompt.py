@@ -8,14 +8,14 @@ session's prompt only grows: system, then per turn its new passages, its questio
 chat template's pieces and the window; knows no Redis and no model.
 
 When the window has no room, the passages of the oldest turns leave first, then this turn's passages from the lowest
-rank on. Turns that lost their passages stay without them, and some room is made beyond what this turn needs: so one
-answer pays a fresh prefill, and the prompt grows again.
+rank on, all but the best, then the oldest turns, question and answer. What left stays away, and some room is made
+beyond what this turn needs: so one answer pays a fresh prefill, and the prompt grows again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,7 +33,7 @@ WHOLE = "Write the whole revised answer, and leave everything else in it exactly
 EARLIER = "This is an earlier answer of yours:\n\n"
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 FREED = 0.25
-"""Share of the window's room that is made free for coming turns, once passages have to leave."""
+"""Share of the window's room that is made free for coming turns, once passages or turns have to leave."""
 
 Passage = Mapping[str, Any]
 """A passage as it travels in jobs: the fields of `passages[]`."""
@@ -69,6 +69,8 @@ class Prompt:
         edited: index of the segment that is the answer under edit.
         forgotten: how many turns, the oldest, stand there without their passages.
         left: how many passages of earlier turns are gone since the last turn.
+        gone: how many turns, the oldest, are not there at all.
+        turns_left: how many of them left since the last turn.
     """
 
     segments: list[Segment]
@@ -78,6 +80,8 @@ class Prompt:
     edited: int | None = None
     forgotten: int = 0
     left: int = 0
+    gone: int = 0
+    turns_left: int = 0
 
 
 def build(
@@ -103,36 +107,54 @@ def build(
         edited: the answer under edit, with its ids; None for a question.
 
     Raises:
-        ContextOverflow: even without passages it does not fit; says by how much and what to lower.
+        ContextOverflow: even alone and without passages it does not fit; says by how much and what to lower.
     """
     room = window - max_tokens
-    forgotten = min(turns[-1].forgotten, len(turns)) if turns else 0
-    earlier = [_contents(turn, with_passages=n >= forgotten) for n, turn in enumerate(turns)]
-    before = _shown(s for turn in earlier for s in turn.user)
-    enough = room
-    fits = len(passages)
-    while True:
+    count, fits = len(turns), len(passages)
+    forgotten = min(turns[-1].forgotten, count) if turns else 0
+    gone = min(turns[-1].gone, forgotten) if turns else 0
+    system = _contents(turns[0], True).system if turns else (content_segment("system", _system(grounded)),)
+    before = _shown(s for turn in turns[forgotten:] for s in turn.segments)
+    already_gone = gone
+
+    def made(forgotten: int, gone: int, fits: int) -> Prompt:
+        earlier = [_contents(turn, with_passages=n >= forgotten) for n, turn in enumerate(turns)][gone:]
         shown = _shown(s for turn in earlier for s in turn.user)
         new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
         if edited is None:
             asked = _asked(question, grounded, bool(passages or shown))
         else:
-            asked = _instructed(question, edited, quoted=edited.key != earlier[-1].answer.key)
-        segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, grounded)
-        # What the last turn showed leaves only where it must.
-        if size <= enough or (size <= room and forgotten >= len(earlier) - 1):
-            every = listed(passages, passages[:fits], shown, turns)
-            place = None if edited is None else _last(segments, edited.key)
-            left = len(before - _shown(segments))
-            return Prompt(segments, new_from, size, every, place, forgotten, left)
-        if forgotten < len(earlier):
-            earlier[forgotten] = _contents(turns[forgotten], with_passages=False)
-            enough = int((1 - FREED) * room)
-            forgotten += 1
-        elif fits:
-            fits -= 1
-        else:
-            raise overflow(size, max_tokens, window, len(turns))
+            asked = _instructed(question, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
+        segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, system)
+        every = listed(passages, passages[:fits], shown, turns)
+        place = None if edited is None else _last(segments, edited.key)
+        left = len(before - _shown(segments))
+        return Prompt(segments, new_from, size, every, place, forgotten, left, gone, gone - already_gone)
+
+    def leaving(first: int, size: Callable[[int], int]) -> int:
+        """How many leave, so that some room is made; the last turn and what it showed only where they must."""
+        for number in range(first, count):
+            if size(number) <= ((1 - FREED) * room if number < count - 1 else room):
+                return number
+        return count
+
+    prompt = made(forgotten, gone, fits)
+    if prompt.tokens > room:
+        forgotten = leaving(forgotten + 1, lambda number: made(number, gone, fits).tokens)
+        prompt = made(forgotten, gone, fits)
+    while prompt.tokens > room and fits > 1:
+        fits -= 1
+        prompt = made(forgotten, gone, fits)
+    if prompt.tokens > room:
+        gone = leaving(gone + 1, lambda number: made(count, number, fits).tokens)
+        prompt = made(count, gone, fits)
+        while fits < len(passages) and (wider := made(count, gone, fits + 1)).tokens <= room:
+            fits, prompt = fits + 1, wider
+    if prompt.tokens > room:
+        prompt = made(count, gone, 0)
+    if prompt.tokens > room:
+        raise overflow(prompt.tokens, max_tokens, window)
+    return prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +197,19 @@ def _instructed(instruction: str, edited: Segment, quoted: bool) -> list[Segment
     return [content_segment("instruction", EARLIER), quote, content_segment("instruction", "\n\n"), *asked]
 
 
+def _system(grounded: bool) -> str:
+    return SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES
+
+
 def _last(segments: Sequence[Segment], key: str) -> int:
     """Where the last answer or quote with this key stands."""
     return max(n for n, segment in enumerate(segments) if segment.key == key and segment.kind in ("answer", "edited"))
 
 
 def _assemble(
-    user: Sequence[Segment], earlier: Sequence[_Turn], tokens: PromptTokens, grounded: bool
+    user: Sequence[Segment], earlier: Sequence[_Turn], tokens: PromptTokens, system: Sequence[Segment]
 ) -> tuple[list[Segment], int, int]:
     """(segments, index of the first new one, length in tokens)."""
-    system = (
-        earlier[0].system if earlier else (content_segment("system", SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES),)
-    )
     roles = ["system"]
     contents: list[Sequence[Segment]] = [system]
     for turn in earlier:
@@ -263,13 +286,10 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def overflow(prompt_tokens: int, max_tokens: int, window: int, turns: int) -> ContextOverflow:
-    advice = ["ask a shorter question", "lower max_tokens"]
-    if turns:
-        advice.append("begin a new session")
+def overflow(prompt_tokens: int, max_tokens: int, window: int) -> ContextOverflow:
     return ContextOverflow(
         f"The prompt takes {prompt_tokens:,} tokens without any passage and max_tokens is {max_tokens:,}, but the "
-        f"model's window is {window:,} tokens: {' or '.join(advice)}.",
+        f"model's window is {window:,} tokens: send a shorter text or lower max_tokens.",
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
         window=window,

@@ -63,5 +63,7 @@ def job(
         rewrite_ms=found.rewrite_ms,
         forgotten=built.forgotten,
         passages_left=built.left,
+        gone=built.gone,
+        turns_left=built.turns_left,
         created=time.time(),
     )

@@ -258,6 +258,7 @@ class Answer(_Response):
         description="Passages of earlier turns that left the prompt with this turn, the oldest first, because the "
         "model's window was full. Such a turn processes its prompt anew.",
     )
+    turns_left: int = Field(default=0, description="Earlier turns that left the prompt with this turn, likewise.")
     retrieval_query: str | None = Field(
         default=None,
         description="What passages were looked for with: the question, or what it was rewritten to. Null where none "

@@ -73,8 +73,8 @@ async def _shown(
     match event:
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
-            looked = {"retrieval_query": job.retrieval_query, "passages_left": job.passages_left}
-            return "passages", {**ids, **looked, "passages": event.passages}
+            left = {"passages_left": job.passages_left, "turns_left": job.turns_left}
+            return "passages", {**ids, "retrieval_query": job.retrieval_query, **left, "passages": event.passages}
         case DoneEvent():
             return "done", (await pipeline.result(job.answer_id)).model_dump()
         case ErrorEvent():

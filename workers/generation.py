@@ -375,6 +375,7 @@ def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | Non
         instruction=job.edit.instruction if job.edit else None,
         retrieval_query=job.retrieval_query,
         forgotten=job.forgotten,
+        gone=job.gone,
         segments=[*job.segments[job.new_from :], answer],
         passages=job.passages,
         created=job.created,

@@ -110,6 +110,8 @@ class TurnRecord(_Message):
     """As in GenerateJob."""
     forgotten: int = 0
     """As in GenerateJob: later turns leave out what this one left out."""
+    gone: int = 0
+    """Likewise."""
     segments: list[Segment]
     """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
     passages: list[dict[str, Any]]
@@ -151,6 +153,10 @@ class GenerateJob(_Message):
     """How many of the session's turns, the oldest, the prompt has without their passages: the window was full."""
     passages_left: int = Field(default=0, ge=0)
     """How many passages of earlier turns left the prompt with this turn."""
+    gone: int = Field(default=0, ge=0)
+    """How many of the session's turns, the oldest, are not in the prompt at all."""
+    turns_left: int = Field(default=0, ge=0)
+    """How many of them left it with this turn."""
     rewrites: str | None = None
     """Of a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is no
     turn; its rows have a slot of their own."""

@@ -124,10 +124,13 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
 def _say_what_was_looked_for(passages: dict[str, Any], question: str | None) -> None:
     """Where that is not what the user typed, or where the prompt lost passages."""
     query, left = passages.get("retrieval_query"), passages.get("passages_left", 0)
+    turns = passages.get("turns_left", 0)
     if query not in (None, question):
         err().print(f"Looked for: {query}", style="dim", markup=False)
     if left:
         err().print(f"The model's window is full: {left} earlier passages left it.", style="dim", markup=False)
+    if turns:
+        err().print(f"The model's window is full: the oldest {turns} turns left it.", style="dim", markup=False)
 
 
 def show(answer: dict[str, Any], screen: Console) -> None:

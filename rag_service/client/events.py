@@ -36,7 +36,8 @@ class Passages:
     """The first event: what the answer will rest on. `id` resumes behind it.
 
     `retrieval_query` is what passages were looked for with: the question, or what it was rewritten to; None where none
-    were looked for. `passages_left`: how many of earlier turns left the full window.
+    were looked for. `passages_left`, `turns_left`: how many passages of earlier turns, and earlier turns, left the full
+    window.
     """
 
     id: str | None
@@ -45,6 +46,7 @@ class Passages:
     passages: tuple[PassageOut, ...]
     retrieval_query: str | None = None
     passages_left: int = 0
+    turns_left: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def typed(event: ServerEvent) -> Event | None:
     match event.name:
         case "passages":
             passages = tuple(PassageOut.model_validate(passage) for passage in data["passages"])
-            looked = data.get("retrieval_query"), data.get("passages_left", 0)
+            looked = data.get("retrieval_query"), data.get("passages_left", 0), data.get("turns_left", 0)
             return Passages(event.id, data["answer_id"], data["session_id"], passages, *looked)
         case "token":
             return Token(event.id, data["text"], data.get("source"))

@@ -40,6 +40,7 @@ def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
         include={
             "answer_id", "session_id", "turn", "collection", "citations", "passages", "grounded", "note",
             "finish_reason", "seed", "timings", "speculation", "retrieval_query", "passages_left",
+            "turns_left",
         }
     )  # fmt: skip
     return {"model_name": model, "model_provider": PROVIDER, **shown, "token_usage": answer.usage}

@@ -142,6 +142,9 @@ export class AnswerView {
     if (answer.passages_left) {
       notes.push(`${count(answer.passages_left, "passage")} of earlier turns left the model's window.`);
     }
+    if (answer.turns_left) {
+      notes.push(`The oldest ${count(answer.turns_left, "turn")} left the model's window.`);
+    }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
       this._sourced ? this._legend(passages, kinds, answer) : null, particulars(answer));

@@ -121,7 +121,9 @@ def conversation(tokens: Tokens, window: int, count: int, size: int = 80) -> lis
     for number in range(count):
         prompt = make(tokens, f"Question {number}?", [passage(number, "Fact. " * size)], turns, window=window)
         prompts.append(prompt)
-        turns.append(turn(prompt, number, tokens).model_copy(update={"forgotten": prompt.forgotten}))
+        turns.append(
+            turn(prompt, number, tokens).model_copy(update={"forgotten": prompt.forgotten, "gone": prompt.gone})
+        )
     return prompts
 
 
@@ -168,11 +170,55 @@ def test_overflow_says_what_to_do(tokens: Tokens) -> None:
     with pytest.raises(ContextOverflow) as caught:
         make(tokens, "why " * 500, [passage(1)], window=600)
     assert "600" in caught.value.detail
-    assert "shorter question" in caught.value.detail
-    assert "new session" not in caught.value.detail
-    first = make(tokens, "why " * 100)
-    with pytest.raises(ContextOverflow, match="new session"):
-        make(tokens, turns=[turn(first, 1, tokens)], window=first.tokens)
+    assert "send a shorter text" in caught.value.detail
+
+
+def test_old_turns_leave_when_they_alone_fill_the_window(tokens: Tokens) -> None:
+    prompts = conversation(tokens, window=900, count=40, size=2)
+    assert all(prompt.tokens + 10 <= 900 for prompt in prompts)
+    known = [ids(prompt, tokens) for prompt in prompts]
+    fresh = [n for n in range(1, len(prompts)) if known[n][: len(known[n - 1])] != known[n - 1]]
+    left = [n for n, prompt in enumerate(prompts) if prompt.turns_left]
+    assert left
+    assert set(left) <= set(fresh) == {n for n, prompt in enumerate(prompts) if prompt.left or prompt.turns_left}
+    assert all(after - before > 1 for before, after in itertools.pairwise(left)), "room is made for turns to come"
+    system = [s.text for s in prompts[0].segments if s.kind == "system"]
+    for number, (before, after) in enumerate(itertools.pairwise(prompts), 1):
+        assert after.gone - before.gone == after.turns_left
+        assert [s.text for s in after.segments if s.kind == "system"] == system
+        asked = [s.text.strip() for s in after.segments if s.kind == "question"]
+        assert asked == [f"Question {n}?" for n in range(after.gone, number + 1)], "the oldest leave first"
+        assert [p["in_prompt"] for p in after.passages][:1] == [True], "the best passage stays"
+
+
+def test_a_long_question_drives_out_every_turn_before_it_is_refused(tokens: Tokens) -> None:
+    first = make(tokens, "why " * 40)
+    turns = [turn(first, n, tokens) for n in range(3)]
+    alone = make(tokens, "how " * 80)
+    tight = make(tokens, "how " * 80, turns=turns, window=alone.tokens + 10)
+    assert (ids(tight, tokens), tight.gone, tight.turns_left) == (ids(alone, tokens), 3, 3)
+    with pytest.raises(ContextOverflow):
+        make(tokens, "how " * 80, turns=turns, window=alone.tokens + 9)
+
+
+def test_once_turns_leave_passages_have_their_room(tokens: Tokens) -> None:
+    turns = [turn(make(tokens, "why " * 60), n, tokens) for n in range(6)]
+    found = [passage(n, "Fact. ") for n in range(3)]
+    full = make(tokens, turns=turns)
+    prompt = make(tokens, passages=found, turns=turns, window=full.tokens + 10)
+    assert 0 < prompt.gone < 6
+    assert all(p["in_prompt"] for p in prompt.passages)
+
+
+def test_an_answer_whose_turn_left_is_quoted_to_be_edited(tokens: Tokens) -> None:
+    turns = [turn(make(tokens, "why " * 60), n, tokens) for n in range(6)]
+    edited = turns[0].segments[-1]
+    whole = make(tokens, "Shorten it.", turns=turns, edited=edited)
+    prompt = make(tokens, "Shorten it.", turns=turns, edited=edited, window=whole.tokens)
+    assert prompt.gone
+    assert prompt.edited is not None
+    assert prompt.segments[prompt.edited].kind == "edited"
+    assert prompt.segments[prompt.edited].ids == edited.ids
 
 
 def test_nothing_found_is_told_to_the_model(tokens: Tokens) -> None:

@@ -68,6 +68,24 @@ async def test_an_answer_says_that_passages_left_the_window(
         assert (after.segments[: len(before.segments)] == before.segments) is (gone == 0)
 
 
+async def test_a_session_goes_on_when_its_turns_alone_fill_the_window(
+    client: httpx.AsyncClient, world: Any, parse: Callable[[str], Any]
+) -> None:
+    world.stage.text = "Fact."
+    body = {"question": f"Which? {CROWD}", "retrieval": {"mode": "none"}, "max_tokens": 16, "seed": 7}
+    answers = [await ask(client, **body)]
+    session = answers[0]["session_id"]
+    while not answers[-1]["turns_left"]:
+        assert len(answers) < 50
+        answers.append(await ask(client, **body, session_id=session))
+    response = await client.post("/v1/query", json={**body, "session_id": session, "stream": True})
+    events = parse(response.text)
+    assert events[0][2]["turns_left"] == events[-1][2]["turns_left"] == 0, "room was made for turns to come"
+    assert len((await client.get(f"/v1/sessions/{session}")).json()["turns"]) == len(answers) + 1
+    response = await client.post(f"/v1/answers/{answers[0]['answer_id']}/edits", json={"instruction": "Shorten it."})
+    assert response.status_code == 200, response.text
+
+
 async def test_sessions_and_answers_expire(world: Any, make_client: Callable[..., Any]) -> None:
     ttl = {"ttl": 100, "session_ttl": 200}
     async with make_client(world.redis_url, world.data_dir, answers=ttl) as client:
