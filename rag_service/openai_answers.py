@@ -15,9 +15,14 @@ from urllib.parse import quote
 
 from rag_service import openai_tools
 from rag_service.errors import InvalidRequest, Problem, Unavailable
+from rag_service.forced_calls import CallReader
 from rag_service.openai_logprobs import Measured, chat_form, completion_form
 from rag_service.schemas import Answer
+from workers.call_form import CallForm
 from workers.tokens import Tokens
+
+Piece = str | dict[str, Any]
+"""Text, or an item of a delta's `tool_calls`."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,9 @@ class Form(ABC):
         collection: that grounds the answers; None for none.
         measured: whether log-probabilities are wanted.
         tokens: for their texts.
-        most_calls: of tools; 0 for none, None for any number.
+        most_calls: of tools that the model decides on; 0 for none, None for any number.
+        forced: how calls are written where every answer has to be calls; None where the model decides.
+        named: whether the request names the function that is called.
     """
 
     request_id: str
@@ -43,6 +50,8 @@ class Form(ABC):
     measured: bool
     tokens: Tokens
     most_calls: int | None = 0
+    forced: CallForm | None = None
+    named: bool = False
 
     prefix: ClassVar[str]
     whole_object: ClassVar[str]
@@ -57,8 +66,8 @@ class Form(ABC):
         """The choice of a stream's first chunk, if it has one."""
 
     @abstractmethod
-    def piece(self, index: int, text: str, run: Sequence[Measured]) -> dict[str, Any]:
-        """The choice of a chunk with text."""
+    def piece(self, index: int, piece: Piece, run: Sequence[Measured]) -> dict[str, Any]:
+        """The choice of a chunk with text, or with a part of a call."""
 
     @abstractmethod
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
@@ -66,7 +75,17 @@ class Form(ABC):
 
     def split(self, answer: Answer) -> tuple[Answer, list[dict[str, Any]]]:
         """An answer without its calls of tools, and these."""
+        if self.forced is not None:
+            reader = CallReader(self.forced, answer.answer_id)
+            reader.push(answer.answer or "")
+            return answer.model_copy(update={"answer": None, "citations": []}), reader.calls
         return (answer, []) if self.most_calls == 0 else openai_tools.split(answer, self.most_calls)
+
+    def reader(self, answer_id: str) -> CallReader | openai_tools.Withheld | None:
+        """What reads calls from an answer's text while it comes; None where there are none to be read."""
+        if self.forced is not None:
+            return CallReader(self.forced, answer_id)
+        return None if self.most_calls == 0 else openai_tools.Withheld()
 
     def response(self, choices: list[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
         return {**self._head(self.whole_object), "choices": choices, "usage": usage}
@@ -124,23 +143,30 @@ class ChatForm(Form):
             "index": index,
             "message": {**message, "annotations": self.annotations(answer), **self.grounding(answer)},
             "logprobs": chat_form(run, self.tokens) if self.measured else None,
-            "finish_reason": "tool_calls" if calls else finish_reason(answer),
+            "finish_reason": self._reason(answer, calls),
             **self.extras(answer),
         }
 
     def opening(self, index: int) -> dict[str, Any]:
-        return self._delta(index, {"role": "assistant", "content": "", "refusal": None})
+        content = "" if self.forced is None else None
+        return self._delta(index, {"role": "assistant", "content": content, "refusal": None})
 
-    def piece(self, index: int, text: str, run: Sequence[Measured]) -> dict[str, Any]:
-        return self._delta(index, {"content": text}, chat_form(run, self.tokens) if self.measured else None)
+    def piece(self, index: int, piece: Piece, run: Sequence[Measured]) -> dict[str, Any]:
+        delta = {"content": piece} if isinstance(piece, str) else {"tool_calls": [piece]}
+        return self._delta(index, delta, chat_form(run, self.tokens) if self.measured else None)
 
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
         answer, calls = self.split(answer)
         delta = {**({"annotations": self.annotations(answer)} if self.collection else {}), **self.grounding(answer)}
-        if calls:
+        if calls and self.forced is None:  # forced ones were told as they came
             delta["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
-        reason = "tool_calls" if calls else finish_reason(answer)
-        return {**self._delta(index, delta), "finish_reason": reason, **self.extras(answer)}
+        return {**self._delta(index, delta), "finish_reason": self._reason(answer, calls), **self.extras(answer)}
+
+    def _reason(self, answer: Answer, calls: Sequence[Any]) -> str:
+        """As OpenAI says it: `tool_calls`, but `stop` for a named function; a forced call may be cut off."""
+        if self.forced is None:
+            return "tool_calls" if calls else finish_reason(answer)
+        return "tool_calls" if answer.finish_reason == "stop" and not self.named else finish_reason(answer)
 
     @staticmethod
     def _delta(index: int, delta: dict[str, Any], logprobs: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -157,9 +183,9 @@ class CompletionForm(Form):
     def opening(self, index: int) -> None:
         return None
 
-    def piece(self, index: int, text: str, run: Sequence[Measured]) -> dict[str, Any]:
+    def piece(self, index: int, piece: Piece, run: Sequence[Measured]) -> dict[str, Any]:
         logprobs = completion_form(run, self.tokens) if self.measured else None
-        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": None}
+        return {"index": index, "text": piece, "logprobs": logprobs, "finish_reason": None}
 
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
         last = {**self.piece(index, "", ()), "logprobs": None, "finish_reason": finish_reason(answer)}

@@ -14,7 +14,8 @@ from typing import Any
 import anyio
 
 from rag_service.conversation import Conversation
-from rag_service.openai_answers import Form, failed, usage
+from rag_service.forced_calls import CallReader
+from rag_service.openai_answers import Form, Piece, failed, usage
 from rag_service.openai_errors import error_document
 from rag_service.openai_logprobs import Measured, MeasuredRun
 from rag_service.openai_tools import Withheld
@@ -54,7 +55,7 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
     """The chunks of all choices as they come, as text of server-sent events."""
     ended: dict[int, Answer] = {}
     runs = [MeasuredRun(form.tokens) for _ in ids]
-    withheld = [Withheld() for _ in ids] if form.most_calls != 0 else []
+    readers = [form.reader(answer_id) for answer_id in ids]
     try:
         for opening in map(form.opening, range(len(ids))):
             if opening is not None:
@@ -64,15 +65,15 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
                 yield HEARTBEAT
             elif isinstance(event, TokenEvent):
                 run = runs[index].push(event.ids, event.logprobs, event.text) if form.measured else []
-                text = withheld[index].push(event.text) if withheld else event.text
-                if text or run:
-                    yield _data(form.chunk(form.piece(index, text, run)), include_usage)
+                for piece in _pieces(readers[index], event.text) or ([""] if run else []):
+                    yield _data(form.chunk(form.piece(index, piece, run)), include_usage)
+                    run = []
             elif isinstance(event, DoneEvent | ErrorEvent):
                 ended[index] = answer = await pipeline.result(ids[index])
                 if answer.answer is None:
                     raise failed(answer)
-                rest = withheld[index].rest(form.split(answer)[1]) if withheld else ""
-                if rest:
+                reader = readers[index]
+                if isinstance(reader, Withheld) and (rest := reader.rest(form.split(answer)[1])):
                     yield _data(form.chunk(form.piece(index, rest, ())), include_usage)
                 yield _data(form.chunk(form.ending(index, answer)), include_usage)
         if include_usage:
@@ -82,6 +83,12 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
         yield f"data: {json.dumps(error_document(as_problem(error)), ensure_ascii=False)}\n\n"
     finally:
         await _cancel(pipeline, [answer_id for index, answer_id in enumerate(ids) if index not in ended])
+
+
+def _pieces(reader: CallReader | Withheld | None, text: str) -> Sequence[Piece]:
+    """What a text adds to what is shown."""
+    read = text if reader is None else reader.push(text)
+    return [piece for piece in ([read] if isinstance(read, str) else read) if piece]
 
 
 async def _merged(pipeline: Pipeline, ids: Sequence[str]) -> AsyncIterator[tuple[int, AnswerEvent | None]]:

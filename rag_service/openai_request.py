@@ -8,8 +8,10 @@ from typing import Any
 
 from rag_service.conversation import Conversation, Message
 from rag_service.errors import BadRequest
-from rag_service.openai_schemas import ChatMessage, ChatRequest, CompletionRequest, ResponseFormat
-from workers.grammars import BadSchema, check_schema
+from rag_service.openai_schemas import ChatMessage, ChatRequest, CompletionRequest, Function, ResponseFormat
+from workers.call_form import CallForm
+from workers.grammar_texts import BadSchema, check_calls, check_schema
+from workers.messages import CallableFunction, Calls
 
 _SAME = (
     "temperature",
@@ -25,15 +27,17 @@ _SAME = (
     "retrieval",
 )
 """Fields with the same name and meaning."""
+_OPEN = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
+"""What says more about an object's properties than `properties`."""
 
 
-def chat(body: ChatRequest, collection: str | None, has_tools: bool) -> list[Conversation]:
+def chat(body: ChatRequest, collection: str | None, form: CallForm | None) -> list[Conversation]:
     """One conversation a choice. Raises BadRequest.
 
     Args:
-        has_tools: whether the model's chat template has tools.
+        form: of calls; None where the model's chat template has no tools.
     """
-    if not has_tools and (body.tools or any(m.tool_calls or m.role == "tool" for m in body.messages)):
+    if form is None and (body.tools or any(m.tool_calls or m.role == "tool" for m in body.messages)):
         raise BadRequest(
             "This model's chat template has no tools, so it can call none: leave `tools` and messages of tools out, or "
             "serve a model that has them.",
@@ -44,6 +48,8 @@ def chat(body: ChatRequest, collection: str | None, has_tools: bool) -> list[Con
     common = _common(body, collection)
     common |= {"messages": tuple(messages), "logprobs": body.measured}
     common["tools"] = tuple(json.dumps(tool.model_dump(exclude_none=True), ensure_ascii=False) for tool in body.offered)
+    if (calls := _calls(body, form)) is not None:  # a text to stop at would leave half of a call
+        common |= {"calls": calls, "json_schema": None, "stop": []}
     common["max_tokens"] = body.max_completion_tokens or body.max_tokens
     return [Conversation(**common, choice=choice) for choice in range(body.n)]
 
@@ -93,6 +99,56 @@ def _common(body: ChatRequest | CompletionRequest, collection: str | None) -> di
         "predicted": (body.prediction.text or None) if body.prediction else None,
         "json_schema": _schema(body.response_format),
     }
+
+
+def _calls(body: ChatRequest, form: CallForm | None) -> Calls | None:
+    """The calls that the answer has to be. Raises BadRequest."""
+    if not body.forces:
+        return None
+    if not body.tools:
+        raise BadRequest(
+            "tool_choice asks for a call, and there is nothing to call: send `tools`, or leave tool_choice out.",
+            "missing_tools",
+            param="tool_choice",
+        )
+    if not body.forced:
+        names = ", ".join(sorted({tool.function.name for tool in body.tools}))
+        raise BadRequest(
+            f"tool_choice names the function {body.named!r}, which is not among `tools`: name one of {names}.",
+            "unknown_tool",
+            param="tool_choice",
+        )
+    functions = [
+        CallableFunction(name=tool.function.name, parameters=_arguments(tool.function)) for tool in body.forced
+    ]
+    calls = Calls(functions=functions, many=body.named is None and body.parallel_tool_calls)
+    try:
+        check_calls(calls, form)
+    except BadSchema as error:
+        raise BadRequest(
+            f"Arguments of a function cannot be held to the JSON schema in its `parameters`: {error}.",
+            "invalid_schema",
+            param="tools",
+        ) from None
+    return calls
+
+
+def _arguments(function: Function) -> dict[str, Any]:
+    """The JSON schema that the arguments of a call follow: an object, of what the function declares and no more.
+
+    Raises BadRequest.
+    """
+    schema = function.parameters or {"type": "object", "properties": {}}
+    kinds = schema.get("type", "object")
+    if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
+        raise BadRequest(
+            f"Arguments are an object, and the `parameters` of the function {function.name!r} describe none: let their "
+            'type be "object".',
+            "invalid_schema",
+            param="tools",
+        )
+    closed = {"additionalProperties": False} if "properties" in schema and not _OPEN & set(schema) else {}
+    return {**schema, **closed, "type": "object"}
 
 
 def _schema(form: ResponseFormat) -> dict[str, Any] | None:

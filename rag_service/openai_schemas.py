@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from rag_service.json_body import RequestBody
 from rag_service.schemas import DrafterName, Prediction, RetrievalOptions, SpeculationOptions, StopString, TokenId
@@ -18,7 +29,7 @@ Ignored = Annotated[Any, Field(default=None, description="Accepted; changes noth
 
 REFUSED = "Refused, unless its value changes nothing."
 Refused = Annotated[Any, Field(default=None, description=REFUSED)]
-NO_FUNCTIONS = "its models call no functions"
+NO_FUNCTIONS = "send `tools` and `tool_choice` instead"
 REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "audio": ("it reads and writes text", ()),
     "echo": ("the prompt is not repeated", (False,)),
@@ -27,7 +38,6 @@ REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "modalities": ("it writes text alone", (["text"],)),
     "reasoning_effort": ("its models do not reason apart from the answer", ("none",)),
     "suffix": ("its models continue a text and cannot fill a gap", ("",)),
-    "tool_choice": ("the model decides: let it be auto or none", ("none", "auto")),
     "verbosity": ("ask for a short or long answer in the messages", ("medium",)),
     "web_search_options": ("it searches collections: name one as rag:<collection>", ()),
 }
@@ -105,6 +115,29 @@ class Function(_Body):
 class Tool(_Body):
     type: Literal["function"]
     function: Function
+
+
+class ChosenFunction(_Body):
+    name: FunctionName
+
+
+class ChosenTool(_Body):
+    """The function to call."""
+
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+TOOL_CHOICE = "`none`: no call; `auto`: the model decides; `required`: calls alone; or the function to call."
+
+
+def _told_choice(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        raise ValueError(
+            'tool_choice is "none", "auto", "required" or {"type": "function", "function": {"name": "NAME"}}'
+        ) from None
 
 
 class ChatMessage(_Body):
@@ -222,7 +255,9 @@ class ChatRequest(_Generation):
     modalities: Refused
     audio: Refused
     tools: list[Tool] = Field(default_factory=list, max_length=128)
-    tool_choice: Refused
+    tool_choice: Annotated[
+        Literal["none", "auto", "required"] | ChosenTool, WrapValidator(_told_choice), Field(description=TOOL_CHOICE)
+    ] = "auto"
     functions: Refused
     function_call: Refused
     reasoning_effort: Refused
@@ -235,7 +270,6 @@ class ChatRequest(_Generation):
         "functions",
         "modalities",
         "reasoning_effort",
-        "tool_choice",
         "verbosity",
         "web_search_options",
         mode="before",
@@ -251,6 +285,22 @@ class ChatRequest(_Generation):
     def offered(self) -> list[Tool]:
         """Tools that the model may call."""
         return [] if self.tool_choice == "none" else self.tools
+
+    @property
+    def forces(self) -> bool:
+        """Whether the answer has to be a call."""
+        return self.tool_choice not in ("none", "auto")
+
+    @property
+    def named(self) -> str | None:
+        """The function that the answer has to call."""
+        return self.tool_choice.function.name if isinstance(self.tool_choice, ChosenTool) else None
+
+    @property
+    def forced(self) -> list[Tool]:
+        """Tools of which the answer has to call one."""
+        named = self.named
+        return [tool for tool in self.tools if self.forces and named in (None, tool.function.name)]
 
     @property
     def measured(self) -> int | None:

@@ -111,7 +111,7 @@ class _Vocabulary:
         self.tokens = [piece or f"<control {token}>".encode() for token, piece in enumerate(pieces)]
 
     def __call__(self, text: bytes | str) -> list[int]:
-        return self._tokens.encode_content(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).ids
+        return self._tokens.encode_written(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
 
 
 def _tokenizer(tokens: Tokens) -> LLTokenizer:

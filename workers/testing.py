@@ -45,6 +45,29 @@ QWEN_TEMPLATE = """{%- if messages[0]['role'] == 'system' %}
     {{- '<|im_start|>assistant\\n' }}
 {%- endif %}
 """
+TOOLS_TEMPLATE = """{%- if tools %}
+    {{- '<|im_start|>system\\nTools:\\n<tools>' }}
+    {%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
+    {{- '\\n</tools><|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role != "tool" and not message.tool_calls %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<|im_start|>assistant' }}
+        {%- if message.content %}{{- '\\n' + message.content }}{%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
+            {{- '\\n<tool_call>\\n{"name": "' }}{{- tool_call.name }}
+            {{- '", "arguments": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
 CORPUS = (
     "The quick brown fox jumps over the lazy dog. What does the fox jump over? It jumps over the dog [1].\n"
     "Answer only from the passages below, and say so when they do not hold the answer.\n"
@@ -60,12 +83,12 @@ def save_tokenizer(folder: Path, style: str = "smollm", corpus: Sequence[str] = 
     """Write a small byte-level tokenizer and its chat template as a model folder holds them.
 
     `style` "smollm": control tokens first. "qwen": control tokens last, `<tool_call>` among them without being special,
-    and another way to split. Returns the folder.
+    and another way to split. "tools": as "qwen", with a template that has tools. Returns the folder.
     """
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     tokenizer = Tokenizer(models.BPE())
     split: Any = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    if style == "qwen":
+    if style != "smollm":
         split = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Split(Regex(_QWEN_SPLIT), "isolated"),
@@ -81,7 +104,7 @@ def save_tokenizer(folder: Path, style: str = "smollm", corpus: Sequence[str] = 
         show_progress=False,
     )
     tokenizer.train_from_iterator(corpus, trainer)
-    if style == "qwen":
+    if style != "smollm":
         tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
         tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<tool_call>", "</tool_call>")])
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +113,7 @@ def save_tokenizer(folder: Path, style: str = "smollm", corpus: Sequence[str] = 
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": special[0],
         "eos_token": special[2],
-        "chat_template": SMOLLM_TEMPLATE if style == "smollm" else QWEN_TEMPLATE,
+        "chat_template": {"smollm": SMOLLM_TEMPLATE, "qwen": QWEN_TEMPLATE, "tools": TOOLS_TEMPLATE}[style],
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,8 @@ class Tokens:
         source = json.dumps(tokenizer, sort_keys=True)
         self._full = Tokenizer.from_str(json.dumps({**tokenizer, "truncation": None, "padding": None}))
         self._content = content_tokenizer(tokenizer)
+        added = {entry["content"]: entry["id"] for entry in tokenizer.get("added_tokens") or () if not entry["special"]}
+        self._written = dict(sorted(added.items(), key=lambda entry: -len(entry[0])))
         self._bytes: TokenBytes = read_token_bytes(tokenizer)
         self._template = template
         self._cache: OrderedDict[bytes, Encoding] = OrderedDict()
@@ -133,6 +136,16 @@ class Tokens:
     def encode_template(self, text: str) -> list[int]:
         """Tokenize control text: control tokens are recognised, and none is added in front."""
         return list(self._full.encode(text, add_special_tokens=False).ids)
+
+    def encode_written(self, text: str) -> list[int]:
+        """Tokenize a text as the model writes it: added tokens that are text, such as <tool_call>, are recognised;
+        control tokens are not."""
+        if not any(token in text for token in self._written):
+            return list(self.encode_content(text).ids)
+        ids: list[int] = []
+        for part in re.split(f"({'|'.join(map(re.escape, self._written))})", text):
+            ids += [self._written[part]] if part in self._written else self.encode_content(part).ids
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of `ids`. Control tokens and unknown ids give nothing, broken UTF-8 gives U+FFFD."""

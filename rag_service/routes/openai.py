@@ -36,7 +36,7 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
     kept: the client sends its history every time. A client that goes away from a stream cancels its answer.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
-    asked = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.has_tools)
+    asked = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
     return await _reply(pipeline, asked, form, body)
 
@@ -79,12 +79,14 @@ def _form(
         collection=collection,
         measured=measured,
         tokens=pipeline.tokens,
-        most_calls=_most_calls(body),
+        **_calls(body, pipeline),
     )
 
 
-def _most_calls(body: ChatRequest | CompletionRequest) -> int | None:
-    """0 where no tool may be called; None for any number of calls."""
+def _calls(body: ChatRequest | CompletionRequest, pipeline: Pipeline) -> dict[str, Any]:
+    """How the form reads calls of tools."""
     if not isinstance(body, ChatRequest) or not body.offered:
-        return 0
-    return None if body.parallel_tool_calls else 1
+        return {}
+    if body.forced:
+        return {"forced": pipeline.tokens.call_form, "named": body.named is not None}
+    return {"most_calls": None if body.parallel_tool_calls else 1}

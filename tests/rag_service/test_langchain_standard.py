@@ -32,29 +32,6 @@ from workers.tokens import Tokens
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
-TEMPLATE = """{%- if tools %}
-    {{- '<|im_start|>system\\nTools:\\n<tools>' }}
-    {%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
-    {{- '\\n</tools><|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if message.role != "tool" and not message.tool_calls %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
-    {%- elif message.role == "assistant" %}
-        {{- '<|im_start|>assistant' }}
-        {%- if message.content %}{{- '\\n' + message.content }}{%- endif %}
-        {%- for tool_call in message.tool_calls %}
-            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
-            {{- '\\n<tool_call>\\n{"name": "' }}{{- tool_call.name }}
-            {{- '", "arguments": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\\n' }}
-    {%- else %}
-        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
-"""
 QUOTE = "4"
 """Its token id."""
 ANIMALS = ("Whales sing low songs.", "Foxes jump over dogs.", "Herrings swim in schools.", "Bees dance for flowers.")
@@ -95,13 +72,11 @@ def caller(
     tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Any], AbstractContextManager[str]]
 ) -> Iterator[str]:
     """As `zoo`, with a scripted model whose chat template has tools."""
-    folder = save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "qwen")
-    file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "chat_template": TEMPLATE}))
-    tokens = Tokens.load(folder)
+    tokens = Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "tools"))
+    folder = tmp_path_factory.mktemp("caller")
 
     def script(prompt: Any) -> list[int]:
-        return tokens.encode_content(say(tokens.decode(prompt))).ids
+        return tokens.encode_written(say(tokens.decode(prompt)))
 
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
         library = Library(folder, HashEmbedder())

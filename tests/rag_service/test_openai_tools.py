@@ -20,29 +20,6 @@ from workers.embedded_redis import EmbeddedRedis
 from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
 from workers.tokens import Tokens
 
-TEMPLATE = """{%- if tools %}
-    {{- '<|im_start|>system\\nTools:\\n<tools>' }}
-    {%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
-    {{- '\\n</tools><|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if message.role != "tool" and not message.tool_calls %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
-    {%- elif message.role == "assistant" %}
-        {{- '<|im_start|>assistant' }}
-        {%- if message.content %}{{- '\\n' + message.content }}{%- endif %}
-        {%- for tool_call in message.tool_calls %}
-            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
-            {{- '\\n<tool_call>\\n{"name": "' }}{{- tool_call.name }}
-            {{- '", "arguments": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\\n' }}
-    {%- else %}
-        {{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
-"""
 TOOL: Any = {
     "type": "function",
     "function": {
@@ -60,10 +37,7 @@ CALLS = (
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[Any]:
-    folder = save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "qwen")
-    file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "chat_template": TEMPLATE}))
-    tokens = Tokens.load(folder)
+    tokens = Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "tools"))
     stage = SimpleNamespace(text=CALLS, prompts=[])
 
     def script(prompt: Any) -> list[int]:
