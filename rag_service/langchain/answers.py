@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from langchain_core.messages import ToolCallChunk
 from langchain_core.messages.ai import UsageMetadata
 
 from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Token
@@ -25,8 +24,6 @@ class Ending:
 
     metadata: dict[str, Any]
     usage: UsageMetadata | None
-    calls: tuple[ToolCallChunk, ...] = ()
-    """Of tools, whole ones."""
 
 
 def stream_answer(rag: RagClient, body: dict[str, Any], model: str) -> Generator[str | Ending]:

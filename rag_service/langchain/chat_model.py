@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from rag_service.langchain.answers import Ending, astream_answer, stream_answer
-from rag_service.langchain.conversation import astream_completion, completion, stream_completion, text_of
+from rag_service.langchain.conversation import Piece, astream_completion, completion, stream_completion, text_of
 from rag_service.langchain.metadata import PROVIDER
 from rag_service.langchain.service import Generation, chosen_collection, model_name
 from rag_service.langchain.structured import response_format, structured, told
@@ -81,10 +81,12 @@ class ChatRagService(Generation, BaseChatModel):
         """A model that may call tools, if the served model's chat template has them (InvalidRequest where it has not).
 
         Args:
-            tool_choice: `auto` or `none`; the model decides, and the service refuses (InvalidRequest) to force a call.
+            tool_choice: `auto` lets the model decide; `any`, `required` or True force a call of some tool, a tool's
+                name (or what OpenAI's API takes) one of that tool; `none` forbids calls. Arguments of forced calls
+                follow their schema.
+            kwargs: further fields of the request, such as `parallel_tool_calls`.
         """
-        choice = {"tool_choice": "required" if tool_choice in ("any", True) else tool_choice}
-        asked = {name: value for name, value in choice.items() if value not in (None, False)}
+        asked = {} if tool_choice in (None, False) else {"tool_choice": _choice(tool_choice)}
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **asked, **kwargs)
 
     def with_structured_output(
@@ -187,14 +189,24 @@ class ChatRagService(Generation, BaseChatModel):
         return text_of(last)
 
 
-def _chunk(piece: str | Ending) -> ChatGenerationChunk:
+def _choice(tool_choice: str | dict[str, Any] | bool | None) -> Any:
+    """LangChain's way to choose a tool as OpenAI's."""
+    if tool_choice in ("any", True):
+        return "required"
+    if isinstance(tool_choice, str) and tool_choice not in ("auto", "none", "required"):
+        return {"type": "function", "function": {"name": tool_choice}}
+    return tool_choice
+
+
+def _chunk(piece: Piece | Ending) -> ChatGenerationChunk:
     if isinstance(piece, str):
         return ChatGenerationChunk(message=AIMessageChunk(content=piece))
+    if not isinstance(piece, Ending):
+        return ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[piece]))
     message = AIMessageChunk(
         content="",
         response_metadata=piece.metadata,
         usage_metadata=piece.usage,
-        tool_call_chunks=list(piece.calls),
         chunk_position="last",
     )
     return ChatGenerationChunk(message=message)

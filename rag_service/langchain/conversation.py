@@ -29,6 +29,8 @@ from rag_service.langchain.answers import Ending
 from rag_service.langchain.metadata import PROVIDER, usage_metadata
 
 PATH = "/v1/chat/completions"
+Piece = str | ToolCallChunk
+"""Text, or a part of a call of a tool."""
 
 
 def completion(messages: Sequence[BaseMessage], model: str, sampling: dict[str, Any]) -> dict[str, Any]:
@@ -39,23 +41,22 @@ def completion(messages: Sequence[BaseMessage], model: str, sampling: dict[str, 
     return {"model": model, "messages": said, **sampling, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def stream_completion(rag: RagClient, body: dict[str, Any]) -> Generator[str | Ending]:
-    """Texts as they come, then the `Ending`. Such a stream cannot be taken up again."""
+def stream_completion(rag: RagClient, body: dict[str, Any]) -> Generator[Piece | Ending]:
+    """Texts and calls of tools as they come, then the `Ending`. Such a stream cannot be taken up again."""
     reading = Reading(str(body["model"]))
     with contextlib.closing(rag.unresumed(PATH, body)) as events:
         for event in events:
-            if text := reading.take(event):
-                yield text
+            yield from reading.take(event)
     yield reading.ending()
 
 
-async def astream_completion(rag: AsyncRagClient, body: dict[str, Any]) -> AsyncGenerator[str | Ending]:
+async def astream_completion(rag: AsyncRagClient, body: dict[str, Any]) -> AsyncGenerator[Piece | Ending]:
     """As `stream_completion`."""
     reading = Reading(str(body["model"]))
     async with contextlib.aclosing(rag.unresumed(PATH, body)) as events:
         async for event in events:
-            if text := reading.take(event):
-                yield text
+            for piece in reading.take(event):
+                yield piece
     yield reading.ending()
 
 
@@ -66,47 +67,43 @@ class Reading:
         self._known: dict[str, Any] = {"model_name": model, "model_provider": PROVIDER}
         self._usage: dict[str, Any] | None = None
         self._complete = False
-        self._calls: list[ToolCallChunk] = []
 
-    def take(self, event: ServerEvent) -> str:
-        """The text that a chunk adds.
+    def take(self, event: ServerEvent) -> list[Piece]:
+        """What a chunk adds.
 
         Raises:
             AnswerFailed: it says that the answer failed.
         """
         if not isinstance(event.data, dict):
             self._complete = self._complete or event.data == "[DONE]"
-            return ""
+            return []
         chunk: dict[str, Any] = event.data
         if "error" in chunk:
             raise AnswerFailed(int(chunk.get("status") or 500), chunk)
         self._known.setdefault("id", chunk.get("id"))
         self._usage = chunk.get("usage") or self._usage
-        text = ""
+        pieces: list[Piece] = []
         for choice in chunk.get("choices", ()):
             delta = choice.get("delta", {})
-            text += delta.get("content") or ""
-            self._calls += [
-                tool_call_chunk(
-                    name=call["function"]["name"],
-                    args=call["function"]["arguments"],
-                    id=call["id"],
-                    index=call["index"],
+            if text := delta.get("content"):
+                pieces.append(text)
+            for call in delta.get("tool_calls") or ():
+                told = call["function"]
+                pieces.append(
+                    tool_call_chunk(
+                        name=told.get("name"), args=told.get("arguments"), id=call.get("id"), index=call["index"]
+                    )
                 )
-                for call in delta.get("tool_calls") or ()
-            ]
-            told = {**chunk, **choice, **delta}
-            for name in _TOLD:
-                if told.get(name) is not None:
-                    self._known[name] = told[name]
-        return text
+            known = {**chunk, **choice, **delta}
+            self._known |= {name: known[name] for name in _TOLD if known.get(name) is not None}
+        return pieces
 
     def ending(self) -> Ending:
         """Raises RagConnectionError where the stream ended before the answer did."""
         if not self._complete:
             raise RagConnectionError("The stream ended before the answer did; ask again.", sent=True)
         known = {**self._known, "token_usage": self._usage}
-        return Ending(known, usage_metadata(self._usage), tuple(self._calls))
+        return Ending(known, usage_metadata(self._usage))
 
 
 _TOLD = (

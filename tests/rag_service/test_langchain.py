@@ -247,7 +247,7 @@ def test_the_body_of_a_history() -> None:
 
 def test_a_completion_that_fails_or_breaks_off_is_an_error() -> None:
     reading = Reading("default")
-    assert reading.take(ServerEvent(None, "message", {"choices": [{"delta": {"content": "x"}}]})) == "x"
+    assert reading.take(ServerEvent(None, "message", {"choices": [{"delta": {"content": "x"}}]})) == ["x"]
     with pytest.raises(RagConnectionError, match="ended before"):
         reading.ending()
     with pytest.raises(AnswerFailed, match="Ask for less") as failed:

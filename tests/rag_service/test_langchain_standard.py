@@ -21,7 +21,7 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 
 from decoder import Engine
 from decoder.testing import tiny_target
-from rag_service.client import InvalidRequest, RagClient
+from rag_service.client import RagClient
 from rag_service.langchain import ChatRagService, RagServiceRetriever
 from retriever import Library
 from retriever.testing import HashEmbedder
@@ -62,9 +62,15 @@ def say(prompt: str) -> str:
     shown = re.search(r'"function": {"name": "(\w+)"', prompt)
     if shown is None or prompt.rstrip().endswith("</tool_response><|im_end|>\n<|im_start|>assistant"):
         return "Hello to you."
-    arguments = {"magic_function": {"input": 3}, "magic_function_no_args": {}, "get_weather": {"location": "here"}}
+    arguments: dict[str, Any] = {
+        "magic_function": {"input": 3},
+        "magic_function_no_args": {},
+        "get_weather": {"location": "here"},
+        "my_adder_tool": {"a": 3, "b": 4},
+        "unicode_customer": {"customer_name": "".join(re.findall("named '(.*?)'", prompt)[-1:]), "description": "A…"},
+    }
     call = {"name": shown[1], "arguments": arguments.get(shown[1], {"answer_style": "pirate"})}
-    return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+    return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
 
 
 @pytest.fixture(scope="module")
@@ -154,19 +160,9 @@ def live_tools(caller: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -
 class TestChatModelTools(_Chat, ChatModelIntegrationTests):
     """A model whose chat template has tools, which speaks from a script."""
 
-    @pytest.fixture(autouse=True)
-    def _cannot_be_forced(self, request: pytest.FixtureRequest) -> None:
-        if request.node.name in ("test_unicode_tool_call_integration", "test_structured_few_shot_examples"):
-            reason = "These two force a call whatever has_tool_choice says, and the service refuses: the model decides."
-            request.applymarker(pytest.mark.xfail(raises=InvalidRequest, strict=True, reason=reason))
-
     @property
     def chat_model_params(self) -> dict[str, Any]:
         return {}
-
-    @property
-    def has_tool_choice(self) -> bool:
-        return False
 
     @property
     def has_structured_output(self) -> bool:
