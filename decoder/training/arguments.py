@@ -15,8 +15,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models-dir", type=Path, help="folder of named models")
 
 
-def add_run(parser: argparse.ArgumentParser, out: str) -> None:
-    """A training run: its model and answers, how long it takes, what it goes on from; `out` says what it writes."""
+def add_run(parser: argparse.ArgumentParser, out: str, lr: float) -> None:
+    """A training run: its model and answers, how it learns, how long it takes, what it goes on from.
+
+    Args:
+        out: says what it writes.
+        lr: learning rate, where none is given.
+    """
     add_model(parser)
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, metavar="FILE", help="the model's answers: recordings or .npz"
@@ -28,7 +33,8 @@ def add_run(parser: argparse.ArgumentParser, out: str) -> None:
     parser.add_argument(
         "--vocab", type=int, default=16384, help="tokens that can be drafted; 0 for all (default 16384)"
     )
-    parser.add_argument("--lr", type=float, default=2e-3, help="learning rate at its height (default 0.002)")
+    parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw", help="default adamw")
+    parser.add_argument("--lr", type=float, default=lr, help=f"learning rate at its height (default {lr:g})")
     parser.add_argument("--longest", type=int, default=1024, help="most tokens of a sequence (default 1024)")
     parser.add_argument("--save-minutes", type=float, default=5.0, help="minutes between checkpoints (default 5)")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")

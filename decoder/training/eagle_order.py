@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from decoder.training.eagle_features import Example
 
-_AGAIN = 2
+_AGAIN = 6
 """Shards visited again behind each new one."""
 
 

@@ -1,10 +1,10 @@
 """`rag train eagle`: an EAGLE head distilled from a target's own answers.
 
-Recipe: the head starts from the target's last layer; phases of one and then several levels; cross-entropy against the
-target's stored probabilities and 0.2 times smooth L1 to its features, on answer positions alone; Muon for matrices,
-AdamW for the rest; the rate warms up, stays, and falls to nothing over the last third.
+Recipe: the head starts as the best linear guess (`eagle_start.py`); phases of one and then several levels;
+cross-entropy against the target's stored probabilities and 0.2 times smooth L1 to its features, on answer positions
+alone; many small steps of AdamW; the rate warms up, stays, and falls to nothing over the last third.
 
-Shards of the data are visited in an order that the seed fixes: each new shard is followed by two that are there
+Shards of the data are visited in an order that the seed fixes: each new shard is followed by six that are there
 already, so a short run sees little data several times and a long one all of it. A run can be stopped at any time and
 goes on from its checkpoint as if it had not been.
 """
@@ -31,7 +31,7 @@ from decoder.training.eagle_card import write_card
 from decoder.training.eagle_features import FeatureStore, shards_of
 from decoder.training.eagle_order import batches, visits
 from decoder.training.eagle_score import Score
-from decoder.training.eagle_start import draft_tokens, fresh_head
+from decoder.training.eagle_start import draft_tokens, fit, fresh_head
 from decoder.training.eagle_trainer import Trainer
 from decoder.training.progress import Limit, Progress
 
@@ -39,10 +39,13 @@ CHECKPOINT = "checkpoint.pt"
 CURVE = "learning_curve.jsonl"
 SCORED = 32
 """Answers held aside that are scored."""
-_BATCH = {"cpu": 4096, "cuda": 16384}
+FITTED = 4
+"""Shards that the head's start is solved on."""
+_BATCH = {"cpu": 256, "cuda": 4096}
+_SAMPLED = {"cpu": 2048, "cuda": 0}
 _SAME = ("model", "seed", "vocab")
 """Options that a run must be resumed with."""
-_NOTED = ("batch", "levels", "lr", "longest", "data")
+_NOTED = ("batch", "levels", "lr", "optimizer", "sampled", "longest", "data")
 """Options that may change from one part of a run to the next, which is then no longer the run it would have been."""
 
 
@@ -67,12 +70,22 @@ def run(
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     options.batch = options.batch or _BATCH[target.device.type]
+    options.sampled = _SAMPLED[target.device.type] if options.sampled is None else options.sampled
     facts = {fact: str(getattr(options, fact)) for fact in (*_SAME, *_NOTED)}
     learned, aside = split(answers)
     kept = _checkpoint(out, options.resume, facts)
     tokens = kept["tokens"] if kept else draft_tokens(learned, target.vocab_size, options.vocab)
     head, gain = fresh_head(target, tokens, learned[0].tokens.tolist(), options.seed)
-    trainer = Trainer(target, head, options.levels, options.lr, gain)
+    trainer = Trainer(
+        target,
+        head,
+        options.levels,
+        options.lr,
+        gain,
+        optimizer=options.optimizer,
+        sampled=options.sampled,
+        seed=options.seed,
+    )
     if kept:
         trainer.restore(kept)
         for fact in [fact for fact in _NOTED if kept["facts"].get(fact) != facts[fact]]:
@@ -87,6 +100,8 @@ def run(
     scored = [example for shard in shards_of(aside[:SCORED], 0) for example in store.examples(shard)]
     say(f"features of the scored answers: {store.computed} tokens in {store.seconds:.0f} s")
     shards = shards_of(learned, options.seed)
+    if not kept:
+        fit(head, (example for shard in shards[:FITTED] for example in store.examples(shard)), trainer.embeddings)
     progress_line = Progress(trainer, store, say)
 
     def keep() -> Score:

@@ -33,10 +33,21 @@ class Trainer:
         phases: levels of each phase.
         lr: the rate at its height.
         gain: embeddings are enlarged by this.
+        optimizer: "adamw", or "muon" for matrices.
+        sampled: tokens that a step's loss draws beside the likely ones; 0 for all. `seed` says which.
     """
 
     def __init__(
-        self, target: TargetModel, head: EagleHead, phases: Sequence[int], lr: float, gain: float = 1.0
+        self,
+        target: TargetModel,
+        head: EagleHead,
+        phases: Sequence[int],
+        lr: float,
+        gain: float = 1.0,
+        *,
+        optimizer: str = "adamw",
+        sampled: int = 0,
+        seed: int = 0,
     ) -> None:
         self.head = head
         self.gain = gain
@@ -53,10 +64,12 @@ class Trainer:
         if self.tokens is not None:
             self._numbers = torch.full_like(self._numbers, -1)
             self._numbers[self.tokens] = torch.arange(len(self.tokens), device=device)
-        matrices, rest = trainable(head)
-        self.optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr)]
+        matrices, rest = trainable(head) if optimizer == "muon" else ([], list(head.parameters()))
+        self.optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr)] if matrices else []
         if rest:
             self.optimizers.append(torch.optim.AdamW(rest, lr, betas=(0.9, 0.95), weight_decay=0.0))
+        self._sampled = sampled if sampled < len(self.matrix) else 0
+        self._seed = seed
         self.step = 0
         self.visit = 0
         self.batch = 0
@@ -77,7 +90,7 @@ class Trainer:
                 numbers = self._numbers[ids[there]]
                 chances = chances[there] * (numbers >= 0)
                 kept = states[there]
-                entropy, best = frozen_head_loss(kept, self.matrix, numbers.clamp(min=0), chances)
+                entropy, best = frozen_head_loss(kept, self.matrix, numbers.clamp(min=0), chances, self._drawn())
                 away = F.smooth_l1_loss(kept.float(), batch.wanted_features(level)[there].float())
                 rows = max(len(kept), 1)
                 loss = loss + (entropy / rows + FEATURE_LOSS * away) / count
@@ -93,6 +106,13 @@ class Trainer:
         self.step += 1
         self.positions += len(batch)
         return float(loss.detach()), [float(share) for share in right]
+
+    def _drawn(self) -> torch.Tensor | None:
+        """Tokens that this step's loss counts beside the likely ones."""
+        if not self._sampled:
+            return None
+        source = torch.Generator().manual_seed(1_000_003 * self._seed + self.step)
+        return torch.randint(len(self.matrix), (self._sampled,), generator=source).to(self.matrix.device)
 
     def levels_at(self, progress: float) -> int:
         """Phases take equal shares of a run."""

@@ -13,7 +13,7 @@ from decoder.training.arguments import add_run, say
 def add(commands: Any) -> None:
     """Add the subcommand."""
     parser: argparse.ArgumentParser = commands.add_parser("sdsat", help="train SDSAT adapters on a model's own answers")
-    add_run(parser, "adapters, card, checkpoint")
+    add_run(parser, "adapters, card, checkpoint", lr=2e-3)
     parser.add_argument("--k", type=int, default=4, help="masks of a chain (default 4)")
     parser.add_argument("--rank", type=int, default=16, help="of the low-rank adapters (default 16)")
     parser.add_argument("--linears", default=",".join(LINEARS), help="linear layers that get them (default all)")
@@ -22,7 +22,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--batch", type=int, help="answers a step (default 4, on a GPU 32)")
     parser.add_argument("--points", type=int, default=96, help="accept points of an answer (default 96)")
-    parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw", help="default adamw")
     parser.add_argument("--aside", type=int, default=40, help="held-aside answers that are evaluated (default 40)")
     parser.set_defaults(work=work)
 

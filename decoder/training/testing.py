@@ -35,7 +35,7 @@ def tiny_options(out: Path, **changed: Any) -> argparse.Namespace:
     options: dict[str, Any] = {
         **{"out": out, "batch": 256, "resume": False, "seed": 0, "vocab": 0, "levels": (1, 3), "lr": 5e-3},
         **{"longest": 100, "data": [], "model": "tiny", "cache_gb": 1.0, "save_minutes": 100.0, "minutes": None},
-        **{"steps": 60, "about_data": "", "device": "cpu"},
+        **{"steps": 60, "about_data": "", "device": "cpu", "optimizer": "adamw", "sampled": None},
     }
     return argparse.Namespace(**{**options, **changed})
 

@@ -20,7 +20,7 @@ from decoder.bench.prompts import BenchError, read_fields, spread
 QUESTIONS = 3
 """Asked about an article before the edit."""
 EDIT = "Begin the answer with the words “According to the documents,” and change nothing else in it."
-EDIT_SENTENCE = "Begin the text with the sentence “This is a revised version.” and change nothing else in it."
+EDIT_SENTENCE = "Add the sentence “This is a revised version.” at the beginning of your last answer."
 LONG = "follow_up"
 """Benchmark of the conversations that begin with a long prompt."""
 LONG_TURNS = (

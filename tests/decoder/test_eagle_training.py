@@ -28,7 +28,7 @@ from decoder.training.eagle_levels import Batch, levels
 from decoder.training.eagle_order import batches, visits
 from decoder.training.eagle_run import CHECKPOINT, CURVE, run
 from decoder.training.eagle_score import DEPTH
-from decoder.training.eagle_start import draft_tokens, fresh_head
+from decoder.training.eagle_start import draft_tokens, fit, fresh_head
 from decoder.training.eagle_trainer import Trainer
 from decoder.training.frozen_head_loss import frozen_head_loss
 from decoder.training.muon import Muon, orthogonalised
@@ -133,6 +133,33 @@ def test_the_loss_and_its_gradient_are_autograds(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(best, logs.argmax(-1))
 
 
+def test_a_sampled_loss_counts_what_is_likely_and_lets_others_stand_for_the_rest() -> None:
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(6, 5, generator=generator, dtype=torch.float64)
+    matrix = torch.randn(40, 5, generator=generator, dtype=torch.float64)
+    ids = torch.stack([torch.randperm(8, generator=generator)[:3] for _ in range(6)])
+    chances = torch.rand(6, 3, generator=generator) / 3
+    chances[1, 2] = 0
+    whole, best = frozen_head_loss(states, matrix, ids, chances)
+    everything, same = frozen_head_loss(states, matrix, ids, chances, torch.arange(40))
+    torch.testing.assert_close(whole, everything)
+    assert torch.equal(best, same)
+    drawn = torch.tensor([5, 20, 31, 20])
+    likely = sorted({int(token) for token in ids[chances > 0]})
+    others = [token for token in (5, 20, 31) if token not in likely]
+    states.requires_grad_()
+    logits = states @ matrix.T
+    counted = torch.cat([logits[:, likely], logits[:, others] + np.log((40 - len(likely)) / len(others))], dim=1)
+    expected = -((logits.gather(1, ids) - counted.logsumexp(-1, keepdim=True)) * chances).sum()
+    (slope,) = torch.autograd.grad(expected, states)
+    loss, best = frozen_head_loss(states, matrix, ids, chances, drawn)
+    torch.testing.assert_close(loss.detach().double(), expected.detach(), rtol=1e-5, atol=1e-5)
+    assert {int(token) for token in best} <= {*likely, *others}
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None
+    torch.testing.assert_close(states.grad, slope, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(12, 30), (30, 12)])
 def test_muon_steps_are_orthogonal(shape: tuple[int, int]) -> None:
     update = torch.randn(shape, generator=torch.Generator().manual_seed(0))
@@ -142,6 +169,24 @@ def test_muon_steps_are_orthogonal(shape: tuple[int, int]) -> None:
     weight.grad = update
     Muon([weight], lr=0.1).step()
     assert float(weight.detach().pow(2).mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.5)
+
+
+def test_the_start_is_the_best_linear_guess(tmp_path: Path) -> None:
+    """Of the next feature, over the answers' positions: no other weights come closer."""
+    target = target_of()
+    examples = FeatureStore(target, tmp_path, 1e9).examples(answers_of()[:40])
+    head, gain = fresh_head(target, None, answers_of()[0].tokens.tolist(), seed=1)
+    embeddings = gain * target.model.get_input_embeddings().weight
+    given, wanted = [], []
+    for example in examples:
+        for at in range(example.prompt, len(example.tokens) - 1):
+            given.append(torch.cat([embeddings[example.tokens[at]], example.features[at - 1].double()]).detach())
+            wanted.append(example.features[at].double())
+    rows, goal = torch.stack(given), torch.stack(wanted)
+    fit(head, examples, embeddings)
+    least = torch.linalg.lstsq(rows, goal).solution
+    away = float((rows @ head.fc.weight.T - goal).detach().pow(2).sum())
+    assert away < 1.1 * float((rows @ least - goal).pow(2).sum()) + 0.02 * float(goal.pow(2).sum())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -244,10 +289,11 @@ def test_features_are_computed_once_and_within_their_space(tmp_path: Path) -> No
 
 
 def test_order_is_fixed_and_sees_everything() -> None:
-    first = [number for number, _ in zip(visits(7, 3), range(40), strict=False)]
-    assert first == [number for number, _ in zip(visits(7, 3), range(40), strict=False)]
-    assert set(first[:19]) == set(range(7))
-    assert sorted(first[19:26]) == list(range(7)), "then all, again and again"
+    new = 1 + 6 * 7  # the first shard, then each with those visited again
+    first = [number for number, _ in zip(visits(7, 3), range(new + 21), strict=False)]
+    assert first == [number for number, _ in zip(visits(7, 3), range(new + 21), strict=False)]
+    assert set(first[:new]) == set(range(7))
+    assert sorted(first[new : new + 7]) == list(range(7)), "then all, again and again"
     assert all(first.index(number) <= at for at, number in enumerate(first))
 
 
