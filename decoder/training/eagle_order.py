@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from decoder.training.eagle_features import Example
 
+_FIRST = 8
+"""Shards visited once before any is visited again: a few shards seen many times are learned by heart."""
 _AGAIN = 6
 """Shards visited again behind each new one."""
 
 
 def visits(shards: int, seed: int) -> Iterator[int]:
-    """Numbers of shards, without end: new ones each followed by earlier ones, then all again and again."""
+    """Numbers of shards, without end: some new ones, more each followed by earlier ones, then all again and again."""
     source = random.Random(seed)
     for number in range(shards):
         yield number
-        for _ in range(_AGAIN if number else 0):
+        for _ in range(_AGAIN if number >= _FIRST else 0):
             yield source.randrange(number + 1)
     while True:
         yield from source.sample(range(shards), shards)

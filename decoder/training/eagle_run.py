@@ -4,8 +4,8 @@ Recipe: the head starts as the best linear guess (`eagle_start.py`); phases of o
 cross-entropy against the target's stored probabilities and 0.2 times smooth L1 to its features, on answer positions
 alone; many small steps of AdamW; the rate warms up, stays, and falls to nothing over the last third.
 
-Shards of the data are visited in an order that the seed fixes: each new shard is followed by six that are there
-already, so a short run sees little data several times and a long one all of it. A run can be stopped at any time and
+Shards of the data are visited in an order that the seed fixes: behind the first eight each new shard is followed by six
+that are there already, so a short run sees little data several times and a long one all of it. A run can be stopped at any time and
 goes on from its checkpoint as if it had not been.
 """
 

@@ -289,11 +289,12 @@ def test_features_are_computed_once_and_within_their_space(tmp_path: Path) -> No
 
 
 def test_order_is_fixed_and_sees_everything() -> None:
-    new = 1 + 6 * 7  # the first shard, then each with those visited again
-    first = [number for number, _ in zip(visits(7, 3), range(new + 21), strict=False)]
-    assert first == [number for number, _ in zip(visits(7, 3), range(new + 21), strict=False)]
-    assert set(first[:new]) == set(range(7))
-    assert sorted(first[new : new + 7]) == list(range(7)), "then all, again and again"
+    new = 8 + 7 * 4  # the first eight, then each with those visited again
+    first = [number for number, _ in zip(visits(12, 3), range(new + 24), strict=False)]
+    assert first == [number for number, _ in zip(visits(12, 3), range(new + 24), strict=False)]
+    assert first[:9] == list(range(9))
+    assert set(first[:new]) == set(range(12))
+    assert sorted(first[new : new + 12]) == list(range(12)), "then all, again and again"
     assert all(first.index(number) <= at for at, number in enumerate(first))
 
 

@@ -61,8 +61,8 @@ def test_the_form_is_the_templates_own() -> None:
 def test_calls_are_the_same_whoever_drafts(engine: Engine, tokens: Tokens, temperature: float, many: bool) -> None:
     grammar = Grammars(tokens).of_job(job(Calls(functions=[JUMP, REST], many=many)))
     prompt = tokens.encode_content('Say <tool_call>\n{"name": "jump", "arguments": {"over": "dog"}}\n</tool_call>').ids
-    for seed in range(3):
-        params = SamplingParams(max_tokens=200, temperature=temperature, seed=seed, grammar=grammar)
+    for seed in range(2):
+        params = SamplingParams(max_tokens=120, temperature=temperature, seed=seed, grammar=grammar)
         answers = {}
         drafters: list[Any] = ["plain", "pld", "copyspec", "casd", "logitspec", "auto", RandomDrafter(seed, 300)]
         for drafter in drafters:
@@ -75,7 +75,7 @@ def test_calls_are_the_same_whoever_drafts(engine: Engine, tokens: Tokens, tempe
         text = tokens.decode(expected)
         found = [json.loads(call) for call in CALL.findall(text)]
         if reason == "stop":
-            assert "\n".join(CALL.sub("", text).split("\n")).strip() == ""
+            assert CALL.sub("", text).strip() == ""
             assert len(found) >= 1 if many else len(found) == 1
         else:
             assert many
