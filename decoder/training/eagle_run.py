@@ -5,8 +5,8 @@ cross-entropy against the target's stored probabilities and 0.2 times smooth L1 
 alone; many small steps of AdamW; the rate warms up, stays, and falls to nothing over the last third.
 
 Shards of the data are visited in an order that the seed fixes: behind the first eight each new shard is followed by six
-that are there already, so a short run sees little data several times and a long one all of it. A run can be stopped at any time and
-goes on from its checkpoint as if it had not been.
+that are there already, so a short run sees little data several times and a long one all of it. A run can be stopped at
+any time and goes on from its checkpoint as if it had not been.
 """
 
 from __future__ import annotations
