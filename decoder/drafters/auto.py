@@ -53,17 +53,21 @@ class AutoDrafter(Drafter):
         longest: most tokens a copy proposes.
         learn: whether the table learns from this sequence.
         survey: steps from one look at what all guesses of the last logits would have been worth to the next.
+        neural: whether a head, draft model or adapters may draft where the engine has them.
     """
 
     name: ClassVar[str] = "auto"
     valued: ClassVar[bool] = True
 
-    def __init__(self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 32) -> None:
+    def __init__(
+        self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 32, neural: bool = True
+    ) -> None:
         if min(matches, longest, survey) < 1:
             raise ValueError(f"matches, longest and survey must be at least 1, got {matches}, {longest} and {survey}")
         self._copies = Copies(matches, longest)
         self._learn = learn
         self._survey = survey
+        self._may_be_neural = neural
         self._steps = 0
         self._taken: set[int] = set()
         """First tokens of the step's copies."""
@@ -90,6 +94,8 @@ class AutoDrafter(Drafter):
         self._layer = equipment.compared_layer
         if self._layer is not None:
             self.needs = Needs(hidden=frozenset({self._layer}))
+        if not self._may_be_neural:
+            return
         if equipment.eagle_head is not None:
             self._neural = EagleDrafter()
         elif equipment.draft_model is not None:

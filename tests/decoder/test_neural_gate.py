@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decoder import Engine, SamplingParams
 from decoder.cost_curve import CostCurve
+from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.neural_gate import EXPLORATION, NeuralGate
 from decoder.testing import tiny_target
@@ -136,3 +137,23 @@ def test_auto_runs_a_draft_model_that_pays_and_drops_one_that_does_not() -> None
     assert drafted["cheap"] is not None
     assert drafted["cheap"].accepted > 100
     assert drafted["dear"] is None or drafted["dear"].drafted <= 12
+
+
+def test_auto_can_be_told_to_do_without() -> None:
+    target, params = tiny_target("llama", 61), SamplingParams(max_tokens=60, ignore_eos=True)
+    drafted = {}
+    for neural in (True, False):
+        curve = CostCurve()
+        curve.set((0, 0), {1: 1.0, 64: 1.1})
+        curve.observe = lambda *_: None  # type: ignore[method-assign]
+        equipment = Equipment(draft_model=tiny_target("llama", 61), cost=curve)
+        engine = Engine(target, "plain", equipment=equipment)
+        drafter = AutoDrafter(neural=neural)
+        drafter.equip(equipment)
+        sequence = engine.start([7, 9, 11], params, drafter=drafter)
+        engine.prefill(sequence)
+        while not sequence.finished:
+            engine.step([sequence])
+        drafted[neural] = sequence.stats.by_source.get("small_model")
+    assert drafted[True] is not None
+    assert drafted[False] is None
