@@ -1,7 +1,7 @@
 """Text → blocks: the headings, paragraphs, lists, fences and tables of a text, with their offsets.
 
 Knows Markdown's block structure (markdown-it-py) and plain paragraphs; knows no sizes: packing is the chunker's work.
-Blocks are in order, do not overlap, and cover all non-blank text.
+Blocks are in order, do not overlap, and cover all non-blank text, but for the front matter of Markdown.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Literal
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from . import front_matter
 from .types import TextKind
 
 BlockKind = Literal["heading", "text", "list", "code", "table"]
@@ -23,7 +24,6 @@ BlockKind = Literal["heading", "text", "list", "code", "table"]
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n){0,200}?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^<>]{1,80}>")
@@ -78,10 +78,7 @@ def _line_starts(text: str) -> list[int]:
 
 
 def _markdown_blocks(text: str) -> Iterator[Block]:
-    front = _FRONT_MATTER.match(text)
-    skipped = front.end() if front else 0
-    if front:
-        yield from _paragraphs(text, 0, skipped)
+    skipped = front_matter.end(text)
     starts = [skipped + start for start in _line_starts(text[skipped:])]
     starts.append(len(text) + 1)
     tokens = _MARKDOWN.parse(text[skipped:])

@@ -1,8 +1,8 @@
 """Blocks → chunks: slices of a text of about the same size, cut where its structure allows.
 
 Knows sizes; knows no storage and no model. A chunk's text is exactly `text[start:end]`, chunks do not overlap, and
-together they cover all non-blank text in order. Borders lie at line ends; only a line longer than the maximum is cut
-inside, after a sentence or at a space where there is one.
+together they cover all non-blank text in order, but for front matter. Borders lie at line ends; only a line longer
+than the maximum is cut inside, after a sentence or at a space where there is one.
 
 Sizes are UTF-8 bytes, a measure of tokens that serves scripts without spaces too: about four bytes a token.
 """

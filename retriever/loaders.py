@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
+from . import front_matter
 from .errors import UnreadableDocument, UnsupportedFormat
 from .text import decode
 from .types import LoadedDocument
@@ -20,8 +21,6 @@ SUPPORTED = (
 )  # fmt: skip
 """Endings of the files that can be read, in lower case."""
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+)$", re.MULTILINE)
 _FIRST_HEADING = re.compile(r"^ {0,3}#{1,2}[ \t]+(\S.*)$", re.MULTILINE)
 
 
@@ -55,10 +54,9 @@ def markdown_title(text: str) -> str | None:
     """Title in the front matter, else the first heading of level 1 or 2; None without either."""
     from .blocks import plain_heading
 
-    front = _FRONT_MATTER.match(text)
-    if front and (titled := _FRONT_TITLE.search(front[1])):
-        return titled[1].strip().strip("'\"") or None
-    heading = _FIRST_HEADING.search(text, front.end() if front else 0)
+    if titled := front_matter.title(text):
+        return titled
+    heading = _FIRST_HEADING.search(text, front_matter.end(text))
     return (plain_heading(heading[1]) or None) if heading else None
 
 

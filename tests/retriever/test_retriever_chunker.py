@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retriever import front_matter
 from retriever.chunker import MAX_BYTES, TARGET_BYTES, chunk, embedding_text
 from retriever.text import clean
 from retriever.types import Chunk, TextKind
@@ -55,7 +56,8 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def check(text: str, chunks: list[Chunk], maximum: int) -> None:
+def check(text: str, chunks: list[Chunk], maximum: int, kind: TextKind = "markdown") -> None:
+    prose = text[front_matter.end(text) :] if kind == "markdown" else text
     for number, part in enumerate(chunks):
         assert part.ordinal == number
         assert 0 <= part.start < part.end <= len(text)
@@ -63,7 +65,7 @@ def check(text: str, chunks: list[Chunk], maximum: int) -> None:
         assert part.text.strip()
         assert len(part.text.encode()) <= maximum
     assert all(before.end <= after.start for before, after in pairwise(chunks))
-    assert "".join(squeezed(part.text) for part in chunks) == squeezed(text)
+    assert "".join(squeezed(part.text) for part in chunks) == squeezed(prose)
 
 
 @settings(max_examples=300, deadline=None)
@@ -75,7 +77,7 @@ def test_chunks_are_slices_that_cover_the_text(
     if kind == "plain":
         pages = tuple(sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=4)) | {0}))
     chunks = chunk(text, kind, pages, target=target, maximum=target + slack)
-    check(text, chunks, target + slack)
+    check(text, chunks, target + slack, kind)
     for part in chunks:
         for page in pages:
             assert not part.start < page < part.end
@@ -144,9 +146,18 @@ def test_scripts_of_three_bytes_a_character_get_shorter_chunks() -> None:
     assert all(part.text.endswith("。") for part in chunks)
 
 
-def test_front_matter_is_not_a_heading() -> None:
-    (only,) = chunk("---\ntitle: x\n---\n\nBody.\n")
-    assert only.heading == ()
+def test_front_matter_is_in_no_chunk_and_moves_no_offset() -> None:
+    text = "---\ntitle: x\ntags:\n  - one\n---\n\nBody.\n"
+    (only,) = chunk(text)
+    assert (only.text, only.heading) == ("Body.", ())
+    assert text[only.start : only.end] == "Body."
+    assert chunk(text, "plain")[0].text.startswith("---")
+
+
+@pytest.mark.parametrize("text", ["---\nNo mapping, but prose.\n---\n", "---\ntitle: never closed\n\nBody.\n"])
+def test_a_thematic_break_is_no_front_matter(text: str) -> None:
+    check(text, chunk(text), MAX_BYTES)
+    assert front_matter.end(text) == 0
 
 
 def test_pages_are_numbered_and_kept_apart() -> None:

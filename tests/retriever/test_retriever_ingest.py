@@ -146,6 +146,17 @@ def test_chunks_of_every_document_select_its_text(collection: Collection) -> Non
     assert chunks[3].heading[0] == "Guide"
 
 
+def test_front_matter_is_stored_and_never_a_passage(collection: Collection) -> None:
+    content = "---\ntitle: Kept\nowner: nobody\n---\n\n# Head\n\nBackups are kept.\n"
+    report = collection.ingest([text(content), text("---\ntitle: Alone\n---\n", "alone.md")])
+    assert [(failure.name, "front matter" in failure.reason) for failure in report.failures] == [("alone.md", True)]
+    (identity,) = report.added
+    document = collection.get(identity)
+    assert (document.title, document.text) == ("Kept", content)
+    for passage in collection.search("owner nobody"):
+        assert passage.text == content[passage.source_start : passage.source_end] == "# Head\n\nBackups are kept."
+
+
 def test_documents_are_listed_in_pages(collection: Collection) -> None:
     collection.ingest([text("x", document_id=f"d{number}") for number in range(5)])
     first = collection.documents(limit=2)

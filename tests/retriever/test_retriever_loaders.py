@@ -28,6 +28,13 @@ def test_markdown_is_stored_as_it_is(tmp_path: Path) -> None:
         ("# The `head` of [it](x) { #anchor }\n", "The head of it"),
         ("text\n\n## Two ##\n", "Two"),
         ("no heading", "name"),
+        ("---\ntitle: Plain # said\n---\n", "Plain"),
+        ('---\nlayout: post\n"title": "A \\"B\\": C"\n---\n# Head\n', 'A "B": C'),
+        ("---\ntitle: 'It''s'\n---\n", "It's"),
+        ("---\ntitle: >-\n  two\n  lines\nauthor: x\n---\n", "two lines"),
+        ("---\ntitle:\nauthor: x\n---\n# Head\n", "Head"),
+        ("---\nmore:\n  title: inner\n---\n", "name"),
+        ("---\nProse, no YAML\n\ntitle: x\n---\n", "name"),
     ],
 )
 def test_markdown_title(tmp_path: Path, source: str, title: str) -> None:
