@@ -67,7 +67,7 @@ def show(rag: Rag) -> int:
         times = f"decoding took {fast['timings']['decode']:.0f} ms, {slow['timings']['decode']:.0f} ms with it off"
         print(f"  answer {number}: text {verdict(text)}, citations {verdict(citations)}; {times}")
     print(f"\n{BOLD}{'Nothing changed but the work.' if same else 'THE ANSWERS DIFFER.'}{RESET}")
-    print(f"{DIM}The answers come from a 135M demo model; `rag models list` and RAG_MODEL point at better ones.{RESET}")
+    print(f"{DIM}The answers come from a 135M demo model; docs/how-to/own-model.md names better ones.{RESET}")
     return 0 if same else 1
 
 
