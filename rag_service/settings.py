@@ -1,6 +1,6 @@
 """Every setting of the service: read from the environment (`RAG_…`, nested by `__`) and from `.env`.
 
-The only place that reads the environment. Knows names, defaults and meanings; opens nothing.
+Beside `unknown_settings`, the only place that reads the environment. Knows names, defaults and meanings; opens nothing.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -211,10 +212,19 @@ def load_settings(**overrides: object) -> Settings:
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        problems = "; ".join(
-            f"{PREFIX}{'__'.join(str(part) for part in e['loc']).upper()}: {e['msg']}" for e in error.errors()
-        )
+        problems = "; ".join(_problem(e["type"], e["loc"], e["msg"]) for e in error.errors())
         raise InvalidSettings(f"Change these settings (docs/settings.md lists what is allowed): {problems}") from None
+
+
+def setting_names() -> list[str]:
+    """Every variable there is."""
+    return [name for name, _ in _fields(Settings, PREFIX)]
+
+
+def no_setting(name: str) -> str:
+    """What to say of a variable that is no setting, with the one that was meant where that can be told."""
+    meant = get_close_matches(name, setting_names(), n=1, cutoff=0.8)
+    return f"{name} is no setting; " + (f"did you mean {meant[0]}?" if meant else "docs/settings.md lists them.")
 
 
 def settings_table() -> str:
@@ -252,6 +262,11 @@ def setting_values(settings: Settings) -> dict[str, Any]:
         name: re.sub(r"(://[^/@:]*:)[^/@]*@", r"\1***@", value) if isinstance(value, str) else value
         for name, value in values.items()
     }
+
+
+def _problem(kind: str, loc: tuple[int | str, ...], message: str) -> str:
+    name = f"{PREFIX}{'__'.join(str(part) for part in loc).upper()}"
+    return no_setting(name) if kind == "extra_forbidden" else f"{name}: {message}"
 
 
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:

@@ -46,5 +46,9 @@ def say_error(message: str) -> None:
     err().print(f"Error: {message}", style="red", markup=False)
 
 
+def say_warning(message: str) -> None:
+    err().print(f"Warning: {message}", style="yellow", markup=False)
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))

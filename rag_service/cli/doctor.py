@@ -19,6 +19,7 @@ from rag_service.cli.options import Json
 from rag_service.errors import InvalidSettings
 from rag_service.models import model_folder
 from rag_service.settings import Settings, load_settings
+from rag_service.unknown_settings import unknown_settings
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
 NEEDED_BYTES = 2 * 10**9
@@ -26,7 +27,7 @@ NEEDED_BYTES = 2 * 10**9
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `fix` is empty where nothing is to be done."""
+    """One thing looked at. `fix` is empty where nothing is to be done; things that are `ok` may have one, too."""
 
     what: str
     ok: bool
@@ -45,7 +46,9 @@ def doctor(as_json: Json = False) -> None:
     else:
         screen = out()
         for finding in findings:
-            mark, style = ("ok     ", "green") if finding.ok else ("MISSING", "red")
+            mark, style = ("MISSING", "red") if not finding.ok else ("ok     ", "green")
+            if finding.ok and finding.fix:
+                mark, style = "look   ", "yellow"
             screen.print(mark, style=style, end=" ")
             screen.print(f"{finding.what}: {finding.found}", markup=False)
             if finding.fix:
@@ -58,6 +61,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     """Everything a stack needs, in the order in which it needs it."""
     yield _python()
     yield _packages()
+    yield _settings()
     yield _data_dir(settings.data_dir)
     models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
     if settings.draft_model is not None:
@@ -81,6 +85,13 @@ def _packages() -> Finding:
     if not missing:
         return Finding("packages", True, "all installed")
     return Finding("packages", False, f"without {', '.join(missing)}", "Install the project again: pip install -e .")
+
+
+def _settings() -> Finding:
+    unknown = unknown_settings()
+    if not unknown:
+        return Finding("settings", True, "all known")
+    return Finding("settings", True, " ".join(unknown), "Correct the names, in the environment or in .env.")
 
 
 def _data_dir(folder: Path) -> Finding:

@@ -10,8 +10,9 @@ import typer
 
 from rag_service.cli import running
 from rag_service.cli.console import CliError
+from rag_service.cli.in_force import settings_in_force
 from rag_service.cli.process import end_with_parent
-from rag_service.settings import Settings, load_settings
+from rag_service.settings import Settings
 
 _NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
 Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
@@ -26,7 +27,7 @@ def serve(
     """Run the HTTP API alone."""
     end_with_parent(parent)
     given = {"host": host, "port": port}
-    settings = _with_redis(load_settings(**{name: value for name, value in given.items() if value is not None}))
+    settings = _with_redis(settings_in_force(**{name: value for name, value in given.items() if value is not None}))
     import uvicorn
 
     from rag_service.main import create_app
@@ -51,7 +52,7 @@ def worker(
 ) -> None:
     """Run one worker: it generates answers and ingests documents."""
     end_with_parent(parent)
-    settings = _with_redis(load_settings())
+    settings = _with_redis(settings_in_force())
     from workers.main import WorkerConfig, run_worker
 
     assert settings.redis_url is not None

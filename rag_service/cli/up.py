@@ -23,11 +23,12 @@ import typer
 
 from rag_service.cli import running
 from rag_service.cli.console import CliError, err, out
+from rag_service.cli.in_force import settings_in_force
 from rag_service.cli.process import Child
 from rag_service.cli.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.models import model_folder
-from rag_service.settings import Settings, load_settings
+from rag_service.settings import Settings
 
 LOOK_S = 0.2
 GIVE_UP = 3
@@ -42,7 +43,7 @@ def up(
 ) -> None:
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
     given = {"host": host, "port": port}
-    settings = load_settings(**{name: value for name, value in given.items() if value is not None})
+    settings = settings_in_force(**{name: value for name, value in given.items() if value is not None})
     stop = _Stop()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_only_one(settings.data_dir))

@@ -223,6 +223,16 @@ def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "RAG_PORT" in result.stderr
 
 
+def test_settings_that_are_none_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PROT", "9")
+    monkeypatch.setenv("RAG_URL", nowhere())
+    for command in (("config", "show"), ("serve",), ("worker",)):
+        assert "Warning: RAG_PROT is no setting; did you mean RAG_PORT?" in rag(*command).stderr
+    looked = rag("doctor")
+    assert "look    settings: RAG_PROT is no setting" in looked.stdout
+    assert looked.stderr == ""
+
+
 def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_REDIS_URL", "unix:///nowhere/redis.sock")
     monkeypatch.setenv("RAG_URL", nowhere())

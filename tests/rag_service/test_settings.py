@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from rag_service.errors import InvalidSettings
-from rag_service.settings import Settings, load_settings, settings_table
+from rag_service.settings import Settings, load_settings, setting_names, settings_table
+from rag_service.unknown_settings import NOT_OURS, unknown_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -37,6 +39,27 @@ def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("RAG_LIMITS__QUEUED", "many")
     with pytest.raises(InvalidSettings, match="RAG_LIMITS__QUEUED"):
         load_settings()
+
+
+def test_a_slip_in_a_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_folder: None) -> None:
+    monkeypatch.setenv("RAG_ANSWERS_MAX_TOKENS", "5")
+    monkeypatch.setenv("RAG_FOO", "1")
+    monkeypatch.setenv("rag_retrieval", '{"top_k": 7}')
+    Path(".env").write_text("RAG_PROT=9\nrag_port=9\nRAG_BIND=127.0.0.1\nRAG_WORKER_MEMORY=8g\nOTHER=1\n")
+    assert unknown_settings() == [
+        "RAG_ANSWERS_MAX_TOKENS is no setting; did you mean RAG_ANSWERS__MAX_TOKENS?",
+        "RAG_FOO is no setting; docs/settings.md lists them.",
+        "RAG_PROT is no setting; did you mean RAG_PORT?",
+    ]
+    monkeypatch.setenv("RAG_RETRIEVAL__TOPK", "5")
+    with pytest.raises(InvalidSettings, match="TOPK is no setting; did you mean RAG_RETRIEVAL__TOP_K"):
+        load_settings()
+
+
+def test_what_compose_reads_is_no_slip() -> None:
+    root = Path(__file__).parents[2]
+    read = re.findall(r"\$\{(RAG_\w+)", (root / "docker-compose.yml").read_text(encoding="utf-8"))
+    assert set(read) - set(setting_names()) <= NOT_OURS
 
 
 def test_settings_are_frozen() -> None:
