@@ -12,6 +12,7 @@ from decoder import induction_heads as heads
 from decoder.acceptance import AcceptanceTables
 from decoder.adapter_files import fit_adapters
 from decoder.calibration import fingerprint, measured
+from decoder.devices import check_device
 from decoder.drafters.equipment import Equipment
 from decoder.engine import Engine
 from decoder.shipped_heads import fit_head
@@ -59,8 +60,8 @@ def load_engine(
         state_dir: where what is measured and learned is kept between runs; None measures anew and keeps nothing.
 
     Raises:
-        ValueError: unknown dtype or drafter, a model cannot be found, or the draft model's tokenizer is another one;
-            the message says what to do.
+        ValueError: unknown dtype or drafter, a device that torch cannot use, a model that cannot be found, or a draft
+            model with another tokenizer; the message says what to do.
         DrafterUnavailable: the default drafter needs a draft model or an EAGLE head and none is named.
         AdaptersError: the SDSAT adapters cannot be read or are another model's.
         EagleHeadError: the head cannot be read or is another model's.
@@ -71,6 +72,7 @@ def load_engine(
 
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    check_device(device)
     models_dir = models_dir or default_models_dir()
     folder = resolve(model, models_dir)
     tokenizer = _tokenizer(folder)
@@ -106,6 +108,7 @@ def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None 
 
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    check_device(device)
     folder = resolve(model, models_dir or default_models_dir())
     return TargetModel(_weights(folder, dtype, device)), Path(model).name
 

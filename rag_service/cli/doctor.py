@@ -68,6 +68,7 @@ def look(settings: Settings) -> Iterator[Finding]:
         models.append(("draft model", settings.draft_model))
     for what, model in models:
         yield _model(what, model, settings.models_folder)
+    yield _device(settings.device)
     yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
     yield _service(running.api_url(settings))
@@ -111,6 +112,17 @@ def _model(what: str, model: str, models_folder: Path) -> Finding:
         return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
     except InvalidSettings:
         return Finding(what, False, f"{model} is not here", f"Run `rag models pull {model}` (`rag up` does it too).")
+
+
+def _device(device: str) -> Finding:
+    if device == "cpu":  # which every torch has, and looking takes seconds
+        return Finding("device", True, device)
+    from workers.devices import trouble
+
+    found = trouble(device)
+    if found is None:
+        return Finding("device", True, device)
+    return Finding("device", False, found, "Set RAG_DEVICE to cpu, or to a device that is there.")
 
 
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:

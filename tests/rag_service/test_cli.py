@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from rag_service.cli import app, running
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
-from rag_service.cli.doctor import _dtype
+from rag_service.cli.doctor import _device, _dtype
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
 
@@ -244,6 +244,18 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
     for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
         assert not found[what]["ok"]
         assert fix in found[what]["fix"]
+
+
+def test_doctor_says_what_a_device_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert _device("cpu").ok
+    finding = _device("cuda")
+    assert not finding.ok
+    assert finding.found.startswith("this torch has no CUDA: ")
+    assert "RAG_DEVICE" in finding.fix
 
 
 @pytest.mark.parametrize(
