@@ -105,8 +105,11 @@ def sentence(text: str) -> str:
 def explain(found: list[Any]) -> str:
     """Validation errors as sentences that name the field and what is allowed, the first three of them."""
     sentences: dict[str, None] = {}
+    named = {_name(error["loc"]) for error in found if error["type"] not in _NOT_AN_OBJECT}
     for error in found:
         name = _name(error["loc"])
+        if name in named and error["type"] in _NOT_AN_OBJECT:
+            continue  # of two things that it may be, the one that was not meant
         subject = f"field {name!r}" if name else "the body"
         reason = str(error["msg"]).removeprefix("Value error, ")
         if error["type"] in _NOT_AN_OBJECT and not name:

@@ -35,9 +35,9 @@ from rag_service.cli import (
     up,
     verify,
 )
-from rag_service.cli.console import FAILED, INTERRUPTED, CliError, say_error
+from rag_service.cli.console import FAILED, INTERRUPTED, USAGE, CliError, say_error
 from rag_service.cli.options import example
-from rag_service.errors import RagServiceError
+from rag_service.errors import InvalidSettings, RagServiceError
 
 
 class _Commands(TyperGroup):
@@ -49,6 +49,9 @@ class _Commands(TyperGroup):
         except CliError as error:
             say_error(str(error))
             raise typer.Exit(error.status) from None
+        except InvalidSettings as error:
+            say_error(str(error))
+            raise typer.Exit(USAGE) from None
         except RagServiceError as error:
             say_error(str(error))
             raise typer.Exit(FAILED) from None

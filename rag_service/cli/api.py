@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from rag_service.cli.console import UNREACHABLE, CliError
+from rag_service.cli.console import FAILED, UNREACHABLE, USAGE, CliError
 from rag_service.client.connection import Connection
 from rag_service.client.errors import RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.events import ServerEvent
@@ -26,7 +26,7 @@ class Refused(CliError):
 
     def __init__(self, problem: RagProblem) -> None:
         advice = " Here: set RAG_API_KEY, or give --api-key." if problem.status == 401 else ""
-        super().__init__(problem.detail + advice)
+        super().__init__(problem.detail + advice, USAGE if problem.code == "invalid_request" else FAILED)
         self.http_status = problem.status
         self.code = problem.code
 

@@ -12,27 +12,24 @@ from rich.text import Text
 from rag_service.cli.api import Api
 from rag_service.cli.connect import connect
 from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
-from rag_service.cli.options import ApiKey, Collection, Json, Url
+from rag_service.cli.options import (
+    ApiKey,
+    Collection,
+    Exact,
+    Json,
+    MaxTokens,
+    Seed,
+    SpeculationName,
+    Temperature,
+    TopK,
+    Url,
+)
 from rag_service.prompt import heading_line
-from rag_service.schemas import DRAFTERS
 
 QUOTED = 90
 """Characters of a citation that are shown."""
 COPIED = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
 """Colours of text that was copied from these."""
-
-SpeculationName = Annotated[
-    str | None,
-    typer.Option(
-        "--speculation",
-        help="off, auto or a drafter's name: changes the speed, never the answer.",
-        autocompletion=lambda: list(DRAFTERS),
-    ),
-]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.")]
-Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="For temperatures above 0: the same seed, the same answer.")]
-Exact = Annotated[str, typer.Option("--exact", help="strict decides near-ties again with passes of one token.")]
 
 
 class Cancelled(CliError):
@@ -43,7 +40,7 @@ class Cancelled(CliError):
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What you want to know.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.")],
     collection: Collection = None,
     session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
     speculation: SpeculationName = None,
@@ -51,7 +48,7 @@ def ask(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     exact: Exact = "default",
-    top_k: Annotated[int | None, typer.Option(help="Passages to retrieve.")] = None,
+    top_k: TopK = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

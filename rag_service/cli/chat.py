@@ -14,20 +14,10 @@ import typer
 from rich.console import Console
 
 from rag_service.cli.api import Api, Refused
-from rag_service.cli.ask import (
-    Cancelled,
-    Exact,
-    MaxTokens,
-    Seed,
-    SpeculationName,
-    Temperature,
-    decoding,
-    listen,
-    show_sources,
-)
+from rag_service.cli.ask import Cancelled, decoding, listen, show_sources
 from rag_service.cli.connect import connect
 from rag_service.cli.console import CliError, err, out, say_error
-from rag_service.cli.options import ApiKey, Collection, Json, Url
+from rag_service.cli.options import ApiKey, Collection, Exact, Json, MaxTokens, Seed, SpeculationName, Temperature, Url
 
 HELP = """\
 /edit INSTRUCTION  change the last answer

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import httpx
+
 from rag_service.cli.api import Api
+from rag_service.cli.console import USAGE, CliError
 from rag_service.cli.running import api_url
 from rag_service.settings import load_settings
 
@@ -11,9 +14,20 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
     """A client of the running stack; what is None comes from the settings.
 
     Raises:
-        CliError: the key cannot be one.
+        CliError: the address or the key cannot be one.
     """
     settings = load_settings()
+    where = api_url(settings, url)
+    if not _is_address(where):
+        raise CliError(f"{where} is not an address; give one like http://127.0.0.1:8080.", USAGE)
     if api_key is None and settings.api_key is not None:
         api_key = settings.api_key.get_secret_value()
-    return Api(api_url(settings, url), patience, api_key=api_key or None)
+    return Api(where, patience, api_key=api_key or None)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return parsed.scheme in ("http", "https") and bool(parsed.host)

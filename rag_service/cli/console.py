@@ -17,7 +17,7 @@ INTERRUPTED = 130
 EXIT_CODES = {
     DONE: "done",
     FAILED: "refused, or part of it failed; of `rag verify`: the answers differ; of `rag doctor`: something is missing",
-    USAGE: "wrong usage: no such command or option, or a value that it cannot have",
+    USAGE: "wrong usage: no such command or option, or a value that it (or a setting) cannot have",
     UNREACHABLE: "nothing answers where the service, or its Redis, should be",
     INTERRUPTED: "interrupted (Ctrl-C)",
 }

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_service.cli.ask import Exact, MaxTokens, Seed, SpeculationName, Temperature, follow, show
+from rag_service.cli.ask import follow, show
 from rag_service.cli.connect import connect
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import ApiKey, Json, Url
+from rag_service.cli.options import ApiKey, Exact, Json, MaxTokens, Seed, SpeculationName, Temperature, Url
 
 
 def edit(

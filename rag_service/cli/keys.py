@@ -12,7 +12,7 @@ import typer
 
 from rag_service.api_keys import ApiKeys
 from rag_service.cli import running
-from rag_service.cli.console import UNREACHABLE, CliError, err, out, print_json
+from rag_service.cli.console import UNREACHABLE, USAGE, CliError, err, out, print_json
 from rag_service.cli.options import Json, example
 from rag_service.settings import load_settings
 
@@ -37,7 +37,7 @@ def create(
         try:
             made, key = keys.create(name, tenant)
         except ValueError as error:
-            raise CliError(f"No key was made: {error}.") from None
+            raise CliError(f"No key was made: {error}.", USAGE) from None
     if as_json:
         print_json({**asdict(made), "key": key})
         return
@@ -94,7 +94,7 @@ def _keys() -> Iterator[ApiKeys]:
     try:
         client = make_redis(url)
     except ValueError as error:
-        raise CliError(f"RAG_REDIS_URL: {error}.") from None
+        raise CliError(f"RAG_REDIS_URL: {error}.", USAGE) from None
     try:
         yield ApiKeys(client)
     except QueueUnavailable as error:

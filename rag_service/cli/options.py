@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from rag_service.schemas import DRAFTERS
 
 Url = Annotated[str | None, typer.Option("--url", help="Address of the API.  [default: the running stack's]")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -13,6 +15,42 @@ ApiKey = Annotated[
 ]
 InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection that it is in.")]
 Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Collection to use.")]
+
+
+def _known_drafter(name: str | None) -> str | None:
+    if name is not None and name not in DRAFTERS:
+        raise typer.BadParameter(f"{name[:80]!r} is no drafter; choose one of {', '.join(DRAFTERS)}.")
+    return name
+
+
+SpeculationName = Annotated[
+    str | None,
+    typer.Option(
+        "--speculation",
+        help="off, auto or a drafter's name: changes the speed, never the answer.",
+        autocompletion=lambda: list(DRAFTERS),
+        callback=_known_drafter,
+    ),
+]
+Compared = Annotated[
+    str,
+    typer.Option(
+        "--drafter",
+        help="auto or a drafter's name, to compare with plain decoding.",
+        autocompletion=lambda: list(DRAFTERS),
+        callback=_known_drafter,
+    ),
+]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.", min=1)]
+Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy.", min=0)]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="For temperatures above 0: the same seed, the same answer.", min=0)
+]
+Exact = Annotated[
+    Literal["default", "strict"],
+    typer.Option("--exact", help="strict decides near-ties again with passes of one token."),
+]
+TopK = Annotated[int | None, typer.Option("--top-k", help="Passages to retrieve.", min=1)]
 
 
 def example(*lines: str) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rag_service.cli.console import FAILED
+from rag_service.cli.console import FAILED, USAGE
 
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
@@ -92,7 +92,7 @@ class Child:
         if time.monotonic() - self._started > STEADY:
             self._wait = FIRST_WAIT
         self.deaths += 1
-        self.refused = status == FAILED
+        self.refused = status in (FAILED, USAGE)
         wait, self._wait = self._wait, min(self._wait * 2, LONGEST_WAIT)
         self._again_at = time.monotonic() + wait
         how = f"signal {-status}" if status < 0 else f"exit status {status}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,10 +14,10 @@ from rag_service.prompt import heading_line
 
 
 def search(
-    question: Annotated[str, typer.Argument(help="What to look for.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="Collection to search.")] = DEFAULT_COLLECTION,
-    top_k: Annotated[int | None, typer.Option(help="Passages to find.")] = None,
-    mode: Annotated[str, typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
+    top_k: Annotated[int | None, typer.Option(help="Passages to find.", min=1)] = None,
+    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_service.cli import running
-from rag_service.cli.console import CliError
+from rag_service.cli.console import UNREACHABLE, CliError
 from rag_service.cli.in_force import settings_in_force
 from rag_service.cli.process import end_with_parent
 from rag_service.settings import Settings
@@ -109,5 +109,5 @@ def _not_a_probe(record: logging.LogRecord) -> bool:
 def _with_redis(settings: Settings) -> Settings:
     url = running.redis_url(settings)
     if url is None:
-        raise CliError(_NO_REDIS)
+        raise CliError(_NO_REDIS, UNREACHABLE)
     return settings.model_copy(update={"redis_url": url})

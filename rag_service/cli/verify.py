@@ -10,19 +10,19 @@ import typer
 from rich.console import Console
 
 from rag_service.cli.api import Api
-from rag_service.cli.ask import Exact, MaxTokens, Seed, Temperature, follow
+from rag_service.cli.ask import follow
 from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
-from rag_service.cli.options import ApiKey, Collection, Json, Url
+from rag_service.cli.options import ApiKey, Collection, Compared, Exact, Json, MaxTokens, Seed, Temperature, Url
 
 QUOTED = 60
 """Characters shown of each answer from where they part."""
 
 
 def verify(
-    question: Annotated[str, typer.Argument(help="What to ask twice.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask twice.")],
     collection: Collection = None,
-    drafter: Annotated[str, typer.Option(help="auto or a drafter's name, to compare with plain decoding.")] = "auto",
+    drafter: Compared = "auto",
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,
     seed: Seed = None,

@@ -122,6 +122,15 @@ async def test_a_malformed_body_is_refused(client: httpx.AsyncClient, body: byte
     check_problem(await client.post("/v1/query", content=body, headers=headers), status, code)
 
 
+async def test_a_field_of_two_kinds_is_said_to_be_wrong_once(client: httpx.AsyncClient) -> None:
+    body = {"question": "x", "speculation": "turbo"}
+    detail = check_problem(await client.post("/v1/query", json=body), 422, "invalid_request")["detail"]
+    assert detail.startswith("Field 'speculation' should be 'off', 'auto', ")
+    assert detail.endswith("got 'turbo'.")
+    assert "dictionary" not in detail
+    assert detail.count("got 'turbo'") == 1
+
+
 async def test_a_form_instead_of_json_is_refused(client: httpx.AsyncClient) -> None:
     check_problem(await client.post("/v1/query", data={"question": "x"}), 422, "invalid_request")
 
