@@ -8,7 +8,7 @@ Knows decoder's public parts and transformers' tokenizers; nothing of decoder im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from decoder.induction_heads import InductionHeads
 
 
-def main(argv: Sequence[str] | None = None, program: str = "rag bench") -> int:
+def main(argv: Sequence[str] | None = None, program: str = "rag bench", more: Mapping[str, str] | None = None) -> int:
     """Run `decode`, `promise`, `record` or `simulate` with command-line arguments; returns the exit status.
 
     Args:
         argv: arguments from the subcommand on; those of the process where None.
         program: the name that usage and the written command line show.
+        more: further commands of `program`, run by whoever calls this, and what the help says of each.
     """
     from decoder.bench.cli import run
 
-    return run(argv, program)
+    return run(argv, program, more)
 
 
 def find_heads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -16,10 +16,10 @@ from decoder.errors import DecoderError
 from decoder.load import DTYPES
 
 
-def run(argv: Sequence[str] | None, program: str) -> int:
+def run(argv: Sequence[str] | None, program: str, more: Mapping[str, str] | None = None) -> int:
     """Exit status: 0 done, 1 where a promise is broken, 2 for arguments or files that cannot be used."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    options = build_parser(program).parse_args(arguments)
+    options = build_parser(program, more).parse_args(arguments)
     options.line = shlex.join([*program.split(), *arguments])
     try:
         if getattr(options, "threads", None):
@@ -34,7 +34,7 @@ def run(argv: Sequence[str] | None, program: str) -> int:
     return status or 0
 
 
-def build_parser(program: str) -> argparse.ArgumentParser:
+def build_parser(program: str, more: Mapping[str, str] | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Measure decoding.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -93,6 +93,9 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     simulate.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     simulate.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write a table")
     simulate.set_defaults(work=_simulate)
+
+    for name, about in (more or {}).items():  # last, and never parsed here
+        commands.add_parser(name, help=about)
     return parser
 
 

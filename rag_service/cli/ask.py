@@ -42,7 +42,9 @@ class Cancelled(CliError):
 def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.")],
     collection: Collection = None,
-    session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to begin.")
+    ] = None,
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,

@@ -9,6 +9,11 @@ import typer
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 SESSIONS = "sessions"
 CITATIONS = "citations"
+MORE = {
+    SESSIONS: "conversations over HTTP, turn by turn: earlier turns reused, processed anew, and plain",
+    CITATIONS: "citations against quotations marked by people",
+}
+"""Commands that the decoder's benchmark does not have, and what its help says of them."""
 
 
 def bench(context: typer.Context) -> None:
@@ -26,7 +31,4 @@ def bench(context: typer.Context) -> None:
         raise typer.Exit(citations(context.args[1:], f"rag bench {CITATIONS}", lambda model: resolve(model, folder)))
     from decoder.bench import main
 
-    if not context.args or context.args[0] in ("-h", "--help"):
-        typer.echo(f"rag bench {SESSIONS}: conversations over HTTP, turn by turn; `rag bench {SESSIONS} --help`")
-        typer.echo(f"rag bench {CITATIONS}: citations against quotations marked by people\n")
-    raise typer.Exit(main(context.args, "rag bench"))
+    raise typer.Exit(main(context.args, "rag bench", MORE))

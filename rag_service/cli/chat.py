@@ -30,7 +30,9 @@ Anything else is a question. Ctrl-C cancels an answer, Ctrl-D leaves."""
 
 def chat(
     collection: Collection = None,
-    session: Annotated[str | None, typer.Option("--session", "-s", help="Session to continue, or to begin.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to begin.")
+    ] = None,
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,

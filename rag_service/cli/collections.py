@@ -35,7 +35,7 @@ def list_collections(url: Url = None, api_key: ApiKey = None, as_json: Json = Fa
 
 @app.command("delete", epilog=example("rag collections delete notes"))
 def delete(
-    name: Annotated[str, typer.Argument(help="Name of the collection.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")],
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import httpx
 
 from rag_service.cli.api import Api
@@ -27,7 +29,7 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
 
 def _is_address(url: str) -> bool:
     try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        parsed = urlsplit(url)
+        return parsed.scheme in ("http", "https") and bool(parsed.hostname and httpx.URL(url).host)
+    except (ValueError, httpx.InvalidURL):
         return False
-    return parsed.scheme in ("http", "https") and bool(parsed.host)

@@ -13,8 +13,8 @@ from rag_service.cli.options import ApiKey, Exact, Json, MaxTokens, Seed, Specul
 
 
 def edit(
-    answer: Annotated[str, typer.Argument(help="Id of the answer; `rag ask` prints it.")],
-    instruction: Annotated[str, typer.Argument(help="What to change about it.")],
+    answer: Annotated[str, typer.Argument(metavar="ANSWER", help="Id of the answer; `rag ask` prints it.")],
+    instruction: Annotated[str, typer.Argument(metavar="INSTRUCTION", help="What to change about it.")],
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,

@@ -33,9 +33,11 @@ class Source:
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders; folders with all they hold.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATHS…", help="Files and folders; folders with all they hold.")
+    ],
     collection: Annotated[
-        str, typer.Option("--collection", "-c", help="Collection; made if it is not there.")
+        str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; made if it is not there.")
     ] = DEFAULT_COLLECTION,
     wait: Annotated[bool, typer.Option(help="Wait until all is in; else print the jobs' ids.")] = True,
     url: Url = None,

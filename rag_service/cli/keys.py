@@ -26,9 +26,9 @@ def _group() -> None:
 
 @app.command("create", epilog=example('rag keys create "web page" --tenant research'))
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
     tenant: Annotated[
-        str, typer.Option("--tenant", "-t", help="Whose collections, sessions and answers it opens.")
+        str, typer.Option("--tenant", "-t", metavar="NAME", help="Whose collections, sessions and answers it opens.")
     ] = "default",
     as_json: Json = False,
 ) -> None:

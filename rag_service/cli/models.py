@@ -56,7 +56,8 @@ def list_models(as_json: Json = False) -> None:
 
 @app.command("pull", epilog=example("rag models pull smollm2-135m", "rag models pull Qwen/Qwen2.5-7B-Instruct"))
 def pull(
-    names: Annotated[list[str], typer.Argument(help="Names, or hub ids such as owner/name.")], as_json: Json = False
+    names: Annotated[list[str], typer.Argument(metavar="NAMES…", help="Names, or hub ids such as owner/name.")],
+    as_json: Json = False,
 ) -> None:
     """Download models, check them, and convert them where needed. What is here already is left alone."""
     from decoder.models import ModelError, PullFailed
@@ -82,15 +83,21 @@ def pull(
 
 @app.command("heads", epilog=example("rag models heads smollm2-135m --limit 20"))
 def heads(
-    model: Annotated[str, typer.Argument(help="A name, a folder, or a hub id such as owner/name.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A name, a folder, or a hub id such as owner/name.")],
     data: Annotated[
         Path | None,
-        typer.Option(help='JSONL of {"text": "…"} to repeat, or of benchmark items. Default: built-in texts.'),
+        typer.Option(
+            metavar="FILE", help='JSONL of {"text": "…"} to repeat, or of benchmark items. Default: built-in texts.'
+        ),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--out", help="File to write. Default: in the model's folder.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Prompts at most, spread evenly over the data.")] = None,
-    dtype: Annotated[str, typer.Option(help="Precision the model runs in.")] = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File to write. Default: in the model's folder.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", help="Prompts at most, spread evenly over the data.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="Precision the model runs in.")] = "float32",
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:1, …")] = "cpu",
     as_json: Json = False,
 ) -> None:
     """Find the attention heads that look at what the model copies, for drafter `pld_plus` with ranking `a`."""

@@ -8,13 +8,24 @@ import typer
 
 from rag_service.schemas import DRAFTERS
 
-Url = Annotated[str | None, typer.Option("--url", help="Address of the API.  [default: the running stack's]")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: the running stack's]")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ApiKey = Annotated[
-    str | None, typer.Option("--api-key", help="Key of the API, where it wants one.  [default: RAG_API_KEY]")
+    str | None,
+    typer.Option("--api-key", metavar="KEY", help="Key of the API, where it wants one.  [default: RAG_API_KEY]"),
 ]
-InCollection = Annotated[str, typer.Option("--collection", "-c", help="Collection that it is in.")]
-Collection = Annotated[str | None, typer.Option("--collection", "-c", help="Collection to use.")]
+InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection that it is in.")]
+Collection = Annotated[
+    str | None,
+    typer.Option(
+        "--collection",
+        "-c",
+        metavar="NAME",
+        help="Collection to use.  [default: the session's, else `default` where there is one]",
+    ),
+]
 
 
 def _known_drafter(name: str | None) -> str | None:
@@ -27,6 +38,7 @@ SpeculationName = Annotated[
     str | None,
     typer.Option(
         "--speculation",
+        metavar="NAME",
         help="off, auto or a drafter's name: changes the speed, never the answer.",
         autocompletion=lambda: list(DRAFTERS),
         callback=_known_drafter,
@@ -36,21 +48,23 @@ Compared = Annotated[
     str,
     typer.Option(
         "--drafter",
+        metavar="NAME",
         help="auto or a drafter's name, to compare with plain decoding.",
         autocompletion=lambda: list(DRAFTERS),
         callback=_known_drafter,
     ),
 ]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Most tokens of the answer.", min=1)]
-Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy.", min=0)]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="Most tokens of the answer.", min=1)]
+Temperature = Annotated[float, typer.Option("--temperature", metavar="T", help="0 is greedy.", min=0)]
 Seed = Annotated[
-    int | None, typer.Option("--seed", help="For temperatures above 0: the same seed, the same answer.", min=0)
+    int | None,
+    typer.Option("--seed", metavar="N", help="For temperatures above 0: the same seed, the same answer.", min=0),
 ]
 Exact = Annotated[
     Literal["default", "strict"],
     typer.Option("--exact", help="strict decides near-ties again with passes of one token."),
 ]
-TopK = Annotated[int | None, typer.Option("--top-k", help="Passages to retrieve.", min=1)]
+TopK = Annotated[int | None, typer.Option("--top-k", metavar="N", help="Passages to retrieve.", min=1)]
 
 
 def example(*lines: str) -> str:

@@ -15,8 +15,10 @@ from rag_service.prompt import heading_line
 
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Collection to search.")] = DEFAULT_COLLECTION,
-    top_k: Annotated[int | None, typer.Option(help="Passages to find.", min=1)] = None,
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", metavar="NAME", help="Collection to search.")
+    ] = DEFAULT_COLLECTION,
+    top_k: Annotated[int | None, typer.Option(metavar="N", help="Passages to find.", min=1)] = None,
     mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     url: Url = None,
     api_key: ApiKey = None,

@@ -19,8 +19,8 @@ Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.", min=0, max=65535)] = None,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
     parent: Parent = None,
 ) -> None:
@@ -44,7 +44,9 @@ def serve(
 
 
 def worker(
-    name: Annotated[str | None, typer.Option(help="Name of this worker.  [default: host and process]")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of this worker.  [default: host and process]")
+    ] = None,
     ingest: Annotated[
         bool, typer.Option(help="Also ingest documents; that needs the API's data folder, answers do not.")
     ] = True,

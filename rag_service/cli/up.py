@@ -38,8 +38,10 @@ DRAIN_S = 12.0
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = None,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = None,
 ) -> None:
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
     given = {"host": host, "port": port}

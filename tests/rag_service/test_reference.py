@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,20 @@ def test_every_command_ends_its_help_with_an_example_that_parses(name: str) -> N
         shown = CliRunner().invoke(app, [*name.split()[1:], "--help"])
         assert shown.exit_code == 0
         assert lines[0] in shown.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_what_an_option_wants_in_words(name: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split()[1:], "--help"]).stdout.partition("Options:")[2]
+    for left_bare in ("<str>", "<int", "<float", "<path>"):
+        assert left_bare not in shown
+
+
+def test_the_help_of_benchmarks_lists_all_of_them_below_the_usage() -> None:
+    shown = CliRunner().invoke(app, ["bench", "--help"]).stdout
+    assert shown.startswith("usage: rag bench [-h] COMMAND ...")
+    listed = re.findall(r"^ {4}(\w+)", shown.partition("  COMMAND\n")[2].partition("options:")[0], re.MULTILINE)
+    assert listed == ["decode", "promise", "record", "simulate", "sessions", "citations"]
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))
