@@ -47,13 +47,14 @@ def rag_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def reader(
     live_url: str, world: Any, tmp_path: Path, own_folder: None, rag_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Block], str]]:
-    """Someone at a fresh machine with a running service, a folder of notes, and the collection `notes`.
+    """Someone at a fresh machine with a running service, a folder of notes, the examples, and the collection `notes`.
 
     Runs a console block; returns what it printed.
     """
     world.stage.text = SPOKEN
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "backups.md").write_text(NOTE)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     for name, value in {
         "HOME": str(tmp_path),
         "RAG_URL": live_url,
