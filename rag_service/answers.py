@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rag_service.citations import Citation, CitedPassage, Text, carry, cite
 from rag_service.errors import problem_document
+from rag_service.pipeline_names import NO_COLLECTION
 from rag_service.schemas import Answer, CitationOut, PassageOut, Version
 from workers.messages import DoneEvent, Edit, ErrorEvent
 from workers.streams import AnswerRecord
@@ -180,4 +181,6 @@ def _note(record: AnswerRecord) -> str:
         return NOT_HELD
     job = record["job"]
     looked = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
-    return NO_PASSAGES if looked else RETRIEVAL_OFF
+    if not looked:
+        return RETRIEVAL_OFF
+    return NO_PASSAGES if record["collection"] else NO_COLLECTION

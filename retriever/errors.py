@@ -18,6 +18,9 @@ Each message says what to do. Knows nothing of HTTP: status codes are chosen by 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class RetrieverError(Exception):
     """Base of everything this package raises on purpose."""
@@ -39,8 +42,12 @@ class InvalidQuery(RetrieverError, ValueError):
 
 
 class UnknownCollection(RetrieverError, LookupError):
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no collection {name!r}; create it first, or list the collections there are")
+    """`known`: the names there are; the message has the one that was meant, where that can be told."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        close = get_close_matches(name, list(known), n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        super().__init__(f"there is no collection {name!r}{meant}; create it first, or list the collections there are")
         self.name = name
 
 

@@ -72,7 +72,7 @@ class Library:
         """Raises InvalidName, UnknownCollection."""
         folder = self._folder(name)
         if not self._is_there(folder):
-            raise UnknownCollection(name)
+            raise UnknownCollection(name, self.collections())
         with self._lock:
             if name not in self._open:
                 self._open[name] = Collection(folder, name, self._embedder, self._limits)
@@ -93,7 +93,7 @@ class Library:
         try:
             folder.rename(doomed)
         except FileNotFoundError:
-            raise UnknownCollection(name) from None
+            raise UnknownCollection(name, self.collections()) from None
         with self._lock:
             held = self._open.pop(name, None)
         if held is not None:

@@ -11,12 +11,19 @@ import httpx
 
 from rag_service.cli.console import FAILED, UNREACHABLE, USAGE, CliError
 from rag_service.client.connection import Connection
-from rag_service.client.errors import RagConnectionError, RagError, RagProblem, StreamBroken
+from rag_service.client.errors import NOT_RAG_SERVICE, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.events import ServerEvent
 from rag_service.client.transport import Retries
 
 __all__ = ["Api", "Refused", "ServerEvent"]
 
+_SAID_HERE = {
+    "base_url or RAG_URL": "--url or RAG_URL",
+    "create it first, or list the collections there are": "`rag ingest PATH… -c NAME` makes one, "
+    "`rag collections list` lists those there are",
+    "GET /v1/sessions lists": "`rag sessions list` lists",
+}
+"""What the service and its client tell a program to do, and what that is on the command line."""
 _OFTEN = 1_000_000
 """Retries that only patience bounds."""
 
@@ -26,7 +33,8 @@ class Refused(CliError):
 
     def __init__(self, problem: RagProblem) -> None:
         advice = " Here: set RAG_API_KEY, or give --api-key." if problem.status == 401 else ""
-        super().__init__(problem.detail + advice, USAGE if problem.code == "invalid_request" else FAILED)
+        status = {"invalid_request": USAGE, NOT_RAG_SERVICE: UNREACHABLE}.get(problem.code, FAILED)
+        super().__init__(_said_here(problem.detail) + advice, status)
         self.http_status = problem.status
         self.code = problem.code
 
@@ -83,4 +91,10 @@ def _told() -> Iterator[None]:
         raise Refused(problem) from None
     except RagError as error:
         away = isinstance(error, RagConnectionError | StreamBroken)
-        raise CliError(str(error), *([UNREACHABLE] if away else [])) from None
+        raise CliError(_said_here(str(error)), *([UNREACHABLE] if away else [])) from None
+
+
+def _said_here(text: str) -> str:
+    for theirs, ours in _SAID_HERE.items():
+        text = text.replace(theirs, ours)
+    return text

@@ -24,10 +24,13 @@ from rag_service.cli.options import (
     TopK,
     Url,
 )
+from rag_service.pipeline_names import NO_COLLECTION
 from rag_service.prompt import heading_line
 
 QUOTED = 90
 """Characters of a citation that are shown."""
+NAMED = 8
+"""Collections that are named where one is to be chosen."""
 COPIED = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
 """Colours of text that was copied from these."""
 
@@ -73,6 +76,7 @@ def ask(
     body |= {name: value for name, value in chosen.items() if value is not None}
     with connect(url, api_key) as api:
         answer = follow(api, body, None if as_json else out())
+        say_which_collections(api, answer)
     if as_json:
         print_json(answer)
     else:
@@ -132,6 +136,21 @@ def _say_what_was_looked_for(passages: dict[str, Any], question: str | None) -> 
         err().print(f"The model's window is full: the oldest {turns} turns left it.", style="dim", markup=False)
 
 
+def say_which_collections(api: Api, answer: dict[str, Any]) -> None:
+    """Name the collections there are, where an answer went without passages because it was asked of none."""
+    if answer["note"] == NO_COLLECTION:
+        err().print(choose(api), style="yellow", markup=False)
+
+
+def choose(api: Api) -> str:
+    """Which collections can be asked."""
+    names = [one["name"] for one in api.request("GET", "/v1/collections")["collections"]]
+    if not names:
+        return "There are no collections; `rag ingest PATH…` makes one."
+    shown = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    return f"You have {shown}: choose with -c."
+
+
 def show(answer: dict[str, Any], screen: Console) -> None:
     """Note, citations, passages and how the answer was decoded."""
     screen.print()
@@ -147,11 +166,15 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
     numbers = {passage["chunk_id"]: passage["rank"] for passage in answer["passages"]}
     if answer["citations"]:
         screen.print("Citations", style="bold")
+    shown: set[str] = set()
     for citation in answer["citations"]:
         text = " ".join(answer["answer"][citation["answer_start"] : citation["answer_end"]].split())
         text = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
         place = f"{citation['document_id']} {citation['source_start']}–{citation['source_end']}"
-        screen.print(f"  [{numbers[citation['chunk_id']]}] {citation['kind']} “{text}” ({place})", markup=False)
+        line = f"  [{numbers[citation['chunk_id']]}] {citation['kind']} “{text}” ({place})"
+        if line not in shown:  # an answer that repeats itself cites the same again
+            screen.print(line, markup=False)
+        shown.add(line)
     if answer["passages"]:
         screen.print("Passages", style="bold")
     for passage in answer["passages"]:
@@ -163,12 +186,19 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
         screen.print(f"  [{passage['rank']}] {title} ({where}){earlier}{unread}", markup=False)
 
 
+def ended(answer: dict[str, Any]) -> str:
+    """Why the answer ends where it does."""
+    if answer["finish_reason"] == "length":
+        return f"cut at {answer['usage']['completion_tokens']} tokens; --max-tokens gives more"
+    return str(answer["finish_reason"])
+
+
 def decoding(answer: dict[str, Any]) -> list[str]:
     """How the answer was decoded, in lines."""
     how, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
     version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
     lines = [
-        f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {answer['finish_reason']}",
+        f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ended(answer)}",
         f"{usage['completion_tokens']} tokens in {how['steps']} steps after the first: MAT {how['mat']:.2f} "
         f"(plain 1.00) · drafter {how['drafter']} · drafted {how['drafted']}, accepted {how['accepted']} "
         f"· {timings['total'] / 1000:.1f} s",

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import sys
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
 
 from rag_service.cli.api import Api, Refused
-from rag_service.cli.ask import Cancelled, decoding, listen, show_sources
+from rag_service.cli.ask import Cancelled, choose, decoding, ended, listen, show_sources
 from rag_service.cli.connect import connect
-from rag_service.cli.console import CliError, err, out, say_error
+from rag_service.cli.console import DONE, CliError, err, out, say_error
 from rag_service.cli.options import ApiKey, Collection, Exact, Json, MaxTokens, Seed, SpeculationName, Temperature, Url
+from rag_service.pipeline_names import DEFAULT_COLLECTION
 
 HELP = """\
 /edit INSTRUCTION  change the last answer
@@ -25,7 +27,10 @@ HELP = """\
 /stats             how the last answer was decoded
 /reset             begin a new session
 /help              this list
-Anything else is a question. Ctrl-C cancels an answer, Ctrl-D leaves."""
+/quit              leave, as do /exit and Ctrl-D
+Anything else is a question. Ctrl-C cancels an answer."""
+LEAVING = {"/quit", "/exit"}
+SAID_BY_PEOPLE = LEAVING | {"quit", "exit"}
 
 
 def chat(
@@ -42,7 +47,10 @@ def chat(
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Talk about your documents. /help lists the commands; Ctrl-D leaves."""
+    """Talk about your documents. /help lists the commands; /quit or Ctrl-D leaves.
+
+    Where questions are piped in, the exit status is that of the first one that failed.
+    """
     options: dict[str, Any] = {"temperature": temperature, "exact": exact, "stream": True}
     chosen = {"speculation": speculation, "max_tokens": max_tokens, "seed": seed}
     options |= {name: value for name, value in chosen.items() if value is not None}
@@ -51,10 +59,16 @@ def chat(
         if session is not None:
             talk.resume()
         if not as_json:
+            talk.look()
             err().print("Ask, or /help. Ctrl-D leaves.", style="dim", markup=False)
-        while (line := _read("" if as_json or not sys.stdin.isatty() else "> ")) is not None:
+        typed = not as_json and sys.stdin.isatty()
+        while (line := _read("> " if typed else "")) is not None:
+            if line.strip() in (LEAVING if as_json else SAID_BY_PEOPLE):
+                break
             if line.strip():
                 talk.take(line.strip())
+    if talk.status and not typed:
+        raise typer.Exit(talk.status)
 
 
 class Chat:
@@ -75,6 +89,8 @@ class Chat:
         self._screen = screen
         self.last: dict[str, Any] | None = None
         """The last answer."""
+        self.status = DONE
+        """Exit status of the first question or edit that failed."""
 
     def resume(self) -> None:
         """Take up a session's last answer, where the session is there already."""
@@ -86,6 +102,19 @@ class Chat:
             return
         if turns:
             self.last = self._api.request("GET", f"/v1/answers/{turns[-1]['answer_id']}")
+
+    def look(self) -> None:
+        """Before anything is asked: is the service there, and the collection?
+
+        Raises:
+            CliError: no; the message says what to do.
+        """
+        if self._collection is not None:
+            self._api.request("GET", f"/v1/collections/{quote(self._collection, safe='')}")
+        elif self.last is None:
+            names = {one["name"] for one in self._api.request("GET", "/v1/collections")["collections"]}
+            if DEFAULT_COLLECTION not in names:
+                self._say(choose(self._api))
 
     def take(self, line: str) -> None:
         """Do what a line asks for. What goes wrong is said, and the conversation goes on."""
@@ -130,12 +159,20 @@ class Chat:
         self._answer(path, {"instruction": instruction, **self._options})
 
     def _answer(self, path: str, body: dict[str, Any]) -> None:
-        self.last = listen(self._api, body, self._screen, path)
+        try:
+            self.last = listen(self._api, body, self._screen, path)
+        except CliError as error:
+            if not isinstance(error, Cancelled):
+                self.status = self.status or error.status
+            raise
         self._session = self.last["session_id"]
         if self._screen is None:
             print(json.dumps(self.last, ensure_ascii=False), flush=True)
-        elif self.last["note"]:
+            return
+        if self.last["note"]:
             self._screen.print(self.last["note"], style="yellow", markup=False)
+        if self.last["finish_reason"] == "length":
+            self._screen.print(ended(self.last), style="dim", markup=False)
 
     def _answered(self) -> dict[str, Any]:
         if self.last is None:
@@ -148,9 +185,10 @@ class Chat:
 
 
 def _read(prompt: str) -> str | None:
-    """The next line; None at the end. Ctrl-C drops what was typed."""
+    """The next line; None at the end. Ctrl-C drops what was typed, twice in a row it is the end."""
     if sys.stdin.isatty():
         import readline  # noqa: F401  # editing and history while typing
+    interrupted = False
     while True:
         try:
             return input(prompt)
@@ -162,3 +200,7 @@ def _read(prompt: str) -> str | None:
             if not prompt:
                 raise
             print()
+            if interrupted:
+                return None
+            interrupted = True
+            err().print("Ctrl-C once more, Ctrl-D or /quit leaves.", style="dim", markup=False)

@@ -95,5 +95,6 @@ def _tell(job: dict[str, Any], as_json: bool) -> None:
 
 
 def _state(job: dict[str, Any]) -> str:
-    failed = f", {len(job['failures'])} could not be read" if job["failures"] else ""
-    return f"{job['status']}: {job['done']} of {job['total']} documents{failed}"
+    failed = len(job["failures"])
+    unread = f", {failed} could not be read" if failed else ""
+    return f"{job['status']}: {max(job['done'] - failed, 0)} of {job['total']} documents in{unread}"

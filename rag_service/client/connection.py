@@ -12,7 +12,7 @@ import anyio
 import httpx
 
 from rag_service.client.calls import Call
-from rag_service.client.errors import RagError, connection_error, problem
+from rag_service.client.errors import RagError, connection_error, parsed, problem
 from rag_service.client.events import ENDED, EventParser, Resumption, ServerEvent
 from rag_service.client.transport import Address, Attempts, Retries, trusted
 
@@ -73,7 +73,7 @@ class Connection:
             try:
                 response = self._http.request(method, path, **options)
                 if response.is_success:
-                    return response.json() if response.content else None
+                    return parsed(response)
                 error: RagError = problem(response)
             except httpx.TransportError as lost:
                 error = connection_error(lost, self.address.base_url, self.address.timeout)
@@ -177,7 +177,7 @@ class AsyncConnection:
             try:
                 response = await self._http.request(method, path, **options)
                 if response.is_success:
-                    return response.json() if response.content else None
+                    return parsed(response)
                 error: RagError = problem(response)
             except httpx.TransportError as lost:
                 error = connection_error(lost, self.address.base_url, self.address.timeout)

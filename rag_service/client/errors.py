@@ -56,6 +56,10 @@ class StreamBroken(RagError):
         self.last_event_id = last_event_id
 
 
+NOT_RAG_SERVICE = "not_rag_service"
+"""Code of problems that something else at the address gave rise to."""
+
+
 class RagProblem(RagError):
     """The service refused, or failed.
 
@@ -108,6 +112,8 @@ class Unavailable(RagProblem):
     pass
 
 
+_ELSEWHERE = {301, 302, 303, 307, 308, 404, 405, 501}
+"""What servers of other kinds say to requests for the service, without a code, and proxies before it do not."""
 _BY_STATUS: dict[int, type[RagProblem]] = {
     400: InvalidRequest,
     401: Unauthorized,
@@ -120,6 +126,14 @@ _BY_STATUS: dict[int, type[RagProblem]] = {
 }
 
 
+def parsed(response: httpx.Response) -> Any:
+    """The JSON of a successful response that was read, None if it has no body. Raises RagProblem where it is none."""
+    try:
+        return response.json() if response.content else None
+    except ValueError:
+        raise RagProblem(response.status_code, _elsewhere(response)) from None
+
+
 def problem(response: httpx.Response) -> RagProblem:
     """A response that was read and is no success, as an exception."""
     try:
@@ -127,10 +141,21 @@ def problem(response: httpx.Response) -> RagProblem:
     except ValueError:
         document = {}
     status = response.status_code
+    if status in _ELSEWHERE and not (isinstance(document, dict) and {"code", "error"} & document.keys()):
+        document = _elsewhere(response)
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else RagProblem)
     told = response.headers.get("retry-after", "")
     retry_after = float(told) if told.isascii() and told.isdigit() else None
     return kind(status, document if isinstance(document, dict) else {}, retry_after)
+
+
+def _elsewhere(response: httpx.Response) -> dict[str, Any]:
+    url = response.url.copy_with(path="/", query=None, fragment=None)
+    return {
+        "detail": f"Something else than rag-service answers at {str(url).rstrip('/')} (status {response.status_code}). "
+        "Start rag-service on another --port, or name a running service with base_url or RAG_URL.",
+        "code": NOT_RAG_SERVICE,
+    }
 
 
 def connection_error(error: httpx.TransportError, url: str, timeout_s: float) -> RagConnectionError:

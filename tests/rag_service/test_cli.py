@@ -222,6 +222,49 @@ def test_a_service_that_takes_too_long_is_not_said_to_be_away() -> None:
     assert slow.value.status == 3
 
 
+def test_a_citation_is_shown_once() -> None:
+    from rich.console import Console
+
+    from rag_service.cli.ask import show_sources
+
+    cited = {"kind": "copied", "chunk_id": "c", "document_id": "d", "source_start": 0, "source_end": 4}
+    places = [{"answer_start": start, "answer_end": start + 4} for start in (0, 5)]
+    other = {**cited, **places[0], "source_start": 9, "source_end": 13}
+    passage = {"chunk_id": "c", "rank": 1, "title": "", "heading": "", "page": None, "in_prompt": True}
+    answer = {
+        "answer": "same same",
+        "citations": [*({**cited, **place} for place in places), other],
+        "passages": [{**passage, "earlier": False, "document_id": "d"}],
+    }
+    with (screen := Console(width=200)).capture() as captured:
+        show_sources(answer, screen)
+    assert [line for line in captured.get().splitlines() if "copied" in line] == [
+        "  [1] copied “same” (d 0–4)",
+        "  [1] copied “same” (d 9–13)",
+    ]
+
+
+def test_a_server_of_another_kind_is_told_from_the_service() -> None:
+    import httpx
+
+    replies = {
+        "GET": httpx.Response(404, text="Not found"),
+        "POST": httpx.Response(501, text="<html>"),
+        "PUT": httpx.Response(200, text="<html>"),
+        "HEAD": httpx.Response(404, json={"detail": "Not Found"}),
+    }
+    with Api("http://rag:81/x", transport=httpx.MockTransport(lambda asked: replies[asked.method])) as api:
+        for method, reply in replies.items():
+            with pytest.raises(CliError, match="Something else than rag-service answers at http://rag:81 ") as wrong:
+                api.request(method, "/v1/collections")
+            assert f"(status {reply.status_code})" in str(wrong.value)
+            assert "--url or RAG_URL" in str(wrong.value)
+            assert wrong.value.status == 3
+    proxy = httpx.MockTransport(lambda asked: httpx.Response(502, text="<html>"))
+    with Api("http://rag", transport=proxy) as api, pytest.raises(CliError, match="answered with status 502"):
+        api.request("GET", "/v1/collections")
+
+
 def test_up_refuses_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,8 +51,51 @@ def test_programs_talk_in_json_lines(api_url: str, world: Any) -> None:
     assert lines[2]["base"] == lines[1]["answer_id"]
     assert lines[3]["session_id"] != lines[2]["session_id"]
     assert "no command /stats with --json" in lines[4]["error"]
-    refused = rag("chat", "-c", "none", "--json", "--url", api_url, said="What?\n")
-    assert json.loads(refused.stdout)["code"] == "unknown_collection"
+    refused = rag("chat", "-c", "none", "--json", "--url", api_url, said="What?\nWhen?\n/quit\nWhy?\n")
+    assert [json.loads(line)["code"] for line in refused.stdout.splitlines()] == ["unknown_collection"] * 2
+    assert refused.exit_code == 1
+
+
+def test_a_conversation_that_cannot_be_ends_before_the_first_question(api_url: str) -> None:
+    wrong = rag("chat", "-c", "animal", "--url", api_url, said="What?\n")
+    assert wrong.exit_code == 1
+    assert "no collection 'animal' (did you mean 'animals'?); `rag ingest PATH… -c NAME` makes one" in wrong.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
+        for more in ((), ("-c", "animals"), ("-s", "one")):
+            away = rag("chat", *more, "--url", nowhere, said="What?\n")
+            assert away.exit_code == 3
+            assert "--url or RAG_URL" in away.stderr
+            assert "Ask, or /help" not in away.output
+        talked = rag("chat", "--json", "--url", nowhere, said="What?\n")
+    assert "rag up" in json.loads(talked.stdout)["error"]
+    assert talked.exit_code == 3
+
+
+@pytest.mark.parametrize("word", ["/quit", "/exit", "quit", "exit"])
+def test_a_conversation_is_left(api_url: str, word: str, world: Any) -> None:
+    result = rag("chat", "-c", "animals", "--url", api_url, said=f"{word}\nWhat?\n")
+    assert result.exit_code == 0
+    assert not world.stage.prompts, "neither the word nor what follows is a question"
+
+
+def test_who_names_no_collection_is_told_which_there_are(api_url: str) -> None:
+    asked = rag("ask", "What jumps?", "--url", api_url)
+    assert asked.exit_code == 0
+    assert "No collection was searched" in asked.stdout
+    assert re.search(r"You have .*animals.*: choose with -c\.", asked.stderr)
+    assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", api_url).stderr
+    assert "choose with -c" in rag("chat", "--url", api_url, said="/quit\n").stderr
+    assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", api_url).stderr
+
+
+def test_an_answer_that_was_cut_says_so(api_url: str) -> None:
+    cut = "cut at 3 tokens; --max-tokens gives more"
+    asked = ("-c", "animals", "--max-tokens", "3", "--url", api_url)
+    assert cut in rag("ask", "What jumps?", *asked).stdout
+    assert cut in rag("chat", *asked, said="What jumps?\n").stdout
+    assert "cut at" not in rag("ask", "What jumps?", "-c", "animals", "--url", api_url).stdout
 
 
 def test_a_conversation_goes_on_where_a_session_was(api_url: str) -> None:
@@ -91,7 +136,7 @@ def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(api_url: str, mo
 
 
 def test_ctrl_c_while_typing_drops_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    typed: list[Any] = [KeyboardInterrupt, "next", EOFError]
+    typed: list[Any] = [KeyboardInterrupt, "next", EOFError, KeyboardInterrupt, KeyboardInterrupt, "too late"]
 
     def read(prompt: str) -> str:
         item = typed.pop(0)
@@ -102,6 +147,8 @@ def test_ctrl_c_while_typing_drops_the_line(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("builtins.input", read)
     assert chat._read("> ") == "next"
     assert chat._read("> ") is None
+    assert chat._read("> ") is None, "twice in a row leaves"
+    assert typed == ["too late"]
 
 
 def test_edit_makes_a_new_version(api_url: str, world: Any) -> None:

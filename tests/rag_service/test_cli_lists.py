@@ -65,6 +65,7 @@ def test_collections_are_listed_and_deleted(rag: Rag) -> None:
     again = rag("collections", "delete", "shelf")
     assert again.exit_code == 1
     assert "no collection 'shelf'" in again.stderr
+    assert "`rag collections list` lists those there are" in again.stderr
 
 
 def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_
     (job,) = sent.stdout.split()
     waited = rag("jobs", "wait", job)
     assert waited.exit_code == 1
-    assert waited.stdout == "succeeded: 2 of 2 documents, 1 could not be read\n"
+    assert waited.stdout == "succeeded: 1 of 2 documents in, 1 could not be read\n"
     assert waited.stderr.startswith("bad.xyz: ")
     newest = rag("jobs", "list", "--limit", "1").stdout
     assert newest.startswith(job)

@@ -280,7 +280,12 @@ def test_problems_are_exceptions_of_their_own(status: int, kind: type[RagProblem
 def test_bodies_that_are_no_problem_documents_are_read_as_far_as_they_can_be(body: bytes) -> None:
     with client(lambda _: httpx.Response(404, content=body)) as rag, pytest.raises(NotFound) as refused:
         rag.job("j")
-    assert str(refused.value) == ("Do this." if b"error" in body else "The service answered with status 404.")
+    assert str(refused.value) == (
+        "Do this."
+        if b"error" in body
+        else "Something else than rag-service answers at http://rag (status 404). Start rag-service on another --port, "
+        "or name a running service with base_url or RAG_URL."
+    )
 
 
 def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> None:
