@@ -14,13 +14,14 @@ FEWEST_WORDS = 2
 LONGEST = 400
 """Characters beyond which a question says enough to be looked for by."""
 
-_REFERENCES = """
-    he him his she her hers they them their theirs it its this these those former latter instead previous earlier above
+_PRONOUNS = """
+    he him his she her hers they them their theirs it its this these those
     er sie ihn ihm ihnen ihr ihre ihren ihrem ihrer ihres seine seinen seinem seiner seines diese dieser diesen diesem
     dieses dessen deren dort davon damit dafür dazu darüber darin daran darauf
     il ils elle elles eux lui leur leurs celui celle ceux celles cela ça ceci
     él ella ellos ellas eso esto ese esa esos esas este esta estos estas allí ahí
 """
+_POINTERS = "former latter instead previous earlier above"
 _EMPTY = """
     a about actually again all also am an and any anything are as at be been being but by can could did do does doing
     done for from get give go got had has have here how i if in into is itself just know many me more much my no not now
@@ -36,8 +37,10 @@ _EMPTY = """
     al como con cuando cuál cuáles cuándo cuánto cuántos cómo del donde dónde el era eran es fue hay las lo los más ni o
     para pero porque qué quien quién quiénes sin su sus sí también unas unos ya
 """
-REFERENCES = frozenset(_REFERENCES.split())
-"""Words that stand for something said before."""
+PRONOUNS = frozenset(_PRONOUNS.split())
+"""Words in whose place a name can stand."""
+REFERENCES = PRONOUNS | frozenset(_POINTERS.split())
+"""Words that stand for something said before, or point there."""
 EMPTY = REFERENCES | frozenset(_EMPTY.split())
 """Words that no passage is about. Some are left out that mean something in another language (`die`, `war`)."""
 
@@ -67,13 +70,22 @@ def content_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.casefold()) if word not in EMPTY]
 
 
+def pronouns(text: str) -> int:
+    """How many words of a text stand for something said elsewhere."""
+    return sum(word in PRONOUNS for word in _WORD.findall(_EXPLETIVE.sub(" ", _plain(text))))
+
+
 def needs_rewriting(question: str) -> bool:
     """Whether a question asked in a conversation refers to it, or leaves out what it says already."""
     if len(question) > LONGEST:
         return False
-    text = _EXPLETIVE.sub(" ", " ".join(question.casefold().split()).strip(" \"'“”‘’¿¡("))
+    text = _EXPLETIVE.sub(" ", _plain(question))
     if _OPENING.match(text) or _PHRASE.search(text) or not REFERENCES.isdisjoint(_WORD.findall(text)):
         return True
     said = content_words(text)
     unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(said)))
     return len(said) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" \"'“”‘’¿¡(")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rag_service.follow_up import content_words
+from rag_service.follow_up import content_words, pronouns
 from rag_service.prompt import PromptTokens, content_segment, length
 from workers.messages import Segment, TurnRecord
 
@@ -92,7 +92,8 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     """A rewrite as it came from the model, tidied; None for one that is empty, far too long or about something else.
 
     So is an earlier question repeated. It has to say at least two thirds of what the question says, and most of its
-    words must come from the question or from the conversation.
+    words must come from the question or from the conversation. It has to add a word that a passage could be about, and
+    where the question has pronouns, a name must have taken the place of at least one.
     """
     line = next((line for line in text.splitlines() if line.strip()), "").strip()
     line = _LABEL.sub("", line).strip().strip(_QUOTES).strip()
@@ -102,6 +103,8 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     if not said or len(line) > len(question) + MOST_ADDED_CHARS:
         return None
     asked, stems = _stems(question), _stems(line)
+    if stems <= asked or 0 < pronouns(question) <= pronouns(line):
+        return None
     if 3 * len(asked & stems) < 2 * len(asked):
         return None
     known = asked.union(*(_stems(exchange.asked) | _stems(exchange.answer) for exchange in past))

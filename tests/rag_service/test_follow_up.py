@@ -79,7 +79,9 @@ def test_words_of_all_scripts() -> None:
     [
         ("When was Alexander Graham Bell born?", "When was Alexander Graham Bell born?"),
         (' Rewritten question: "When was Bell born?"\nIt was in', "When was Bell born?"),
-        ("When was he born?", "When was he born?"),
+        ("When was he born?", None),
+        ("When exactly was he born, Alexander Graham Bell?", None),
+        ("When was Bell born?", "When was Bell born?"),
         ("", None),
         (" \n ", None),
         ("?", None),
@@ -92,6 +94,26 @@ def test_words_of_all_scripts() -> None:
 )
 def test_what_is_used_of_a_reply(said: str, used: str | None) -> None:
     assert usable(said, "When was he born?", BELL) == used
+
+
+@pytest.mark.parametrize(
+    ("said", "question", "used"),
+    [
+        ("Who may restore them?", "And who may restore them?", False),
+        ("Who may restore backups?", "And who may restore them?", True),
+        ("And in Spain?", "And in Spain?", False),
+        ("In Spain then?", "And in Spain?", False),
+        ("How long are backups kept in Spain?", "And in Spain?", True),
+        ("Did the operator sign his backups?", "Did he sign his backups?", True),
+        ("What was the previous limit of backups?", "What was the previous limit of it?", True),
+        ("Is it possible to restore backups?", "Is it possible to restore them?", True),
+        ("Wie lange werden sie behalten?", "Und wie lange werden sie behalten?", False),
+        ("Wie lange werden Backups behalten?", "Und wie lange werden sie behalten?", True),
+    ],
+)
+def test_what_was_to_change_has_changed(said: str, question: str, used: bool) -> None:
+    past = [Exchange("How long are backups kept?", "Backups are kept for 35 days; an operator signs for the limit.")]
+    assert usable(said, question, past) == (said if used else None)
 
 
 def test_a_question_that_says_nothing_is_filled_from_the_conversation() -> None:
