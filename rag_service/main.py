@@ -38,6 +38,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.pipeline = opened = pipeline or _open(settings)
+        opened.warm()
         yield
         await opened.close()
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -28,7 +30,7 @@ from rag_service.rewriter import RECORD_S, Rewriter
 from rag_service.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.settings import Settings
 from rag_service.turns import busy, check_room, claim
-from retriever import Embedder, Library
+from retriever import Embedder, EmbedderUnavailable, Library
 from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
@@ -39,6 +41,8 @@ from workers.queue import Queue
 from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
 from workers.tokens import Tokens
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 """How often a prompt is built anew whose claim on its session lapsed meanwhile."""
@@ -91,6 +95,18 @@ class Pipeline:
         brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
         self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
         self.totals = Totals()
+        self._warming: threading.Thread | None = None
+
+    def warm(self) -> None:
+        """Begin to load the embedding model, which the first search would wait for; `warming` until it is there."""
+        load = getattr(self.embedder, "load", None)
+        if load is not None and self.settings.retrieval.mode in ("hybrid", "dense"):
+            self._warming = threading.Thread(target=_tried, args=(load,), name="embedding model")
+            self._warming.start()
+
+    @property
+    def warming(self) -> bool:
+        return self._warming is not None and self._warming.is_alive()
 
     def of(self, tenant: str) -> Pipeline:
         """The same for another tenant: shares everything but what it may see."""
@@ -365,6 +381,13 @@ def unknown_answer(answer_id: str) -> Problem:
     return NotFound(
         f"There is no answer {answer_id[:80]!r}: it was erased, has expired, or was never asked for.", "unknown_answer"
     )
+
+
+def _tried(load: Callable[[], None]) -> None:
+    try:
+        load()
+    except EmbedderUnavailable as error:  # searches say so, too
+        log.error("%s", error)
 
 
 def _embedder(folder: Path) -> Embedder:

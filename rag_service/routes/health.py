@@ -47,6 +47,8 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
     except QueueUnavailable as error:
         checks["redis"] = str(error)
         checks["worker"] = "unknown while Redis is away"
+    if pipeline.warming:
+        checks["index"] = "the embedding model is being loaded"
     try:
         pipeline.library.collections()
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import httpx
 import pytest
 
 from rag_service import sse
+from rag_service.main import create_app
+from rag_service.pipeline import Pipeline
 from rag_service.problems import MEDIA_TYPE
 from rag_service.schemas import DRAFTERS, QueryRequest
+from rag_service.settings import Retrieval, Settings
+from retriever import EmbedderUnavailable
+from retriever.testing import HashEmbedder
 from workers.embedded_redis import EmbeddedRedis
 
 
@@ -313,6 +319,37 @@ async def test_ready_when_everything_is_there(client: httpx.AsyncClient) -> None
     metrics = (await client.get("/metrics")).text
     assert "rag_redis_up 1" in metrics
     assert 'rag_queue_depth{queue="generate"} 0' in metrics
+
+
+class _SlowEmbedder(HashEmbedder):
+    def __init__(self, may_load: threading.Event, error: str = "") -> None:
+        super().__init__()
+        self.may_load, self.error = may_load, error
+
+    def load(self) -> None:
+        assert self.may_load.wait(30)
+        if self.error:
+            raise EmbedderUnavailable(self.error)
+
+
+@pytest.mark.parametrize(("mode", "error"), [("hybrid", ""), ("hybrid", "broken"), ("lexical", "")])
+async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, tokens: Any, mode: Any, error: str) -> None:
+    settings = Settings(_env_file=None, data_dir=world.data_dir, retrieval=Retrieval(mode=mode))  # type: ignore[call-arg]
+    embedder = _SlowEmbedder(threading.Event(), error)
+    pipeline = Pipeline(settings, world.redis_url, embedder=embedder, tokens=tokens, window=1200)
+    app = create_app(pipeline=pipeline)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://rag") as client,
+    ):
+        if mode == "hybrid":
+            checks = check_problem(await client.get("/readyz"), 503, "not_ready")["checks"]
+            assert checks["index"] == "the embedding model is being loaded"
+            assert (await client.get("/healthz")).status_code == 200
+            embedder.may_load.set()
+            assert pipeline._warming is not None
+            pipeline._warming.join(30)
+        assert (await client.get("/readyz")).status_code == 200
 
 
 def test_the_api_knows_the_drafters() -> None:
