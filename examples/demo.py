@@ -57,6 +57,7 @@ def show(rag: Rag) -> int:
         return 1
     print(f"  {job['done']} documents in the collection {COLLECTION!r}")
 
+    rag.ask("What is SEV1?", **{**OPTIONS, "max_tokens": 8})  # a first pass is slow for reasons of its own
     copied = [answer for questions in SESSIONS for answer in session(rag, questions, "auto", shown=True)]
     heading("The same questions with speculation off")
     plain = [answer for questions in SESSIONS for answer in session(rag, questions, "off", shown=False)]
@@ -64,8 +65,10 @@ def show(rag: Rag) -> int:
     for number, (fast, slow) in enumerate(zip(copied, plain, strict=True), start=1):
         text, citations = fast["answer"] == slow["answer"], fast["citations"] == slow["citations"]
         same = same and text and citations
-        times = f"decoding took {fast['timings']['decode']:.0f} ms, {slow['timings']['decode']:.0f} ms with it off"
-        print(f"  answer {number}: text {verdict(text)}, citations {verdict(citations)}; {times}")
+        passes = f"{fast['speculation']['steps']} passes, {slow['speculation']['steps']} with it off"
+        times = f"{fast['timings']['decode']:.0f} ms, {slow['timings']['decode']:.0f} ms with it off"
+        print(f"  answer {number}: text {verdict(text)}, citations {verdict(citations)}")
+        print(f"    {passes}; decoding took {times}")
     print(f"\n{BOLD}{'Nothing changed but the work.' if same else 'THE ANSWERS DIFFER.'}{RESET}")
     print(f"{DIM}The answers come from a 135M demo model; docs/how-to/own-model.md names better ones.{RESET}")
     return 0 if same else 1
@@ -90,7 +93,7 @@ def session(rag: Rag, questions: Sequence[str], speculation: str, *, shown: bool
                 answers.append(data)
                 known = {"session_id": data["session_id"]}
         if shown:
-            print("\n")
+            print(f"{DIM} (cut){RESET}\n" if answers[-1]["finish_reason"] == "length" else "\n")
             details(answers[-1])
     return answers
 

@@ -34,12 +34,21 @@ def history_chain(collection: str) -> Runnable[dict[str, Any], AIMessage]:
     return RunnablePassthrough.assign(alone=alone) | answering | ChatRagService(collection=collection, max_tokens=128)
 
 
+def asked() -> str:
+    """The next question; empty at an empty line and at Ctrl-D, which end the conversation."""
+    try:
+        return input("? ")
+    except EOFError:
+        print()
+        return ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collection", default="handbook")
     chain = history_chain(parser.parse_args().collection)
     history: list[BaseMessage] = []
-    while question := input("? "):
+    while question := asked():
         answer = chain.invoke({"history": history, "question": question})
         print(answer.text)
         history += [HumanMessage(question), answer]
