@@ -22,6 +22,10 @@ from rag_service.settings import Settings, load_settings
 from rag_service.unknown_settings import unknown_settings
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
+_ELSEWHERE = (
+    "It has a data folder other than this one, and what is missing above is not missing there: run `rag doctor` where "
+    "it was started, or set RAG_DATA_DIR."
+)
 NEEDED_BYTES = 2 * 10**9
 
 
@@ -66,12 +70,16 @@ def look(settings: Settings) -> Iterator[Finding]:
     models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
     if settings.draft_model is not None:
         models.append(("draft model", settings.draft_model))
+    all_there = True
     for what, model in models:
-        yield _model(what, model, settings.models_folder)
+        found = _model(what, model, settings.models_folder)
+        all_there = all_there and found.ok
+        yield found
     yield _device(settings.device)
     yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
-    yield _service(running.api_url(settings))
+    elsewhere = not all_there and running.read(settings.data_dir) is None
+    yield _service(running.api_url(settings), elsewhere)
     yield from _worker_memory(running.redis_url(settings))
 
 
@@ -97,21 +105,27 @@ def _settings() -> Finding:
 
 def _data_dir(folder: Path) -> Finding:
     existing = folder.resolve()
+    shown = folder if folder.is_absolute() else f"{folder} in {Path.cwd()}"
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        return Finding("data folder", False, f"{folder} cannot be written to", "Set RAG_DATA_DIR to another folder.")
+        return Finding("data folder", False, f"{shown} cannot be written to", "Set RAG_DATA_DIR to another folder.")
     free = shutil.disk_usage(existing).free
     if free < NEEDED_BYTES:
-        return Finding("data folder", False, f"{folder}, {free / 1e9:.1f} GB free", "Free at least 2 GB, or move it.")
-    return Finding("data folder", True, f"{folder}, {free / 1e9:.0f} GB free")
+        return Finding("data folder", False, f"{shown}, {free / 1e9:.1f} GB free", "Free at least 2 GB, or move it.")
+    return Finding("data folder", True, f"{shown}, {free / 1e9:.0f} GB free")
 
 
 def _model(what: str, model: str, models_folder: Path) -> Finding:
     try:
         return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
     except InvalidSettings:
-        return Finding(what, False, f"{model} is not here", f"Run `rag models pull {model}` (`rag up` does it too).")
+        return Finding(
+            what,
+            False,
+            f"{model} is not in {models_folder.resolve()}",
+            f"Run `rag models pull {model}` (`rag up` does it too).",
+        )
 
 
 def _device(device: str) -> Finding:
@@ -166,13 +180,14 @@ def _private_redis() -> Finding:
     )  # fmt: skip
 
 
-def _service(url: str) -> Finding:
+def _service(url: str, elsewhere: bool) -> Finding:
+    """Args: elsewhere: it cannot be one that runs on this data folder."""
     try:
         response = httpx.get(f"{url}/readyz", timeout=5.0)
     except (httpx.HTTPError, httpx.InvalidURL):
         return Finding("service", False, f"nothing answers at {url}", "Start everything with `rag up`.")
     if response.is_success:
-        return Finding("service", True, f"ready at {url}")
+        return Finding("service", True, f"ready at {url}", _ELSEWHERE if elsewhere else "")
     try:
         detail = response.json()["detail"]
     except (ValueError, KeyError, TypeError):

@@ -156,10 +156,17 @@ def _url(host: str, port: int) -> str:
 def _pull(settings: Settings, stop: _Stop) -> None:
     """Pull the models that are not there, in a process of its own: this one then stays small."""
     missing = []
-    for model in filter(None, (settings.model, settings.embedding_model, settings.draft_model)):
+    for variable in ("model", "embedding_model", "draft_model"):
+        model = getattr(settings, variable)
         try:
-            model_folder(model, settings.models_folder)
+            if model is not None:
+                model_folder(model, settings.models_folder)
         except InvalidSettings:
+            if model.startswith(("/", ".", "~")) or model.count("/") > 1:
+                raise InvalidSettings(
+                    f"RAG_{variable.upper()}: {model} is no folder with a model (config.json, tokenizer.json and "
+                    "*.safetensors); correct it, or give a name from `rag models list` or a hub id (owner/name)."
+                ) from None
             missing.append(model)
     if missing:
         err().print(f"Pulling {' and '.join(missing)}, this once …", markup=False)
@@ -167,8 +174,10 @@ def _pull(settings: Settings, stop: _Stop) -> None:
         environment = {**os.environ, "RAG_MODELS_DIR": str(settings.models_folder)}
         failed = subprocess.run(command, env=environment, check=False).returncode
         stop.check()
-        if failed:
-            raise CliError("A model could not be pulled; the lines above say why.")
+        if failed < 0:
+            raise CliError(f"Pulling was ended by signal {-failed}; start again.")
+        if failed:  # and it has said why
+            raise typer.Exit(failed)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 from rag_service.cli import app, running
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
-from rag_service.cli.doctor import _device, _dtype
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
 
@@ -281,73 +280,6 @@ def test_serve_and_worker_need_a_redis() -> None:
         result = rag(command)
         assert result.exit_code == 3
         assert "RAG_REDIS_URL" in result.stderr
-
-
-def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_PORT", "high")
-    result = rag("doctor")
-    assert result.exit_code == 2
-    assert "RAG_PORT" in result.stderr
-
-
-def test_settings_that_are_none_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_PROT", "9")
-    monkeypatch.setenv("RAG_URL", nowhere())
-    for command in (("config", "show"), ("serve",), ("worker",)):
-        assert "Warning: RAG_PROT is no setting; did you mean RAG_PORT?" in rag(*command).stderr
-    looked = rag("doctor")
-    assert "look    settings: RAG_PROT is no setting" in looked.stdout
-    assert looked.stderr == ""
-
-
-def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_REDIS_URL", "unix:///nowhere/redis.sock")
-    monkeypatch.setenv("RAG_URL", nowhere())
-    result = rag("doctor", "--json")
-    assert result.exit_code == 1
-    found = {finding["what"]: finding for finding in json.loads(result.stdout)}
-    assert found["Python"]["ok"]
-    assert found["packages"]["ok"]
-    for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
-        assert not found[what]["ok"]
-        assert fix in found[what]["fix"]
-
-
-def test_doctor_says_what_a_device_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.version, "cuda", None)
-    assert _device("cpu").ok
-    finding = _device("cuda")
-    assert not finding.ok
-    assert finding.found.startswith("this torch has no CUDA: ")
-    assert "RAG_DEVICE" in finding.fix
-
-
-@pytest.mark.parametrize(
-    ("dtype", "device", "flags", "advice"),
-    [
-        ("float32", "cpu", "avx2", ""),
-        ("bfloat16", "cuda", "avx2", ""),
-        ("bfloat16", "cpu", "avx2 amx_bf16", ""),
-        ("bfloat16", "cpu", "avx2 avx512f", "RAG_DTYPE=float32"),
-        ("float16", "cpu", "avx2 amx_bf16", "RAG_DTYPE=float32"),
-    ],
-)
-def test_doctor_knows_which_number_formats_a_processor_is_slow_in(
-    dtype: str, device: str, flags: str, advice: str, tmp_path: Path
-) -> None:
-    processor = tmp_path / "cpuinfo"
-    processor.write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\nbugs\t\t: avx512_bf16\n")
-    finding = _dtype(dtype, device, processor)
-    assert finding.ok
-    assert (advice in finding.fix) if advice else not finding.fix
-
-
-def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_URL", api_url)
-    assert f"service: ready at {api_url}" in rag("doctor").stdout
 
 
 def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
