@@ -140,8 +140,8 @@ class Settings(BaseSettings):
     )
     model: str = Field(
         default="smollm2-135m",
-        description="Target model: a name from `rag models list`, a folder, or a hub id. "
-        "The default is a small demo model.",
+        description="Target model: a hub id (docs/how-to/own-model.md suggests some), a folder, or a name from "
+        "`rag models list`. The default is a small demo model.",
     )
     embedding_model: str = Field(
         default="all-minilm-l6-v2", description="Embedding model: a name from `rag models list`, or a folder."
