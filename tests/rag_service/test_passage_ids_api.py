@@ -19,11 +19,12 @@ def test_ids_of_passages_go_with_their_documents(live_url: str, world: Any, how:
         rag.ingest("owls", texts=[{"id": "owls", "text": f"{TEXT} ({how})"}])
         assert rag.query("Where do owls sleep?", collection="owls").passages
         assert redis.hlen(name) >= 1
+        before = set(redis.hkeys(name))
         if how == "document":
             rag.delete_document("owls", "owls")
+            assert not redis.exists(name, keys.passage_order("default"))
         elif how == "replaced":
             rag.ingest("owls", texts=[{"id": "owls", "text": "Owls moved out."}])
-        if how != "collection":
-            assert not redis.exists(name, keys.passage_order("default"))
+            assert before.isdisjoint(redis.hkeys(name)), "only what replaced it is kept"
         rag.delete_collection("owls")
     assert not redis.exists(name, keys.passage_order("default"))

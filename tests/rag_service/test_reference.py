@@ -86,9 +86,13 @@ def test_exit_codes_are_listed() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_shell_is_told_how_to_complete(shell: str) -> None:
+def test_the_shell_is_told_how_to_complete(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # the shell that runs the tests, if any
     told = CliRunner().invoke(app, ["--show-completion", shell])
     assert told.exit_code == 0
+    assert {"bash": "COMP_CWORD", "zsh": "#compdef", "fish": "fish_source|complete"}[shell].split("|")[
+        -1
+    ] in told.stdout
     assert "_RAG_COMPLETE" in told.stdout
 
 
