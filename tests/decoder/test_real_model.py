@@ -17,7 +17,7 @@ from decoder.drafters.base import Drafter
 from decoder.drafters.pld import PldDrafter
 from decoder.testing import AdversarialDrafter, RandomDrafter
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 MODEL = "smollm2-135m"
 MAX_TOKENS = 80

@@ -11,7 +11,7 @@ import pytest
 
 from decoder.bench.cli import run
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 ITEMS = Path(__file__).parents[2] / "benchmarks" / "items.jsonl"
 MODES = ("casd", "pld:max_ngram=2", "auto", "hf:prompt_lookup=10")
