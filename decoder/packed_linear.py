@@ -1,9 +1,10 @@
 """Packed linear layers: on a CPU, passes over a few rows take weights that were reordered once for them.
 
-A product with one row is a matrix-vector product, bound by memory, and fast as it is. For two to some dozens of rows
-the stock kernel reorders the whole weight matrix at every call, so that a pass over two rows can take twice as long as
-one over a single row, which is what drafting has to pay. oneDNN's reordered weights spare that. Wide passes (prefill)
-gain nothing and keep the stock kernel. The rule goes by rows alone, so the same pass takes the same kernel everywhere.
+For two to some dozens of rows the stock kernel reorders the whole weight matrix at every call, so that a pass over two
+rows can take twice as long as one over a single row, which is what drafting has to pay. oneDNN's reordered weights
+spare that. A product with one row is a matrix-vector product, bound by memory: the stock kernel runs it on one thread
+and is ahead there, the packed one where there are more. Wide passes (prefill) gain nothing and keep the stock kernel.
+The rule goes by rows and threads, so the same pass of a process takes the same kernel everywhere.
 
 The reordered copy takes as much memory as the weights; where that is not to be had, nothing is packed. Outside our
 passes the layers are the stock ones.
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-FEWEST, MOST = 2, 32
+MOST = 96
 """Rows of a pass that takes packed weights."""
 _SPARE = 2.0
 """Free memory there must be, in sizes of the packed copy."""
@@ -29,11 +30,11 @@ class PackedLinear(torch.nn.Linear):
     """A linear layer that was switched to this class by `pack`; its weights are shared with the layer it was."""
 
     packed: torch.Tensor
-    active = False
+    rows = range(0)
+    """Those of products that take packed weights; none outside our passes."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows = input.numel() // input.shape[-1]
-        if PackedLinear.active and FEWEST <= rows <= MOST:
+        if input.numel() // input.shape[-1] in PackedLinear.rows:
             product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, self.packed, self.bias, "none", [], "")
             return product
         return F.linear(input, self.weight, self.bias)
@@ -42,11 +43,11 @@ class PackedLinear(torch.nn.Linear):
 @contextmanager
 def packed_passes() -> Iterator[None]:
     """Let packed layers take their packed weights; one engine thread a process runs passes."""
-    before, PackedLinear.active = PackedLinear.active, True
+    before, PackedLinear.rows = PackedLinear.rows, range(1 if torch.get_num_threads() > 1 else 2, MOST + 1)
     try:
         yield
     finally:
-        PackedLinear.active = before
+        PackedLinear.rows = before
 
 
 def pack(model: Any) -> int:
