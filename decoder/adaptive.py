@@ -5,9 +5,7 @@ is: the masks enter as vectors of their own through `inputs_embeds`, and every l
 their rows and nowhere else. Ordinary rows are computed by the unchanged target, bit for bit as in a pass of the same
 shape without adapters, and a pass without adaptive rows has no hook and runs as if there were no adapters.
 
-The coupler, which the paper does not have, lets a draft know the token before it: a mask's row is computed before that
-token is chosen, and mixes the tokens that could follow any of them. It is one hidden layer over the row's state and the
-token's embedding, and is added to the state where drafts are read off.
+A coupler (`coupler.py`) may lie between the rows and the drafts that are read off them.
 
 Knows a stock model's linear layers and rows of a pass; knows no tree, no sequence and no file (`adapter_files.py`).
 """
@@ -23,12 +21,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from decoder.coupler import NAMES, Coupler
 from decoder.packed_linear import PackedLinear, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
 MASKS, DOWN, UP, TOKENS = "masks", ".down", ".up", "tokens"
-COUPLER = ("coupler.state", "coupler.token", "coupler.out")
+COUPLER = "coupler."
 
 
 @dataclass(slots=True)
@@ -38,13 +37,13 @@ class Adapters:
     Attributes:
         masks: [k, D], what enters in place of a token's embedding, by place in the chain.
         pairs: name of a linear layer -> (down [r, in], up [out, r]).
-        coupler: (state [C, D], token [C, D], out [D, C]); None where drafts are read off the rows as they are.
+        coupler: None where drafts are read off the rows as they are.
         tokens: int64 [n], the target's ids that can be drafted, ascending; all where None.
     """
 
     masks: torch.Tensor
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
-    coupler: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+    coupler: Coupler | None = None
     tokens: torch.Tensor | None = None
     _head: _Rows | None = None
     """The target's output rows of `tokens`, once they were asked for."""
@@ -76,7 +75,7 @@ class Adapters:
         seed: int = 0,
         tokens: torch.Tensor | None = None,
     ) -> Adapters:
-        """Untrained adapters: `up` and the coupler's `out` are zero, masks lie near the mean embedding. float32.
+        """Untrained adapters: `up` is zero, masks lie near the mean embedding. float32.
 
         Args:
             model: a stock causal LM.
@@ -104,7 +103,7 @@ class Adapters:
             for name, layer in found.items()
             if rank
         }
-        made = (random(coupler, width), random(coupler, width), torch.zeros(width, coupler)) if coupler else None
+        made = Coupler.fresh(length, width, coupler, source) if coupler else None
         return cls(masks, pairs, made, tokens).to(model.device, torch.float32)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Adapters:
@@ -119,7 +118,8 @@ class Adapters:
             named |= {name + DOWN: down, name + UP: up}
         if self.tokens is not None:
             named[TOKENS] = self.tokens
-        return named | dict(zip(COUPLER, self.coupler or (), strict=False))
+        coupler = {} if self.coupler is None else self.coupler.tensors()
+        return named | {COUPLER + name: tensor for name, tensor in coupler.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Those of `tensors` that are trained."""
@@ -129,13 +129,11 @@ class Adapters:
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> Adapters:
         """Back from `tensors`. Raises KeyError where one is missing."""
         names = [name.removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
-        coupler = tuple(tensors[name] for name in COUPLER) if COUPLER[0] in tensors else None
-        return cls(
-            tensors[MASKS],
-            {name: (tensors[name + DOWN], tensors[name + UP]) for name in names},
-            coupler,  # type: ignore[arg-type]
-            tensors.get(TOKENS),
-        )
+        coupler = None
+        if any(name.startswith(COUPLER) for name in tensors):
+            coupler = Coupler(*(tensors[COUPLER + name] for name in NAMES))
+        pairs = {name: (tensors[name + DOWN], tensors[name + UP]) for name in names}
+        return cls(tensors[MASKS], pairs, coupler, tensors.get(TOKENS))
 
     def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
         """[n, D], rows behind the final norm -> [n, tokens], by the model's own output matrix."""
@@ -151,21 +149,31 @@ class Adapters:
         down, up = self.pairs[name]
         return F.linear(F.linear(inputs, down.to(inputs.dtype)), up.to(inputs.dtype))
 
-    def coupled(self, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-        """States that know the token before the one they tell.
+    def told(self, numbers: torch.Tensor, rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        """What masks tell, the token before aside.
 
         Args:
-            states: [..., D], rows behind the final norm.
-            before: [..., D], embeddings of the tokens before.
+            numbers: int64 [n], each one's mask.
+            rows: [n, D], theirs behind the final norm.
+            points: [n, D], of what their chains hang behind.
 
         Returns:
-            [..., D]; `states` themselves without a coupler.
+            [n, D]; `rows` themselves without a coupler.
         """
         if self.coupler is None:
+            return rows
+        made = torch.empty_like(rows)
+        for mask in sorted(set(numbers.tolist())):
+            own = (numbers == mask).nonzero()[:, 0]
+            made[own] = self.coupler.told(mask, rows[own], points[own])
+        return made
+
+    def coupled(self, mask: int, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        """States of one mask that know the token before the one they tell: [..., D] from `told`, and that token's
+        embedding [..., D] -> [..., D]; `states` themselves without a coupler."""
+        if self.coupler is None:
             return states
-        state, token, out = (weight.to(states.dtype) for weight in self.coupler)
-        before = F.rms_norm(before.to(states.dtype), before.shape[-1:])
-        return states + F.linear(F.silu(F.linear(states, state) + F.linear(before, token)), out)
+        return self.coupler.coupled(mask, states, before.to(states.dtype))
 
 
 class _Rows(torch.nn.Module):
@@ -204,15 +212,19 @@ class AdaptiveRows:
     Args:
         rows: their places in the pass, ascending.
         numbers: each one's mask.
+        points: the rows that their chains hang behind.
 
     Attributes:
-        states: [m, D] behind the final norm, once the pass is through.
+        states: [m, D], what they tell (`Adapters.told`), once the pass is through.
     """
 
-    def __init__(self, adapters: Adapters, model: Any, rows: Sequence[int], numbers: Sequence[int]) -> None:
+    def __init__(
+        self, adapters: Adapters, model: Any, rows: Sequence[int], numbers: Sequence[int], points: Sequence[int]
+    ) -> None:
         self._adapters = adapters
         self._model = model
         self._numbers = torch.tensor(numbers, device=model.device)
+        self._points = torch.tensor(points, device=model.device)
         in_one_run = rows[-1] - rows[0] == len(rows) - 1
         self._run = slice(rows[0], rows[-1] + 1) if in_one_run else None
         self._rows = None if in_one_run else torch.tensor(rows, device=model.device)
@@ -243,7 +255,8 @@ class AdaptiveRows:
         return rows[0, self._run] if self._rows is None else rows[0].index_select(0, self._rows)
 
     def _keep(self, _module: Any, _inputs: Any, output: Any) -> None:
-        self.states = self._of(output.last_hidden_state)
+        states = output.last_hidden_state
+        self.states = self._adapters.told(self._numbers, self._of(states), states[0].index_select(0, self._points))
 
     def _adding(self, name: str) -> Any:
         down, up = self._adapters.pairs[name]

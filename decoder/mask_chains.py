@@ -57,6 +57,11 @@ class MaskChains:
         """Each row's mask: its place in its chain, from 0."""
         return [number for length in self.lengths for number in range(length)]
 
+    @property
+    def point_rows(self) -> list[int]:
+        """The row that each of them hangs behind, the root's being 0."""
+        return [point + 1 for point, length in zip(self.points, self.lengths, strict=True) for _ in range(length)]
+
     def depths(self, tree: DraftTree) -> list[int]:
         """Each row's position behind the root's."""
         return [

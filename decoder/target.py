@@ -131,6 +131,7 @@ class TargetModel:
         needed: list[int] = []  # rows whose logits are read
         adaptive: list[int] = []  # rows of masks
         numbers: list[int] = []  # which mask each of them is
+        points: list[int] = []  # rows that they hang behind
         spans: list[attention.Span] = []
         needs = NOTHING
         for part in batch:
@@ -145,12 +146,13 @@ class TargetModel:
                 needed += range(start, len(ids))
                 adaptive += range(len(ids), len(ids) + len(part.masks))
                 numbers += part.masks.numbers
+                points += [start + row for row in part.masks.point_rows]
                 ids += [0] * len(part.masks)  # their vectors come from the adapters
                 positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
             spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
             needs |= part.needs
-        masks = self._adaptive(adaptive, numbers)
+        masks = self._adaptive(adaptive, numbers, points)
         whole = self._forward(ids, positions, spans, needs, needed, masks)
         made, row, mask = [], 0, 0
         for part, span in zip(batch, spans, strict=True):
@@ -162,12 +164,12 @@ class TargetModel:
             row, mask = row + rows, mask + extra
         return made
 
-    def _adaptive(self, rows: list[int], numbers: list[int]) -> AdaptiveRows | None:
+    def _adaptive(self, rows: list[int], numbers: list[int], points: list[int]) -> AdaptiveRows | None:
         if not rows:
             return None
         if self.adapters is None or max(numbers) >= self.adapters.length:
             raise ValueError("a pass with masks needs a target with adapters for as many; see TargetModel.adapters")
-        return AdaptiveRows(self.adapters, self.model, rows, numbers)
+        return AdaptiveRows(self.adapters, self.model, rows, numbers, points)
 
     def _forward(
         self,

@@ -101,8 +101,9 @@ def tiny_adapters(
     """Random adapters for a tiny target, in its dtype: `scale` is that of what they add; with 0 they add nothing."""
     fresh = Adapters.fresh(target.model, length, rank=2, coupler=coupler, seed=seed)
     source = torch.Generator().manual_seed(seed)
+    added = (UP, *(COUPLER + name for name in ("point", "token", "out")))
     made = {
-        name: scale * torch.randn(tensor.shape, generator=source) if name.endswith((UP, COUPLER[-1])) else tensor
+        name: scale * torch.randn(tensor.shape, generator=source) if name.endswith(added) else tensor
         for name, tensor in fresh.tensors().items()
     }
     return Adapters.of(made).to(target.device, target.dtype)
@@ -117,10 +118,14 @@ def knowing_adapters(target: TargetModel, length: int = 3) -> Adapters:
     following = [
         int(target.prefill([token], target.new_cache(1)).logits.argmax()) for token in range(target.vocab_size)
     ]
-    state = torch.zeros_like(embeddings)
-    token = torch.nn.functional.rms_norm(embeddings, embeddings.shape[-1:])  # [V, D]: unit v answers to token v
+    assert adapters.coupler is not None
     rows = head[following]
-    adapters.coupler = (state, token, (rows / rows.square().sum(-1, keepdim=True)).T.contiguous())
+    adapters.coupler = replace(
+        adapters.coupler,
+        state=torch.zeros_like(embeddings),
+        before=torch.nn.functional.rms_norm(embeddings, embeddings.shape[-1:]),  # [V, D]: unit v answers to token v
+        out=(rows / rows.square().sum(-1, keepdim=True)).T.contiguous(),
+    )
     return adapters.to(target.device, target.dtype)
 
 

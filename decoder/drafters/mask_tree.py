@@ -31,27 +31,37 @@ class MaskGuesses:
 
     Args:
         target: has adapters, which make logits of states.
-        states: [k, D], the masks' rows behind the final norm; row i tells the token i + 2 places behind the point.
+        states: [k, D], what the masks tell; row i the token i + 2 places behind the point.
+        last: the token next to the point.
     """
 
-    def __init__(self, target: TargetModel, states: torch.Tensor) -> None:
+    def __init__(self, target: TargetModel, states: torch.Tensor, last: int) -> None:
         assert target.adapters is not None, "states of adaptive rows come from a target with adapters"
         self._adapters: Adapters = target.adapters
         self._model = target.model
         self._states = states
-        with torch.inference_mode():
-            logits = target.adapters.logits(target.model, states)  # [k, V], or of the tokens that can be drafted
-            best = logits.topk(min(CANDIDATES, logits.shape[-1]))
-            self._ids, self._scores = best.indices, best.values  # [k, n]
-            if target.adapters.tokens is not None:
-                self._ids = target.adapters.tokens[self._ids]
-            mass = self._scores.double().logsumexp(-1) - logits.double().logsumexp(-1)
+        self._ids, self._scores, mass = self._look(last)
         self._vocab_size = target.vocab_size
-        self._mass: list[float] = mass.exp().tolist()
+        self._mass: list[float] = mass.tolist()
         self._tokens: list[list[int]] = self._ids.tolist()
 
     def __len__(self) -> int:
         return len(self._states)
+
+    @torch.inference_mode()
+    def _look(self, last: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Candidates [k, n], their logits, and their probability together [k], each mask knowing the best token of the
+        one before it."""
+        ids, scores, mass = [], [], []
+        for mask, state in enumerate(self._states):
+            coupled = self._adapters.coupled(mask, state, self._model.get_input_embeddings().weight[last])
+            logits = self._adapters.logits(self._model, coupled[None])[0]  # [V], or of the tokens that can be drafted
+            best = logits.topk(min(CANDIDATES, len(logits)))
+            ids.append(best.indices if self._adapters.tokens is None else self._adapters.tokens[best.indices])
+            scores.append(best.values)
+            mass.append((best.values.double().logsumexp(-1) - logits.double().logsumexp(-1)).exp())
+            last = int(ids[-1][0])
+        return torch.stack(ids), torch.stack(scores), torch.stack(mass)
 
     @torch.inference_mode()
     def scores(self, mask: int, before: int) -> torch.Tensor:
@@ -62,7 +72,7 @@ class MaskGuesses:
     def _of(self, mask: int, before: int, ids: torch.Tensor) -> torch.Tensor:
         """Logits of a mask for any tokens, [n]."""
         embedding = self._model.get_input_embeddings().weight[before]
-        state = self._adapters.coupled(self._states[mask], embedding)
+        state = self._adapters.coupled(mask, self._states[mask], embedding)
         head = self._model.get_output_embeddings()
         scores: torch.Tensor = head.weight[ids] @ state
         return scores if head.bias is None else scores + head.bias[ids]

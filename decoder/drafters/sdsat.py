@@ -101,7 +101,7 @@ class SdsatDrafter(Drafter):
         if not self.ready(sequence) or self._target is None or self._rows is None:
             return DraftTree()
         if self._guesses is None:
-            self._guesses = MaskGuesses(self._target, self._rows.states)
+            self._guesses = MaskGuesses(self._target, self._rows.states, sequence.last_token)
         nodes = min(self.nodes, budget)
         tree = grow(sequence, self._guesses, self._source, nodes, self.branches, self.least)
         self._drafted = _copied(tree)

@@ -4,24 +4,24 @@ orthogonal by a few Newton-Schulz steps, so that all directions of a matrix lear
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.optim.optimizer import ParamsT
 
 STEPS = 5
 
 
 def orthogonalised(update: torch.Tensor, steps: int = STEPS) -> torch.Tensor:
-    """[m, n] -> the same singular vectors with singular values near 1, by a quintic iteration."""
+    """[..., m, n] -> the same singular vectors with singular values near 1, by a quintic iteration."""
     wide = update.to(torch.bfloat16 if update.is_cuda else torch.float32)
-    tall = wide.shape[0] > wide.shape[1]
-    wide = wide.T if tall else wide
-    wide = wide / (wide.norm() + 1e-7)
+    tall = wide.shape[-2] > wide.shape[-1]
+    wide = wide.mT if tall else wide
+    wide = wide / (wide.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
-        square = wide @ wide.T
+        square = wide @ wide.mT
         wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
-    made: torch.Tensor = wide.T if tall else wide
+    made: torch.Tensor = wide.mT if tall else wide
     return made.to(update.dtype)
 
 
@@ -33,9 +33,7 @@ class Muon(torch.optim.Optimizer):
             of the longer side).
     """
 
-    def __init__(
-        self, params: Iterable[torch.Tensor], lr: float = 1e-3, momentum: float = 0.95, weight_decay: float = 0.0
-    ) -> None:
+    def __init__(self, params: ParamsT, lr: float = 1e-3, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -48,4 +46,4 @@ class Muon(torch.optim.Optimizer):
                 kept.lerp_(weight.grad, 1 - group["momentum"])
                 update = orthogonalised(weight.grad.lerp(kept, group["momentum"]))
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                weight.add_(update, alpha=-group["lr"] * 0.2 * max(weight.shape) ** 0.5)
+                weight.add_(update, alpha=-group["lr"] * 0.2 * max(weight.shape[-2:]) ** 0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from decoder.adaptive import LINEARS
@@ -22,6 +23,14 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--batch", type=int, help="answers a step (default 4, on a GPU 32)")
     parser.add_argument("--points", type=int, default=96, help="accept points of an answer (default 96)")
+    parser.add_argument(
+        "--start", type=int, default=2_000_000, help="points the coupler learns from before masks run (default 2000000)"
+    )
+    parser.add_argument("--shards", type=int, default=8, help="16k tokens each, of answers for that (default 8)")
+    parser.add_argument(
+        "--features", type=Path, help="folder of cached features, also of `eagle` (default OUT/features)"
+    )
+    parser.add_argument("--cache-gb", type=float, default=8.0, help="most disk space for features (default 8)")
     parser.add_argument("--aside", type=int, default=40, help="held-aside answers that are evaluated (default 40)")
     parser.set_defaults(work=work)
 
@@ -33,6 +42,7 @@ def work(options: argparse.Namespace) -> None:
     from decoder.load import load_target
     from decoder.shipped_heads import describe
     from decoder.training.answers import read_answers
+    from decoder.training.eagle_features import FeatureStore
     from decoder.training.sdsat_report import CARD, PLOT, card, draw, read_curve
     from decoder.training.sdsat_run import CHECKPOINT, CURVE, Plan, Trainer
 
@@ -48,6 +58,8 @@ def work(options: argparse.Namespace) -> None:
         lr=options.lr,
         optimizer=options.optimizer,
         seed=options.seed,
+        start=options.start if options.coupler else 0,
+        shards=options.shards,
         steps=None if options.minutes is not None else options.steps or 1000,
         minutes=options.minutes,
         aside=options.aside,
@@ -62,6 +74,11 @@ def work(options: argparse.Namespace) -> None:
     trainer = Trainer(target, read_answers(options.data, target.vocab_size, longest), plan, options.out)
     if options.resume:
         trainer.resume()
+    elif plan.start:
+        store = FeatureStore(target, options.features or options.out / "features", 1e9 * options.cache_gb)
+        say(f"features of {plan.shards} shards are read, or computed where they are not there yet")
+        trainer.start(store, say)
+        trainer.save()
     weights = sum(weight.numel() for weight in trainer.adapters.weights().values())
     say(f"{len(trainer.answers)} answers, {len(trainer.aside)} held aside; {weights:,} weights to train")
     try:

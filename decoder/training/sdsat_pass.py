@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from decoder.adaptive import Adapters
+from decoder.artifacts import Needs
 from decoder.attention import PassCache, Span
 from decoder.kv_cache import KVCache
 from decoder.target import PromptChunk, TargetModel
@@ -27,8 +28,6 @@ IGNORED = -1
 """Label of masks behind an answer's end."""
 NEARER = 0.8
 """Weight of a mask in the loss against that of the mask before it, which must be right for it to matter."""
-UNCOUPLED = 0.5
-"""Weight of the loss before the coupler, from which candidates are taken, against the one behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +100,39 @@ class _ReadCache(PassCache):
         return keys, values
 
 
-def frozen_rows(target: TargetModel, answers: Sequence[Answer]) -> list[KVCache]:
-    """The keys and values of whole answers, prompts included, from the unchanged target."""
+class Frozen(NamedTuple):
+    """A whole answer's rows, prompt included, from the unchanged target.
+
+    Attributes:
+        cache: their keys and values.
+        states: [n, D], behind the final norm.
+    """
+
+    cache: KVCache
+    states: torch.Tensor
+
+
+def frozen_rows(target: TargetModel, answers: Sequence[Answer]) -> list[Frozen]:
+    """Run answers through the target."""
     caches = [target.new_cache(len(answer)) for answer in answers]
     batch = zip(caches, answers, strict=True)
-    target.forward_tree([PromptChunk(cache, answer.tokens.tolist()) for cache, answer in batch])
+    made = target.forward_tree(
+        [PromptChunk(cache, answer.tokens.tolist(), Needs(features=True)) for cache, answer in batch]
+    )
     for cache in caches:
         cache.keep_all()
-    return caches
+    return [Frozen(cache, one.features) for cache, one in zip(caches, made, strict=True) if one.features is not None]
 
 
 def mask_states(
-    target: TargetModel, adapters: Adapters, caches: Sequence[KVCache], points: Sequence[NDArray[np.int64]]
+    target: TargetModel, adapters: Adapters, frozen: Sequence[Frozen], points: Sequence[NDArray[np.int64]]
 ) -> torch.Tensor:
-    """States behind the final norm, [all points, k, D], of the masks behind the points of each cached answer."""
+    """What the masks behind the points of each answer tell (`Adapters.told`), [all points, k, D]."""
     length = adapters.length
     spans: list[Span] = []
     positions: list[NDArray[np.int64]] = []
     start = 0
-    for cache, at in zip(caches, points, strict=True):
+    for (cache, _), at in zip(frozen, points, strict=True):
         rows = len(at) * length
         spans.append(Span(cache, start, start + rows, _mask(cache.length, at, length, target.device)))
         positions.append((at[:, None] + 1 + np.arange(length)).reshape(-1))
@@ -135,7 +148,8 @@ def mask_states(
             use_cache=True,
         )
     states: torch.Tensor = output.last_hidden_state[0]
-    return states.view(-1, length, states.shape[-1])
+    behind = torch.cat([states[at] for (_, states), at in zip(frozen, points, strict=True)])
+    return adapters.told(numbers, states, behind.repeat_interleave(length, 0)).view(-1, length, states.shape[-1])
 
 
 class Vocabulary:
@@ -160,8 +174,8 @@ def outcome(
     Args:
         vocabulary: of `adapters.tokens`. Tokens that it lacks have no part in the loss and count as wrong.
     """
-    caches = frozen_rows(target, [points.answer for points in batch])
-    states = mask_states(target, adapters, caches, [points.at for points in batch])
+    frozen = frozen_rows(target, [points.answer for points in batch])
+    states = mask_states(target, adapters, frozen, [points.at for points in batch])
     length = adapters.length
     labels = np.concatenate([points.labels(length) for points in batch])
     before = np.concatenate([points.before(length) for points in batch])
@@ -172,11 +186,9 @@ def outcome(
     weights = (known * NEARER ** np.arange(length)).astype(np.float32)
     chances = torch.from_numpy(weights.reshape(-1, 1)).to(target.device)
     matrix = target.model.get_output_embeddings().weight if vocabulary is None else vocabulary.matrix
-    total, best = frozen_head_loss(states.flatten(0, 1), matrix, ids, chances)
-    if adapters.coupler is not None:
-        embeddings = target.model.get_input_embeddings()(torch.from_numpy(before).to(target.device))
-        coupled, best = frozen_head_loss(adapters.coupled(states, embeddings).flatten(0, 1), matrix, ids, chances)
-        total = (coupled + UNCOUPLED * total) / (1 + UNCOUPLED)
+    embeddings = target.model.get_input_embeddings()(torch.from_numpy(before).to(target.device))
+    coupled = [adapters.coupled(mask, states[:, mask], embeddings[:, mask]) for mask in range(length)]
+    total, best = frozen_head_loss(torch.stack(coupled, 1).flatten(0, 1), matrix, ids, chances)
     right = (best == ids[:, 0]).view(-1, length).cpu().numpy() & known
     return Outcome(total / max(float(weights.sum()), 1.0), right, there)
 

@@ -18,14 +18,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from decoder.adaptive import LINEARS, Adapters
+from decoder.adaptive import COUPLER, LINEARS, MASKS, Adapters
 from decoder.bench.prompts import BenchError
 from decoder.target import TargetModel
+from decoder.training import sdsat_start
 from decoder.training.answers import Answer, counts, split
+from decoder.training.eagle_features import FeatureStore, shards_of
 from decoder.training.muon import Muon
 from decoder.training.sdsat_pass import Outcome, Points, Vocabulary, outcome
 
 CHECKPOINT, CURVE = "checkpoint.pt", "learning_curve.jsonl"
+START_RATE = 1e-4
+"""Learning rate of a coupler that learns alone first."""
 WARM_UP = 20
 """Steps in which the learning rate rises."""
 FALLING, LOWEST = 0.4, 0.05
@@ -42,7 +46,9 @@ class Plan:
         points: accept points of each, at most.
         lr: learning rate at its height.
         optimizer: "adamw" or "muon" (for matrices; masks stay with AdamW).
-        steps, minutes: how long, all runs together; whichever is given.
+        start: points that the coupler alone learns from first (`sdsat_start.py`); 0 for none.
+        shards: of the answers, for that.
+        steps, minutes: how long, all runs together; whichever is given. The start comes on top.
         aside: held-aside answers that are evaluated, at most.
         save_minutes: between checkpoints.
     """
@@ -57,6 +63,8 @@ class Plan:
     lr: float = 2e-3
     optimizer: str = "adamw"
     seed: int = 0
+    start: int = 0
+    shards: int = 8
     steps: int | None = None
     minutes: float | None = None
     aside: int = 40
@@ -120,7 +128,8 @@ class Trainer:
         self.target = target
         self.plan = plan
         self.folder = folder
-        self.answers, aside = split([answer for answer in answers if len(answer) - answer.prompt > 2])
+        self.learned, aside = split(answers)
+        self.answers, aside = ([answer for answer in part if _tells(answer)] for part in (self.learned, aside))
         if not self.answers or not aside:
             raise BenchError("the data holds too few answers to train on; record more with `rag train distil`")
         self.aside = [Points.of(answer, plan.points) for answer in aside[: plan.aside]]
@@ -138,6 +147,15 @@ class Trainer:
         self.step = 0
         self.seconds = 0.0
         self.rows = 0
+
+    def start(self, store: FeatureStore, say: Callable[[str], None]) -> None:
+        """Let the coupler learn alone, where the plan says so."""
+        if not self.plan.start or self.adapters.coupler is None:
+            return
+        vocabulary = self.vocabulary or Vocabulary(self.target, torch.arange(self.target.vocab_size))
+        shards = shards_of(self.learned, self.plan.seed)[: self.plan.shards]
+        plan = self.plan
+        sdsat_start.train(self.target, self.adapters, vocabulary, store, shards, plan.start, START_RATE, plan.seed, say)
 
     def train(self, say: Callable[[str], None], stop_after: int | None = None) -> Evaluation:
         """Train to the plan's end, or for `stop_after` steps; returns the last evaluation.
@@ -221,7 +239,7 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get("scale", 1.0)
         made = outcome(self.target, self.adapters, self._batch(), self.vocabulary)
         made.loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(list(self.adapters.weights().values()), 1.0)
@@ -275,12 +293,21 @@ class Trainer:
         return made
 
 
+def _tells(answer: Answer) -> bool:
+    """Whether it has a point."""
+    return len(answer) - answer.prompt > 2
+
+
 def _optimizers(adapters: Adapters, plan: Plan) -> list[torch.optim.Optimizer]:
+    """What learned alone before goes on as slowly as it did there."""
     weights = adapters.weights()
+    coupler = [weights.pop(name) for name in list(weights) if name.startswith(COUPLER)]
+    slow = {"params": coupler, "scale": START_RATE / plan.lr if plan.start else 1.0}
+    masks = [] if plan.optimizer == "adamw" else [weights.pop(MASKS)]
+    groups = [group for group in ({"params": list(weights.values())}, slow) if group["params"]]
     if plan.optimizer == "muon":
-        masks = weights.pop("masks")
-        return [Muon(weights.values(), lr=plan.lr), torch.optim.AdamW([masks], lr=plan.lr, betas=(0.9, 0.95))]
-    return [torch.optim.AdamW(weights.values(), lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.01)]
+        return [Muon(groups, lr=plan.lr), torch.optim.AdamW(masks, lr=plan.lr, betas=(0.9, 0.95))]
+    return [torch.optim.AdamW(groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.01)]
 
 
 @contextmanager

@@ -262,7 +262,9 @@ def test_trees_are_valued_best_first() -> None:
         tree = drafter.draft(sequence, 64)
         assert tree.values == sorted(tree.values, reverse=True)
         assert drafter._rows is not None
-        every = sorted(paths(sequence, MaskGuesses(shared.target, drafter._rows.states), 3), reverse=True)
+        every = sorted(
+            paths(sequence, MaskGuesses(shared.target, drafter._rows.states, sequence.last_token), 3), reverse=True
+        )
         assert len(tree) == min(12, len(every)) > 2
         ours = []
         for node, value in enumerate(tree.values):

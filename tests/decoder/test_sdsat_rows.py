@@ -127,7 +127,8 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.Tensor:
     """One chain behind the last token, row by row: each mask in a pass of its own, its keys and values kept."""
     assert target.adapters is not None
-    target.prefill([last], cache)
+    point = target.prefill([last], cache, Needs(features=True)).features
+    assert point is not None
     states = []
     hooks = [
         target.model.get_decoder()
@@ -147,4 +148,5 @@ def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.
         states.append(kept.pop())
     for hook in hooks:
         hook.remove()
-    return torch.cat(states)
+    rows = torch.cat(states)
+    return target.adapters.told(torch.arange(length), rows, point.expand_as(rows))

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from decoder import Engine, SamplingParams, adapter_files
 from decoder.adaptive import Adapters
 from decoder.bench.prompts import BenchError
+from decoder.coupler import Coupler
 from decoder.drafters.sdsat import SdsatDrafter
 from decoder.errors import AdaptersError
 from decoder.mask_chains import MaskChains
@@ -23,9 +25,11 @@ from decoder.target import TargetModel, TreePass
 from decoder.testing import ARCHITECTURES, tiny_adapters, tiny_model, tiny_target
 from decoder.training import main
 from decoder.training.answers import Answer
+from decoder.training.eagle_features import Example, FeatureStore
 from decoder.training.sdsat_pass import IGNORED, Points, Vocabulary, frozen_rows, mask_states, outcome
 from decoder.training.sdsat_report import read_curve
 from decoder.training.sdsat_run import CHECKPOINT, CURVE, Plan, Trainer
+from decoder.training.sdsat_start import fit
 from decoder.tree import ROOT, DraftTree
 
 VOCAB = 61
@@ -151,6 +155,47 @@ def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> Non
     assert mat["trained", "sdsat"] > mat["trained", "sdsat_two_step"]
 
 
+def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> None:
+    made = trainer(tmp_path, replace(PLAN, start=6000, shards=1))
+    masks, before = made.adapters.masks.detach().clone(), made.evaluate()
+    store = FeatureStore(made.target, tmp_path / "features", 1e9)
+    made.start(store, quiet)
+    after = made.evaluate()
+    assert after.accept_rate[2] > before.accept_rate[2] + 0.3
+    assert torch.equal(made.adapters.masks, masks)
+    computed = store.computed
+    again = trainer(tmp_path, made.plan)
+    again.start(store, quiet)
+    assert store.computed == computed > 0, "features are kept"
+    for name, weight in again.adapters.weights().items():
+        assert torch.equal(weight, made.adapters.weights()[name]), name
+
+
+def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that are linear in the one before and in the token are met: exactly one place on, as far as they can be
+    two places on."""
+    monkeypatch.setattr("decoder.training.sdsat_start._RIDGE", 1e-12)
+    source = torch.Generator().manual_seed(4)
+    width, masks = 6, 2
+    embeddings = F.rms_norm(torch.randn(VOCAB, width, generator=source, dtype=torch.float64), (width,))
+    turned, added = torch.randn(2, width, width, generator=source, dtype=torch.float64) * 0.3
+    examples = []
+    for prompt in (*range(1, 28), 28, 29):  # the last ones have no point for the second mask, and none at all
+        tokens = torch.randint(VOCAB, (30,), generator=source)
+        features = [torch.randn(width, generator=source, dtype=torch.float64)]
+        for token in tokens[1:-1]:
+            features.append(turned @ features[-1] + added @ embeddings[token])
+        none = torch.empty(0)
+        examples.append(Example(tokens, prompt, torch.stack(features), none, none))
+    coupler = Coupler(*(tensor.double() for tensor in Coupler.fresh(masks, width, 4, source).tensors().values()))
+    fit(coupler, examples, embeddings)
+    torch.testing.assert_close(coupler.point[0], turned, atol=1e-6, rtol=0)
+    torch.testing.assert_close(coupler.token[0], added, atol=1e-6, rtol=0)
+    twice = turned @ turned
+    assert (coupler.point[1] - twice).norm() < 0.3 * (turned - twice).norm()
+    torch.testing.assert_close(coupler.token[1], added, atol=0.15, rtol=0)
+
+
 def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Masks that meet the noise the target will meet agree with it more often than with noise of their own."""
     made = Trainer(target(), answers(0.8), PLAN, tmp_path)
@@ -226,6 +271,7 @@ def test_the_command_writes_adapters_that_load(tmp_path: Path, capsys: pytest.Ca
     )
     out = tmp_path / "out"
     line = f"sdsat --model {tmp_path / 'tiny'} --data {data} --out {out} --k 2 --rank 2 --coupler 4 --vocab 0 --batch 2"
+    line += " --start 300 --shards 1"
     assert main([*line.split(), "--steps", "2"]) == 0
     assert main([*line.split(), "--steps", "4"]) == 2
     assert "--resume" in capsys.readouterr().err
