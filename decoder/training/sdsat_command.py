@@ -86,7 +86,9 @@ def work(options: argparse.Namespace) -> None:
     finally:
         if trainer.step and (options.out / CURVE).is_file():  # what there is, also of a run that was stopped
             facts = describe(target, name)
-            adapter_files.save(trainer.adapters, options.out, facts, steps=trainer.step, seed=plan.seed)
+            adapter_files.save(
+                trainer.adapters, options.out, facts, start=plan.start, steps=trainer.step, seed=plan.seed
+            )
             config = json.loads((options.out / adapter_files.CONFIG).read_text(encoding="utf-8"))
             curve = read_curve(options.out / CURVE)
             text = card(config, curve[-1], options.line, options.about_data)

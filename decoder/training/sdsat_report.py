@@ -61,6 +61,8 @@ def card(config: Mapping[str, Any], line: Mapping[str, Any], command: str, about
     heads = " | ".join(str(k + 1) for k in range(len(line["accepted"])))
     rule = "---|" * (len(line["accepted"]) + 1)
     later = "" if config["steps"] == line["step"] else f" The weights are those after {config['steps']:,} steps."
+    alone = config.get("start", 0)
+    before = f" Before that the coupler learned alone, from {alone:,} points." if alone else ""
     drafted = "all of its tokens" if config["tokens"] is None else f"its {config['tokens']:,} most used tokens"
     return f"""# SDSAT adapters for {target["model"]}
 
@@ -75,7 +77,7 @@ Made for `{target["model"]}` ({target["layers"]} layers, width {target["hidden_s
 ## Figures
 
 {line["points"]:,} accept points of prompts that were held aside, greedy chains, after {line["step"]:,} steps
-({line["mask_positions"]:,} mask positions, {line["seconds"] / 60:.0f} minutes).{later}
+({line["mask_positions"]:,} mask positions, {line["seconds"] / 60:.0f} minutes).{later}{before}
 
 | mask | {heads} |
 |{rule}

@@ -282,6 +282,7 @@ def test_the_command_writes_adapters_that_load(tmp_path: Path, capsys: pytest.Ca
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "--steps 4 --resume" in card
     assert "| accept rate (accepted / k) |" in card
+    assert "learned alone, from 300 points" in card
     tiny = TargetModel(model)
     adapters = adapter_files.fit_adapters(out, tiny, "tiny")
     assert adapters is not None

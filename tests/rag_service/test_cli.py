@@ -9,26 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from command_line import nowhere, rag
 
-from rag_service.cli import app, running
+from rag_service.cli import running
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
 from rag_service.cli.ingest import Source, batches, find
 from rag_service.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-
-
-def rag(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def nowhere() -> str:
-    """An address where nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
 def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: Any) -> None:

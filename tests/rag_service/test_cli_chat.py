@@ -9,18 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from command_line import rag
 
-from rag_service.cli import app, chat
+from rag_service.cli import chat
 from rag_service.cli.api import Api, ServerEvent
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 EDITED = "The quick brown fox jumps over the lazy dog every morning before breakfast. Then it rests."
-
-
-def rag(*arguments: str, said: str | None = None) -> Result:
-    return CliRunner().invoke(app, list(arguments), input=said)
 
 
 def ask(api_url: str, *more: str) -> dict[str, Any]:

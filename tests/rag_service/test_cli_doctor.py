@@ -5,33 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
+from command_line import nowhere, rag
 
-from rag_service.cli import app, running, up
+from rag_service.cli import running, up
 from rag_service.cli.doctor import _device, _dtype
 from rag_service.cli.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-
-
-def rag(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def nowhere() -> str:
-    """An address where nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
 def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

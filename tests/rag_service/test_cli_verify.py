@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from command_line import nowhere, rag
 
-from rag_service.cli import app, verify
+from rag_service.cli import verify
 from rag_service.cli.api import Api
 from rag_service.cli.verify import compare, first_difference
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-
-
-def rag(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def answer(ids: list[int], text: str, **changes: Any) -> dict[str, Any]:
@@ -141,9 +136,6 @@ def test_refusals_keep_their_status(api_url: str) -> None:
         assert said in result.stderr
     for wrong in ((), ("x", "--drafter", "warp"), ("x", "--exact", "very")):
         assert rag("verify", *wrong).exit_code == 2, "1 says that the answers differ"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
-        result = rag("verify", "x", "--url", nowhere)
+    result = rag("verify", "x", "--url", nowhere())
     assert result.exit_code == 3
     assert "rag up" in result.stderr
