@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from decoder.cost_curve import CostCurve, bucket_of
+from decoder.packed_linear import MOST
 from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree, TokenSource
 
@@ -65,9 +66,9 @@ def measured(target: TargetModel, path: Path | None) -> CostCurve:
 
 
 def fingerprint(target: TargetModel, model: str) -> str:
-    """Changes with whatever changes the curve: model, dtype, device, threads, versions."""
+    """Changes with whatever changes the curve: model, dtype, device, threads, versions, rows that take packed weights."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
-    sizes = (target.layers, target.vocab_size, target.packed)
+    sizes = (target.layers, target.vocab_size, target.packed, MOST)
     facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
