@@ -66,7 +66,7 @@ def measured(target: TargetModel, path: Path | None) -> CostCurve:
 
 
 def fingerprint(target: TargetModel, model: str) -> str:
-    """Changes with whatever changes the curve: model, dtype, device, threads, versions, rows that take packed weights."""
+    """Changes with what changes the curve: model, dtype, device, threads, versions, rows that take packed weights."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
     sizes = (target.layers, target.vocab_size, target.packed, MOST)
     facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
