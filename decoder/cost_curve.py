@@ -167,6 +167,22 @@ class CostCurve:
             raise ValueError(f"{path} holds no cost curve ({error}); delete it, it is measured anew") from None
 
 
+class AssumedCurve(CostCurve):
+    """What passes of another machine are taken to cost, whatever they take here: a line through one and 64 rows.
+
+    Args:
+        one: seconds over one row.
+        cost_of_64: of a pass over 64 rows, in passes over one.
+    """
+
+    def __init__(self, one: float, cost_of_64: float) -> None:
+        super().__init__()
+        self.set((0, 0), {1: one, 64: one * cost_of_64})
+
+    def observe(self, rows: int, tokens: int, sequences: int, seconds: float) -> None:
+        """Nothing is learned."""
+
+
 def bucket_of(tokens: int, sequences: int) -> Bucket:
     """Cached tokens by powers of 4 from 256 on, sequences by powers of 2."""
     return max((tokens >> 8).bit_length() + 1, 0) // 2, sequences.bit_length() - 1

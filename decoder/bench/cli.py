@@ -57,6 +57,12 @@ def build_parser(program: str, more: Mapping[str, str] | None = None) -> argpars
         "--control", action=argparse.BooleanOptionalAction, default=True, help="also count what numerics alone change"
     )
     decode.add_argument("--near-tie", type=float, help="margin that strict answers decide again (default by dtype)")
+    decode.add_argument(
+        "--cost-64",
+        type=float,
+        metavar="C",
+        help="let auto decide as where a pass over 64 rows costs C of one row's; only counts mean something then",
+    )
     decode.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     decode.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
     decode.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")

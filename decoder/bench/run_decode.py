@@ -21,6 +21,7 @@ from decoder.bench.report import write_json
 from decoder.bench.rows import PLAIN, decode_rows, differences
 from decoder.bench.specs import make_from_spec, split_exact
 from decoder.calibration import measured
+from decoder.cost_curve import AssumedCurve
 from decoder.params import SamplingParams
 
 
@@ -53,10 +54,14 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         "eagle_head": options.eagle_head,
         "sdsat_adapters": options.sdsat_adapters,
     }
+    if options.cost_64 is not None:
+        settings["assumed_cost_of_64_rows"] = options.cost_64
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     valued = any(not is_peer(mode) and make_from_spec(split_exact(mode)[0]).valued for mode in modes)
     if valued:
         engine.equipment.cost = measured(engine.target, None)
+        if options.cost_64 is not None:
+            engine.equipment.cost = AssumedCurve(engine.equipment.cost.costs(0, 1, 0)[0], options.cost_64)
     measured_curve = engine.equipment.cost.to_json() if valued else None
     file = PromptsFile(prompts_path(options.json), run)
     outcomes = compare(

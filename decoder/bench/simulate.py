@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from decoder.bench.prompts import BenchError
 from decoder.bench.record import Recording
 from decoder.bench.replay import make_drafter, replay
+from decoder.cost_curve import AssumedCurve
 from decoder.drafters.equipment import Equipment
 from decoder.engine import MAX_NODES
 
@@ -84,10 +85,7 @@ def simulate(
     """
     _check(recordings, drafters)
     scores = []
-    flat = {rows: 1.0 + (cost_of_64 - 1.0) * (rows - 1) / 63 for rows in (1, 64)}
-    shared = {drafter: Equipment() for drafter in drafters}
-    for equipment in shared.values():
-        equipment.cost.set((0, 0), flat)
+    shared = {drafter: Equipment(cost=AssumedCurve(1.0, cost_of_64)) for drafter in drafters}
     for recording in recordings:
         for drafter in drafters:
             stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, shared[drafter])

@@ -270,7 +270,7 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
         drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
         models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
         control=True, near_tie=None, draft_model=None, eagle_head=None, sdsat_adapters=None,
-        markdown=tmp_path / "out.md",
+        markdown=tmp_path / "out.md", cost_64=None,
     )  # fmt: skip
     said: list[str] = []
     run_decode(options, ITEMS, said.append)
@@ -292,6 +292,11 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     assert "## The promise" in text
     names = {path.name for path in (tmp_path / "plots").iterdir()}
     assert names == {"mat.svg", "speedup_vs_plain.svg", "sources.svg", "cost_curve.svg"}
+    options.json, options.cost_64 = tmp_path / "elsewhere.json", 1.5
+    run_decode(options, ITEMS, said.append)
+    result = json.loads(options.json.read_text())
+    assert result["environment"]["assumed_cost_of_64_rows"] == 1.5
+    assert result["cost_curve"]["seconds"] == {"0,0": pytest.approx([0.01 * (1 + (n - 1) / 126) for n in ROWS], abs=1e-7)}
     options.temperature = 1.0
     with pytest.raises(BenchError, match="greedy"):
         run_decode(options, ITEMS, said.append)
