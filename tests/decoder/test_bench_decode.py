@@ -296,7 +296,8 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     run_decode(options, ITEMS, said.append)
     result = json.loads(options.json.read_text())
     assert result["environment"]["assumed_cost_of_64_rows"] == 1.5
-    assert result["cost_curve"]["seconds"] == {"0,0": pytest.approx([0.01 * (1 + (n - 1) / 126) for n in ROWS], abs=1e-7)}
+    assumed = [0.01 * (1 + (rows - 1) / 126) for rows in ROWS]
+    assert result["cost_curve"]["seconds"] == {"0,0": pytest.approx(assumed, abs=1e-7)}
     options.temperature = 1.0
     with pytest.raises(BenchError, match="greedy"):
         run_decode(options, ITEMS, said.append)
