@@ -149,11 +149,11 @@ class Adapters:
         down, up = self.pairs[name]
         return F.linear(F.linear(inputs, down.to(inputs.dtype)), up.to(inputs.dtype))
 
-    def told(self, numbers: torch.Tensor, rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    def told(self, numbers: Sequence[int], rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
         """What masks tell, the token before aside.
 
         Args:
-            numbers: int64 [n], each one's mask.
+            numbers: each one's mask, n of them.
             rows: [n, D], theirs behind the final norm.
             points: [n, D], of what their chains hang behind.
 
@@ -163,8 +163,8 @@ class Adapters:
         if self.coupler is None:
             return rows
         made = torch.empty_like(rows)
-        for mask in sorted(set(numbers.tolist())):
-            own = (numbers == mask).nonzero()[:, 0]
+        for mask in sorted(set(numbers)):
+            own = torch.tensor([row for row, number in enumerate(numbers) if number == mask], device=rows.device)
             made[own] = self.coupler.told(mask, rows[own], points[own])
         return made
 
@@ -223,7 +223,7 @@ class AdaptiveRows:
     ) -> None:
         self._adapters = adapters
         self._model = model
-        self._numbers = torch.tensor(numbers, device=model.device)
+        self._numbers = numbers
         self._points = torch.tensor(points, device=model.device)
         in_one_run = rows[-1] - rows[0] == len(rows) - 1
         self._run = slice(rows[0], rows[-1] + 1) if in_one_run else None
@@ -233,7 +233,7 @@ class AdaptiveRows:
     def embeddings(self, ids: torch.Tensor) -> torch.Tensor:
         """What enters the model: [1, T] token ids, any at adaptive rows -> [1, T, D]."""
         embeddings: torch.Tensor = self._model.get_input_embeddings()(ids)
-        masks = self._adapters.masks[self._numbers].to(embeddings.dtype)
+        masks = self._adapters.masks[list(self._numbers)].to(embeddings.dtype)
         embeddings[0, self._run if self._rows is None else self._rows] = masks
         return embeddings
 

@@ -137,7 +137,7 @@ def mask_states(
         spans.append(Span(cache, start, start + rows, _mask(cache.length, at, length, target.device)))
         positions.append((at[:, None] + 1 + np.arange(length)).reshape(-1))
         start += rows
-    numbers = torch.arange(length, device=target.device).repeat(start // length)
+    numbers = list(range(length)) * (start // length)
     reading = _ReadCache(spans)
     with _adapting(target.model.get_decoder(), adapters):
         output = target.model.get_decoder()(

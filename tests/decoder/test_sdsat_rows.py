@@ -149,4 +149,4 @@ def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.
     for hook in hooks:
         hook.remove()
     rows = torch.cat(states)
-    return target.adapters.told(torch.arange(length), rows, point.expand_as(rows))
+    return target.adapters.told(range(length), rows, point.expand_as(rows))
