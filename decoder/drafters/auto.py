@@ -96,6 +96,10 @@ class AutoDrafter(Drafter):
             self.needs = Needs(hidden=frozenset({self._layer}))
         if not self._may_be_neural:
             return
+        if equipment.target is not None and equipment.target.adapters is not None:
+            self._masks = SdsatDrafter()  # masks see every layer and take no time beside their rows
+            self._masks.equip(equipment)
+            return
         if equipment.eagle_head is not None:
             self._neural = EagleDrafter()
         elif equipment.draft_model is not None:
@@ -103,9 +107,6 @@ class AutoDrafter(Drafter):
         if self._neural is not None:
             self._neural.equip(equipment)
             self.needs |= self._neural.needs
-        elif equipment.target is not None and equipment.target.adapters is not None:
-            self._masks = SdsatDrafter()
-            self._masks.equip(equipment)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
