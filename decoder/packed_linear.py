@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 MOST = 96
-"""Rows of a pass that takes packed weights."""
+"""Rows of the widest product that takes packed weights."""
 _SPARE = 2.0
 """Free memory there must be, in sizes of the packed copy."""
 

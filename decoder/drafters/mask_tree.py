@@ -40,6 +40,8 @@ class MaskGuesses:
         self._adapters: Adapters = target.adapters
         self._model = target.model
         self._states = states
+        self._before: list[int] = []
+        """The token that each mask's candidates were looked up behind."""
         self._ids, self._scores, mass = self._look(last)
         self._vocab_size = target.vocab_size
         self._mass: list[float] = mass.tolist()
@@ -54,6 +56,7 @@ class MaskGuesses:
         one before it."""
         ids, scores, mass = [], [], []
         for mask, state in enumerate(self._states):
+            self._before.append(last)
             coupled = self._adapters.coupled(mask, state, self._model.get_input_embeddings().weight[last])
             logits = self._adapters.logits(self._model, coupled[None])[0]  # [V], or of the tokens that can be drafted
             best = logits.topk(min(CANDIDATES, len(logits)))
@@ -66,7 +69,9 @@ class MaskGuesses:
     @torch.inference_mode()
     def scores(self, mask: int, before: int) -> torch.Tensor:
         """Logits of a mask's candidates, [n], knowing the token before them."""
-        return self._scores[mask] if self._adapters.coupler is None else self._of(mask, before, self._ids[mask])
+        if before == self._before[mask] or self._adapters.coupler is None:
+            return self._scores[mask]
+        return self._of(mask, before, self._ids[mask])
 
     @torch.inference_mode()
     def _of(self, mask: int, before: int, ids: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from decoder.drafters.base import Drafter
 from decoder.drafters.eagle import EagleDrafter
 from decoder.drafters.equipment import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
+from decoder.drafters.small_model import SmallModelDrafter
 from decoder.eagle_head import FittedHead
 from decoder.target import TargetModel
 from decoder.testing import (
@@ -78,7 +79,7 @@ NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "c
 ADAPTIVE = ("sdsat", "sdsat_two_step")
 NAMED = (*COPIES, *NEURAL, *ADAPTIVE)
 HEADED = ("eagle_zero", "eagle_trained")
-AUTO = ("auto", "auto_small_model", "auto_masks", "auto_copies")
+AUTO = ("auto", "auto_small_model", "auto_head", "auto_copies")
 DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", *AUTO, "union")
 SLOW = (*NEURAL, *ADAPTIVE, *HEADED, *AUTO, "union")
 HEADS = ((0, 1), (1, 3))
@@ -150,17 +151,22 @@ class OtherHead(EagleDrafter):
 
 
 class AutoWithout(AutoDrafter):
-    """`auto` where the engine has no head, and perhaps no draft model; without adapters where it has neither."""
+    """`auto` where the target has no adapters, and perhaps the engine no head and no draft model."""
 
-    def __init__(self, draft_model: bool, adapters: bool) -> None:
+    def __init__(self, head: bool, draft_model: bool) -> None:
         super().__init__()
-        self._draft_model, self._adapters = draft_model, adapters
+        self._head, self._draft_model = head, draft_model
 
     def equip(self, equipment: Equipment) -> None:
+        target = equipment.target
+        assert target is not None
+        head = equipment.eagle_head if self._head else None
         small = equipment.draft_model if self._draft_model else None
-        super().equip(replace(equipment, eagle_head=None, draft_model=small))
-        if not self._adapters:
-            self._masks = None
+        adapters, target.adapters = target.adapters, None
+        try:
+            super().equip(replace(equipment, eagle_head=head, draft_model=small))
+        finally:
+            target.adapters = adapters
 
 
 def build(name: str, answer: list[int], seed: int) -> str | Drafter:
@@ -171,7 +177,7 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
     if name == "pld_plus_a":
         return PldPlusDrafter("a")
     if name in AUTO[1:]:
-        return AutoWithout(draft_model=name == "auto_small_model", adapters=name == "auto_masks")
+        return AutoWithout(head=name == "auto_head", draft_model=name == "auto_small_model")
     if name in HEADED:
         return OtherHead(tiny_eagle if name == "eagle_zero" else trained_eagle)
     if name == "union":
@@ -179,6 +185,22 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
         parts = (build(part, answer, seed) for part in chosen)
         return UnionDrafter([make_drafter(part) if isinstance(part, str) else part for part in parts])
     return name
+
+
+def test_each_auto_drafts_with_what_its_name_says() -> None:
+    """Masks first, then a head, then a draft model: none of them is left out of the gate unseen."""
+    equipment = engine("llama", 0.0).equipment
+    found: dict[str, tuple[type | None, bool]] = {}
+    for name in AUTO:
+        drafter = build(name, [], 0)
+        made = AutoDrafter() if isinstance(drafter, str) else drafter
+        assert isinstance(made, AutoDrafter)
+        made.equip(equipment)
+        found[name] = (None if made._neural is None else type(made._neural), made._masks is not None)
+    assert found["auto"] == (None, True)
+    assert found["auto_head"] == (EagleDrafter, False)
+    assert found["auto_small_model"] == (SmallModelDrafter, False)
+    assert found["auto_copies"] == (None, False)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
