@@ -50,9 +50,12 @@ def letters(ids: Any) -> str:
 
 
 @functools.cache
-def engine(architecture: str = "llama", memory: float = 0.01, near_tie: float | None = 0.3) -> Engine:
+def engine(
+    architecture: str = "llama", memory: float = 0.01, near_tie: float | None = 0.3, adapted: bool = True
+) -> Engine:
     target = tiny_target(architecture, VOCAB, memory=memory)
-    target.adapters = knowing_adapters(target)
+    if adapted:
+        target.adapters = knowing_adapters(target)
     equipment = Equipment(
         draft_model=tiny_target(architecture, VOCAB, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=50),
@@ -158,8 +161,10 @@ def test_drafters_may_change_from_turn_to_turn(memory: float) -> None:
     assert reused > 100
 
 
-def test_rows_of_artifacts_are_those_of_a_pass_over_the_same_tokens() -> None:
-    shared = engine("llama", 1.0)
+@pytest.mark.parametrize(("drafts", "features"), [("masks", False), ("head", True)])
+def test_rows_of_artifacts_are_those_of_a_pass_over_the_same_tokens(drafts: str, features: bool) -> None:
+    """`auto` drafts with masks where a model has adapters, and reads features only for a head."""
+    shared = engine("llama", 1.0, adapted=drafts == "masks")
     given = None
     prompt = list(first_prompt())
     for _ in range(3):
@@ -168,7 +173,8 @@ def test_rows_of_artifacts_are_those_of_a_pass_over_the_same_tokens() -> None:
         needs = got.drafter.needs
         true = shared.target.prefill(given.ids.tolist(), shared.target.new_cache(len(given)), needs)
         assert given.states
-        assert set(given.states) == {*needs.hidden, -1}
+        assert needs.features is features
+        assert set(given.states) == {*needs.hidden, *([-1] if features else [])}
         for layer, rows in given.states.items():
             expected = true.hidden[layer] if layer >= 0 else true.features
             assert expected is not None
