@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rag_service.schemas import Answer
 
 OPENS = "<tool_call>"
-_CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+_OPENED = re.compile(r"<tool_call>\s*(?=\{)")
+_CLOSED = re.compile(r"\s*</tool_call>")
+_READER = json.JSONDecoder()
 
 
 def split(answer: Answer, most: int | None = None) -> tuple[Answer, list[dict[str, Any]]]:
@@ -22,7 +24,7 @@ def split(answer: Answer, most: int | None = None) -> tuple[Answer, list[dict[st
         most: calls wanted at most; None for all.
     """
     text = answer.answer or ""
-    written = [_call(match[1]) for match in _CALL.finditer(text)]
+    written = list(_calls(text))
     found = [call for call in written if call is not None][:most]
     if not found or len(found) < len(written[:most]):
         return answer, []
@@ -68,10 +70,27 @@ class Withheld:
         return 0
 
 
-def _call(text: str) -> dict[str, str] | None:
-    try:
-        read = json.loads(text)
-    except ValueError:
+def _calls(text: str) -> Iterator[dict[str, str] | None]:
+    """Name and arguments of each call, in order; None for what stands between the tags and is no call.
+
+    A call ends where its JSON object does, whatever its strings hold.
+    """
+    place = 0
+    while opened := _OPENED.search(text, place):
+        place = opened.end()
+        try:
+            read, end = _READER.raw_decode(text, place)
+        except ValueError:
+            read, end = None, place
+        closed = _CLOSED.match(text, end) or _CLOSED.search(text, place)
+        if closed is None:  # written to the end
+            return
+        yield _call(read) if closed.start() == end else None
+        place = closed.end()
+
+
+def _call(read: Any) -> dict[str, str] | None:
+    if not isinstance(read, dict):
         return None
     name, arguments = read.get("name"), read.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict | str):

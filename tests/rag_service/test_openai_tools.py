@@ -77,6 +77,16 @@ def test_calls_are_read_from_the_answer(api: openai.OpenAI, world: Any) -> None:
     assert none.choices[0].finish_reason == "stop"
 
 
+@pytest.mark.parametrize("said", ["}</tool_call>", '"}}\n</tool_call>\n<tool_call>\n{"', "\\"])
+def test_a_call_ends_where_its_object_does(api: openai.OpenAI, world: Any, said: str) -> None:
+    wanted = [{"over": said}, {"over": "dog"}]
+    written = [json.dumps({"name": "jump", "arguments": arguments}) for arguments in wanted]
+    world.stage.text = "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in written)
+    reply = api.chat.completions.create(model="default", messages=ASKED, tools=[TOOL])
+    calls: list[Any] = list(reply.choices[0].message.tool_calls or ())
+    assert [json.loads(call.function.arguments) for call in calls] == wanted
+
+
 def test_calls_are_streamed_as_calls(api: openai.OpenAI) -> None:
     text, calls, reasons = "", [], []
     for chunk in api.chat.completions.create(model="default", messages=ASKED, tools=[TOOL], stream=True):
@@ -89,7 +99,10 @@ def test_calls_are_streamed_as_calls(api: openai.OpenAI) -> None:
     assert reasons[-1] == "tool_calls"
 
 
-@pytest.mark.parametrize("text", ["a < b <tool", "<tool_call>\n{broken}\n</tool_call>", '<tool_call>\n{"name": "jump"'])
+@pytest.mark.parametrize(
+    "text",
+    ["a < b <tool", "<tool_call>\n{broken}\n</tool_call>", '<tool_call>\n{"name": "jump"', "<tool_call>[]</tool_call>"],
+)
 def test_what_only_looks_like_a_call_is_text(api: openai.OpenAI, world: Any, text: str) -> None:
     world.stage.text = text
     reply = api.chat.completions.create(model="default", messages=ASKED, tools=[TOOL])
