@@ -133,12 +133,12 @@ class Copies:
         self._kinds_beside = [KINDS.index(_KIND_OF.get(corpus.kind, "store")) for corpus in sequence.corpora]
         start = 0
         for part in sequence.segments:
-            if part.kind == "edited":
+            if part.kind == "edited" and part.length:
                 self._cursor = start
             start += part.length
         start = BESIDE
         for corpus in sequence.corpora:
-            if corpus.kind == "prediction":
+            if corpus.kind == "prediction" and corpus.ids:
                 self._cursor = start
             start += len(corpus.ids)
 

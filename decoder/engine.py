@@ -5,6 +5,7 @@ Knows target, drafters and sequences; knows no text (stop strings come with a de
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
@@ -126,11 +127,13 @@ class Engine:
 
         Raises:
             EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for segments
-            that do not tile the prompt, stop strings without a detokenizer, and `resumed` tokens behind the end.
+            that do not tile the prompt, a bias that forbids every token, a prefix that is used up, stop strings without
+            a detokenizer, max_nodes below 0, and `resumed` tokens behind the end.
         """
         params = params or SamplingParams()
         prompt = [int(token) for token in prompt_ids]
-        self._check(prompt, params, segments, corpora)
+        given = [*prompt, *(int(token) for token in resumed)]
+        self._check(prompt, given, params, segments, corpora)
         detokenize = detokenize or self.detokenize
         if params.stop and detokenize is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
@@ -139,11 +142,10 @@ class Engine:
         nodes = MAX_NODES if max_nodes is None else max_nodes
         chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
         chosen.equip(self.equipment)
-        given = [*prompt, *(int(token) for token in resumed)]
         capacity = min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)
         length = reuse.usable(given, chosen.needs) if reuse is not None else 0
         if reuse is not None and length:
-            reuse.cut(length)
+            reuse.give(length)
             reuse.cache.resize(capacity)
         else:
             reuse = None
@@ -179,7 +181,13 @@ class Engine:
 
         Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a sequence
         whose prompt is not through, or of a strict one whose first choice was a near-tie, holds no tokens.
+
+        Raises:
+            ValueError: a sequence is given twice. Whatever else comes out of a pass leaves its sequences in a state
+            that must not be stepped on: begin them anew, with `resumed` where they had come to.
         """
+        if len({id(sequence) for sequence in sequences}) < len(sequences):
+            raise ValueError("each sequence takes part in a step once; give every one once")
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
         parts = self._draft(running)  # draft, or take prompt tokens
         started = time.perf_counter()
@@ -296,14 +304,21 @@ class Engine:
             self.equipment.cost.observe(sum(rows), cached, len(parts), cost_s)
 
     def _check(
-        self, prompt: list[int], params: SamplingParams, segments: Ids[PromptSegment], corpora: Ids[Corpus]
+        self,
+        prompt: list[int],
+        given: list[int],
+        params: SamplingParams,
+        segments: Ids[PromptSegment],
+        corpora: Ids[Corpus],
     ) -> None:
         if not prompt:
             raise EmptyPrompt
         copied = [token for corpus in corpora if corpus.ids for token in (min(corpus.ids), max(corpus.ids))]
-        for token in (min(prompt), max(prompt), *params.logit_bias, *copied):
+        for token in (min(given), max(given), *params.logit_bias, *copied):
             if not 0 <= token < self.target.vocab_size:
                 raise InvalidToken(token, self.target.vocab_size)
+        if sum(bias == -math.inf for bias in params.logit_bias.values()) == self.target.vocab_size:
+            raise ValueError("logit_bias forbids every token of the vocabulary; leave some out")
         if len(prompt) + params.max_tokens > self.target.max_positions:
             raise PromptTooLong(len(prompt), params.max_tokens, self.target.max_positions)
         if segments and sum(segment.length for segment in segments) != len(prompt):

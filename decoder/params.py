@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal, get_args
 
 from decoder.grammar import Grammar
@@ -33,7 +34,7 @@ class SamplingParams:
         stop_token_ids: token ids that end the answer, besides the model's own.
         ignore_eos: do not end at the model's own end tokens.
         exact: "strict" lets a one-token pass decide where a pass over several rows found a near-tie (`near_ties.py`).
-        grammar: what the answer has to follow; it ends when the grammar is complete. Comes before everything else.
+        grammar: what the answer has to follow; it ends when the grammar is complete. Comes before the temperature.
         logprobs: measure the log-probabilities of chosen tokens, with so many alternatives; None measures none.
 
     Raises:
@@ -59,6 +60,11 @@ class SamplingParams:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_tokens", "top_k", "seed", "choice", "logprobs"):
+            value = getattr(self, name)
+            _require(isinstance(value, Integral) or (name == "logprobs" and value is None), name, "whole", value)
+        for token in self.logit_bias:
+            _require(isinstance(token, Integral), "logit_bias", "token ids, whole numbers, to finite ones", token)
         _require(self.max_tokens >= 1, "max_tokens", "at least 1", self.max_tokens)
         _require(0.0 <= self.temperature < math.inf, "temperature", "0 (greedy) or positive", self.temperature)
         _require(self.top_k >= 0, "top_k", "0 (off) or positive", self.top_k)

@@ -53,9 +53,10 @@ class Prefix:
         ids: int32 [n], the tokens that the rows belong to.
         cache: their keys and values; its length is n.
         states: layer (or FEATURES) -> [m, D], artifacts of the first m <= n tokens.
+        given: whether a sequence has taken the cache, so that no other one may.
     """
 
-    __slots__ = ("cache", "ids", "states")
+    __slots__ = ("cache", "given", "ids", "states")
 
     def __init__(self, ids: Ids[int] | NDArray[np.int32], cache: KVCache, states: dict[int, torch.Tensor]) -> None:
         self.ids: NDArray[np.int32] = np.asarray(ids, dtype=np.int32)
@@ -63,6 +64,7 @@ class Prefix:
             raise ValueError(f"a cache of {cache.length} rows cannot belong to {len(self.ids)} tokens")
         self.cache = cache
         self.states = states
+        self.given = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,8 +90,14 @@ class Prefix:
         layers = [*needs.hidden, *([FEATURES] if needs.features else [])]
         return min([size, *(len(self.states[layer]) if layer in self.states else 0 for layer in layers)])
 
-    def cut(self, length: int) -> None:
-        """Forget everything behind the first `length` tokens."""
+    def give(self, length: int) -> None:
+        """Forget everything behind the first `length` tokens, for the one sequence that goes on from there.
+
+        Raises ValueError where there was one before.
+        """
+        if self.given:
+            raise ValueError("this prefix went to another sequence, which writes its cache; give each a copy")
+        self.given = True
         self.cache.truncate(length)
         self.ids = self.ids[:length]
         self.states = {layer: rows[:length] for layer, rows in self.states.items()}

@@ -68,7 +68,8 @@ def penalised(logits: Floats, params: SamplingParams, history: History) -> Float
     if params.repetition_penalty != 1.0:
         seen = np.fromiter((t for t in history.seen if t < len(scores)), np.int64)
         values = scores[seen]
-        scores[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
+        with np.errstate(over="ignore"):
+            scores[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
     if params.presence_penalty or params.frequency_penalty:
         tokens = np.fromiter(history.counts.keys(), np.int64, len(history.counts))
         counts = np.fromiter(history.counts.values(), np.float64, len(history.counts))
@@ -90,8 +91,9 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
     """
     best = scores.max()
     # A temperature near zero would overflow; differences to the best logit keep the order and stay finite or -inf.
+    # The best itself may be infinite, after a tiny repetition penalty.
     with np.errstate(over="ignore", invalid="ignore"):
-        log_weights = (scores - best) / params.temperature
+        log_weights = np.where(scores == best, 0.0, (scores - best) / params.temperature)
     tokens = np.flatnonzero(log_weights > -np.inf)
     log_weights = log_weights[tokens]
     if 0 < params.top_k < len(tokens):

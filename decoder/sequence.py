@@ -38,6 +38,10 @@ class PromptSegment:
     length: int
     key: str = ""
 
+    def __post_init__(self) -> None:
+        if self.length < 0:
+            raise ValueError(f"a segment's length must be 0 or more, got {self.length}")
+
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
@@ -177,7 +181,7 @@ class Sequence:
     def suffix(self, size: int) -> list[int]:
         """The last `size` tokens of prompt and answer, fewer where there are not as many."""
         missing = size - len(self.tokens)
-        return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[-size:]
+        return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[len(self.tokens) - size :]
 
     def copy_of(self, drafter: str, position: int) -> TokenSource:
         """The source of a token copied from an absolute position of the index, or BESIDE + one of the corpora's."""

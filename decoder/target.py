@@ -12,14 +12,13 @@ from typing import Any
 
 import torch
 
-from decoder import attention
+from decoder import architecture, attention
 from decoder.adaptive import Adapters, AdaptiveRows
 from decoder.artifacts import NOTHING, Artifacts, Needs
-from decoder.errors import UnsupportedModel
 from decoder.kv_cache import KVCache
 from decoder.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.packed_linear import pack, packed_passes
-from decoder.tree import DraftTree
+from decoder.tree import ROOT, DraftTree, TokenSource
 
 PREFILL_CHUNK = 512
 """Prompt tokens a prefill pass takes at most; bounds its activations."""
@@ -59,21 +58,24 @@ class TargetModel:
             Mistral, ...), on its device and in its dtype; it is switched to `decoder.attention` and to eval mode.
 
     Raises:
-        UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache).
+        UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache), or a
+            trial pass gives other logits than the stock model.
     """
 
     def __init__(self, model: Any) -> None:
         config = model.config
-        _check(config)
-        model.set_attn_implementation(attention.NAME)
+        architecture.check(config)
         model.eval().requires_grad_(False)
+        fresh = config._attn_implementation != attention.NAME
+        stock = architecture.stock_logits(model) if fresh else None
+        model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
         """Linear layers with packed weights."""
         self.adapters: Adapters | None = None
         """What adaptive rows need, in the model's dtype."""
         self.model = model
         self.vocab_size: int = config.vocab_size
-        self.max_positions: int = config.max_position_embeddings
+        self.max_positions: int = architecture.positions(config)
         """Positions the model was built for: prompt and answer must fit."""
         self.layers: int = config.num_hidden_layers
         self.heads: int = config.num_attention_heads
@@ -82,10 +84,34 @@ class TargetModel:
         self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
+        if stock is not None:
+            self._try(stock)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""
         return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
+
+    def _try(self, stock: torch.Tensor) -> None:
+        """Compare a prompt and a tree of two branches with the stock model's logits, [n, V]."""
+        ids = architecture.trial_text(self.model.config)
+        half, kind = len(ids) // 2, self.model.config.model_type
+        if half < 2:
+            return  # no room for a tree
+        tree = DraftTree()
+        wrong, *right = [TokenSource("trial")] * (len(ids) - half)
+        tree.add(ids[0], ROOT, wrong)
+        tree.add_chain(ids[half + 1 :], right)
+        needs = Needs(hidden=frozenset({0, self.layers - 1}), features=True)
+        try:
+            cache = self.new_cache(len(ids) + 1)
+            begun = self.prefill(ids[:half], cache, needs).logits
+            made = self.forward_tree([TreePass(cache, ids[half], tree, needs)])[0].logits
+        except torch.OutOfMemoryError:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise architecture.unsupported(kind, error) from error
+        rows = [0, *range(2, len(made))]  # row 1 is the branch that the text does not take
+        architecture.compare(torch.cat([begun, made[rows]]), stock[half - 1 :], kind)
 
     def scaling(self, layer: int) -> float:
         """What one layer's attention multiplies query-key products with before the softmax."""
@@ -251,22 +277,3 @@ class TargetModel:
         own = part.masks.mask(part.tree) if part.masks else part.tree.mask()
         mask[:, part.cache.length :] = torch.from_numpy(own).to(self.device)
         return mask
-
-
-def _check(config: Any) -> None:
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"}:
-        raise UnsupportedModel(
-            f"{config.model_type} mixes attention kinds ({', '.join(sorted(kinds))}); "
-            "choose a model whose layers all use full attention, such as Llama, Qwen2 or Qwen3"
-        )
-    if getattr(config, "attn_logit_softcapping", None):
-        raise UnsupportedModel(
-            f"{config.model_type} caps attention logits, which is not supported; choose another model"
-        )
-    window = getattr(config, "sliding_window", None)
-    if window and getattr(config, "use_sliding_window", True) and window < config.max_position_embeddings:
-        raise UnsupportedModel(
-            f"{config.model_type} attends through a sliding window of {window} tokens, which is not supported; "
-            "choose a model with full attention"
-        )

@@ -42,7 +42,7 @@ def model_folder(model: str, models_folder: Path) -> Path:
 
 
 def window_of(folder: Path) -> int:
-    """How many tokens the model can hold, prompt and answer together.
+    """How many tokens the model can hold, prompt and answer together (as `decoder.architecture.positions`).
 
     Raises:
         InvalidSettings: its config.json does not say.
@@ -51,4 +51,8 @@ def window_of(folder: Path) -> int:
     window = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
     if not isinstance(window, int) or window < 1:
         raise InvalidSettings(f"{folder / 'config.json'} names no max_position_embeddings; choose another model")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if "longrope" in (rope.get("rope_type"), rope.get("type")):
+        original = rope.get("original_max_position_embeddings") or config.get("original_max_position_embeddings")
+        window = min(window, int(original or window))
     return window

@@ -235,6 +235,8 @@ class AutoDrafter(Drafter):
         self._steps += 1
         if self._trie is None or self._guesses is None or not self._learn or self._steps % self._survey:
             return
+        if sequence.finished:  # not all of the accepted may be the answer's
+            return
         table = self._equipment.acceptance.of(sequence.domain)
         last = sequence.suffix(len(accepted.tokens) + 1)[0]
         self._guesses.learn(table, self._heat, self._taken, last, accepted.tokens[0])

@@ -88,10 +88,6 @@ class SdsatDrafter(Drafter):
         self._target = target
         self._masks = self.length or target.adapters.length
 
-    def behind(self, sequence: Sequence) -> int:
-        """Tokens to catch up with before a draft: none, ever."""
-        return 0
-
     def ready(self, sequence: Sequence) -> bool:
         """Whether the last pass held masks behind the row that chose the last token, so that there is a draft."""
         return self._rows is not None and self._at == sequence.position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -152,6 +153,9 @@ def test_max_nodes_bounds_every_step(engine: Engine) -> None:
         ([5], {}, {"corpora": [Corpus("unread", ()), Corpus("unread", (5, 61))]}, InvalidToken, "vocabulary of 61"),
         ([5], {}, {"corpora": [Corpus("prediction", (-1, 5))]}, InvalidToken, "tokenizer"),
         ([5, 6], {}, {"segments": [PromptSegment("passage", 1)]}, ValueError, "tile"),
+        ([5], {}, {"resumed": [7, 61]}, InvalidToken, "vocabulary of 61"),
+        ([5], {}, {"resumed": [-1]}, InvalidToken, "tokenizer"),
+        ([5], {"logit_bias": dict.fromkeys(range(61), -math.inf)}, {}, ValueError, "forbids every token"),
     ],
 )
 def test_requests_that_cannot_work_say_what_to_do(
@@ -184,6 +188,11 @@ def test_stop_strings_need_a_detokenizer() -> None:
         ("logit_bias", {3: float("nan")}),
         ("seed", -1),
         ("seed", 2**64),
+        ("seed", 1.5),
+        ("top_k", 2.5),
+        ("max_tokens", 2.5),
+        ("logprobs", 1.5),
+        ("logit_bias", {1.5: 1.0}),
         ("stop", "text"),
         ("stop", ("",)),
     ],
@@ -191,6 +200,18 @@ def test_stop_strings_need_a_detokenizer() -> None:
 def test_sampling_values_outside_their_range_are_named(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
         SamplingParams(**{field: value})  # type: ignore[arg-type]
+
+
+def test_a_sequence_steps_once_a_step(engine: Engine) -> None:
+    sequence = engine.start(PROMPT)
+    with pytest.raises(ValueError, match="once"):
+        engine.step([sequence, sequence])
+    assert not sequence.tokens
+
+
+def test_segments_have_no_negative_length() -> None:
+    with pytest.raises(ValueError, match="length"):
+        PromptSegment("passage", -1)
 
 
 def test_errors_share_a_base() -> None:

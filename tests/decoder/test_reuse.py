@@ -184,6 +184,16 @@ def test_rows_of_artifacts_are_those_of_a_pass_over_the_same_tokens(drafts: str,
         given = given.copy(len(given))
 
 
+def test_a_prefix_is_used_up() -> None:
+    """Two answers on one cache would write each other's rows."""
+    shared = engine()
+    prefix = left(run(shared, list(first_prompt()), "greedy", keep=True))
+    shared.start([0], reuse=prefix)  # shares nothing, so takes nothing
+    shared.start([*first_prompt(), 5], reuse=prefix)
+    with pytest.raises(ValueError, match="give each a copy"):
+        shared.start([*first_prompt(), 6], reuse=prefix)
+
+
 def test_a_drafter_that_reads_every_row_has_them_all() -> None:
     """After an answer without drafting `eagle` drafts again, and after its own turn nothing runs twice."""
     shared = engine()

@@ -122,6 +122,14 @@ def test_a_vanishing_temperature_is_greedy() -> None:
     assert all(select(logits, cold, position, History([])) == 1 for position in range(100))
 
 
+def test_scores_without_bound_are_drawn_from() -> None:
+    """A penalty of 1e-310 makes what was seen infinite."""
+    logits = torch.tensor([0.5, 2.0, 1.999, -5.0])
+    params = SamplingParams(temperature=1.0, repetition_penalty=1e-310, top_p=0.9)
+    drawn = {select(logits, params, position, History([0, 2])) for position in range(100)}
+    assert drawn == {0, 2}
+
+
 def test_noise_depends_on_seed_choice_and_position_only() -> None:
     first = noise.uniform(7, 1, 30, 1000)
     assert np.array_equal(first, noise.uniform(7, 1, 30, 1000))
