@@ -140,9 +140,11 @@ class UnsteadyTarget(TargetModel):
     """
 
     def __init__(self, model: Any, noise: float, seed: int = 0) -> None:
+        self._noise = 0.0  # while it is tried
+        self._random = torch.Generator()
         super().__init__(model)
         self._noise = noise
-        self._random = torch.Generator().manual_seed(seed)
+        self._random.manual_seed(seed)
 
     def forward_tree(self, batch: Ids[TreePass | PromptChunk]) -> list[Artifacts]:
         made = super().forward_tree(batch)

@@ -83,9 +83,8 @@ class AutoDrafter(Drafter):
         self._alone: tuple[Trie, int, float] | None = None
         """Of the step: copies alone, how many of their nodes they would have got, and what those promise."""
         self._ran: tuple[float, int] | None = None
-        """Of a step in which the neural drafter ran: seconds it took, and how many tokens it was behind."""
-        self._read = False
-        """Whether the step has drafts from masks of the last pass."""
+        """Of a step in which the neural drafter ran, or in which masks of the last pass were read: seconds it took, and
+        how many tokens it was behind."""
         self._saved = 0.0
         """Seconds that the neural drafter would have saved since it last ran."""
 
@@ -97,7 +96,7 @@ class AutoDrafter(Drafter):
         if not self._may_be_neural:
             return
         if equipment.target is not None and equipment.target.adapters is not None:
-            self._masks = SdsatDrafter()  # masks see every layer and take no time beside their rows
+            self._masks = SdsatDrafter()  # masks see every layer and ride on passes that run anyway
             self._masks.equip(equipment)
             return
         if equipment.eagle_head is not None:
@@ -205,8 +204,12 @@ class AutoDrafter(Drafter):
     def _read_masks(self, sequence: Sequence, budget: int) -> Beliefs | None:
         """What the last pass's masks behind its end guessed, where it had some."""
         assert self._masks is not None
-        self._read = self._masks.ready(sequence)
-        return Beliefs(self._masks.draft(sequence, budget), MASKS) if self._read else None
+        if not self._masks.ready(sequence):
+            return None
+        started = time.perf_counter()
+        tree = self._masks.draft(sequence, budget)
+        self._ran = self._equipment.cost.unhurried(time.perf_counter() - started), 0
+        return Beliefs(tree, MASKS)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
         for drafter in (self._neural, self._masks):
@@ -252,9 +255,6 @@ class AutoDrafter(Drafter):
             if self._ran is not None:
                 seconds, behind = self._ran
                 gate.ran(promised, added, seconds, behind)
-            elif self._read:
-                gate.ran(promised, added, 0.0)
         self._alone = self._ran = None
-        self._read = False
         plain = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
         gate.passed(plain * len(accepted.tokens) / sequence.pass_sequences)
