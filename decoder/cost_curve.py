@@ -170,6 +170,8 @@ class CostCurve:
 class AssumedCurve(CostCurve):
     """What passes of another machine are taken to cost, whatever they take here: a line through one and 64 rows.
 
+    What a neural drafter takes here says nothing of there: it is taken to cost its rows alone.
+
     Args:
         one: seconds over one row.
         cost_of_64: of a pass over 64 rows, in passes over one.
@@ -181,6 +183,9 @@ class AssumedCurve(CostCurve):
 
     def observe(self, rows: int, tokens: int, sequences: int, seconds: float) -> None:
         """Nothing is learned."""
+
+    def unhurried(self, seconds: float) -> float:
+        return 0.0
 
 
 def bucket_of(tokens: int, sequences: int) -> Bucket:
