@@ -145,7 +145,7 @@ class Engine:
         capacity = min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)
         length = reuse.usable(given, chosen.needs) if reuse is not None else 0
         if reuse is not None and length:
-            reuse.give(length)
+            reuse.cut(length)
             reuse.cache.resize(capacity)
         else:
             reuse = None
@@ -165,6 +165,7 @@ class Engine:
             kept=KeptRows(None if reuse is None else reuse.states) if keep else None,
         )
         if reuse is not None:
+            reuse.given = True
             sequence.chunks.append(reuse.artifacts(chosen.needs))
             sequence.stats.cached_tokens = min(length, len(prompt))
         return sequence

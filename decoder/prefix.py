@@ -90,14 +90,13 @@ class Prefix:
         layers = [*needs.hidden, *([FEATURES] if needs.features else [])]
         return min([size, *(len(self.states[layer]) if layer in self.states else 0 for layer in layers)])
 
-    def give(self, length: int) -> None:
-        """Forget everything behind the first `length` tokens, for the one sequence that goes on from there.
+    def cut(self, length: int) -> None:
+        """Forget everything behind the first `length` tokens.
 
-        Raises ValueError where there was one before.
+        Raises ValueError where a sequence has taken the cache.
         """
         if self.given:
             raise ValueError("this prefix went to another sequence, which writes its cache; give each a copy")
-        self.given = True
         self.cache.truncate(length)
         self.ids = self.ids[:length]
         self.states = {layer: rows[:length] for layer, rows in self.states.items()}

@@ -189,6 +189,8 @@ def test_a_prefix_is_used_up() -> None:
     shared = engine()
     prefix = left(run(shared, list(first_prompt()), "greedy", keep=True))
     shared.start([0], reuse=prefix)  # shares nothing, so takes nothing
+    with pytest.raises(ValueError, match="resume it"):  # refused, so the rows are there for another try
+        shared.start([*first_prompt(), 5], SamplingParams(max_tokens=1), resumed=[7, 8], reuse=prefix)
     shared.start([*first_prompt(), 5], reuse=prefix)
     with pytest.raises(ValueError, match="give each a copy"):
         shared.start([*first_prompt(), 6], reuse=prefix)

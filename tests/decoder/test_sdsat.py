@@ -334,6 +334,21 @@ def test_a_cache_grows_for_masks() -> None:
     assert sequence.tokens == run(shared, prompts()[2], params, "plain").tokens
 
 
+def test_the_gate_of_masks_is_told_what_reading_them_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Engine(engine("llama", "random").target, "plain", [2], letters)
+    told: list[float] = []
+    ran = shared.equipment.mask_gate.ran
+
+    def spy(promised: float, added: int, seconds: float, behind: int = 0) -> None:
+        told.append(seconds)
+        ran(promised, added, seconds, behind)
+
+    monkeypatch.setattr(shared.equipment.mask_gate, "ran", spy)
+    run(shared, prompts()[0], MODES["greedy_no_eos"], "auto")
+    assert told
+    assert all(seconds > 0 for seconds in told)
+
+
 def test_a_strict_answer_decides_near_ties_without_masks() -> None:
     target = UnsteadyTarget(tiny_model("llama", VOCAB, memory=0.3), noise=0.1)
     target.adapters = tiny_adapters(target, seed=3)
