@@ -16,6 +16,11 @@ from transformers import AttentionInterface
 from decoder.kv_cache import KVCache
 
 NAME = "rag_tree"
+MOST = 96
+"""Rows of the widest pass that may take products instead of the stock kernel."""
+_SCORES = 1 << 24
+"""Scores they may hold at once, float32."""
+_BF16_PRODUCTS: bool = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
 
 
 @dataclass(slots=True)
@@ -103,10 +108,49 @@ def _attend(
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scaling, enable_gqa=groups > 1)
     # The query heads of one key head become rows of one product: [1, kv_heads, groups * n, d].
     packed = query.reshape(1, keys.shape[1], groups * rows, dim)
+    if mask is not None and _by_products(query, keys):
+        return _products(packed[0], keys[0], values[0], mask, scaling or dim**-0.5).reshape(1, heads, rows, dim)
     if mask is not None and groups > 1:
         mask = mask.repeat(groups, 1)
     output = F.scaled_dot_product_attention(packed, keys, values, attn_mask=mask, scale=scaling)
     return output.reshape(1, heads, rows, dim)
+
+
+def _by_products(query: torch.Tensor, keys: torch.Tensor) -> bool:
+    """Whether two batched products beat the stock kernel: bf16 on a processor that multiplies it, a draft's few rows.
+
+    The stock kernel works through such shapes at a fifth of that processor's speed; measured, products take 0.4 to 0.5
+    of its time from 4 rows to 96, and more than it for the rows of a prompt.
+    """
+    _, heads, rows, _ = query.shape
+    return (
+        query.dtype is torch.bfloat16
+        and query.device.type == "cpu"
+        and _BF16_PRODUCTS
+        and rows <= MOST
+        and heads * rows * keys.shape[2] <= _SCORES
+    )
+
+
+def _products(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scaling: float
+) -> torch.Tensor:
+    """[kv_heads, groups * n, d], rounded where the stock kernel rounds: scores float32, probabilities bf16.
+
+    Args:
+        mask: bool [n, S]; a row sees all keys before the pass's own n.
+    """
+    rows = mask.shape[0]
+    flags = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = flags.fp32_precision
+    flags.fp32_precision = "bf16"  # factors are bf16 values already; sums and scores stay float32
+    try:
+        scores = torch.bmm(query.float(), keys.float().transpose(1, 2)).mul_(scaling)
+    finally:
+        flags.fp32_precision = before
+    own = scores.view(keys.shape[0], -1, rows, scores.shape[-1])[..., -rows:]
+    own.masked_fill_(~mask[:, -rows:], float("-inf"))
+    return torch.bmm(torch.softmax(scores, -1).to(values.dtype), values)
 
 
 AttentionInterface.register(NAME, tree_attention)

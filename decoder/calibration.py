@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
+from decoder import attention, packed_linear
 from decoder.cost_curve import CostCurve, bucket_of
-from decoder.packed_linear import MOST
 from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree, TokenSource
 
@@ -66,9 +66,9 @@ def measured(target: TargetModel, path: Path | None) -> CostCurve:
 
 
 def fingerprint(target: TargetModel, model: str) -> str:
-    """Changes with what changes the curve: model, dtype, device, threads, versions, rows that take packed weights."""
+    """Changes with what changes the curve: model, dtype, device, threads, versions, rows that take other kernels."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
-    sizes = (target.layers, target.vocab_size, target.packed, MOST)
+    sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MOST, attention.MOST)
     facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
