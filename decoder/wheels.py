@@ -123,11 +123,12 @@ def check_sha256(path: Path, expected: str) -> None:
 
 
 def _bytes_below(folder: Path) -> int:
-    """Bytes of the largest file below a folder; 0 when files vanish while looking."""
+    """Bytes of the largest file below a folder; files and folders that vanish while looking count nothing."""
     largest = 0
-    for path in folder.rglob("*"):
-        try:
-            largest = max(largest, path.stat().st_size if path.is_file() else 0)
-        except OSError:
-            continue
+    for root, _, files in os.walk(folder):  # which passes over folders that vanish, as `Path.rglob` does not
+        for name in files:
+            try:
+                largest = max(largest, os.stat(os.path.join(root, name)).st_size)
+            except OSError:
+                continue
     return largest

