@@ -1,16 +1,18 @@
 """Chat: a benchmark item's messages as prompt ids. Knows the model's tokenizer; knows no model.
 
 The prompts of a product are built from segments elsewhere; a benchmark's are plain chats, rendered with the template
-that comes with the model.
+that comes with the model, and their segments are found in the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from decoder.bench.prompts import BenchError, Item
+from decoder.sequence import PromptSegment
 
 
 class Chat:
@@ -33,23 +35,27 @@ class Chat:
         ids: list[int] = self._tokenizer(self._rendered(item, replies), add_special_tokens=False)["input_ids"]
         return ids
 
-    def kinds(self, item: Item, replies: Sequence[str]) -> list[str]:
-        """What each of the prompt's tokens begins in: "passage", "message", "conversation" (an earlier reply), or
-        "template". Empty where the tokenizer does not say where its tokens lie."""
+    def segments(self, item: Item, replies: Sequence[str]) -> tuple[PromptSegment, ...]:
+        """The same prompt's parts, by where each token begins: "template", "message", "passage", "edited" (the text
+        under edit), "answer" (an earlier reply). Empty where the tokenizer does not say where its tokens lie."""
         if not getattr(self._tokenizer, "is_fast", False):
-            return []
+            return ()
         text = self._rendered(item, replies)
         kinds = ["template"] * (len(text) + 1)
         at = 0
         for turn, message in enumerate(item.messages()[: len(replies) + 1]):
             at = _mark(kinds, text, message, at, "message")
             inside = max(at - len(message), 0)
-            for passage in item.passages if turn == 0 else ():
-                inside = _mark(kinds, text, passage, inside, "passage")
+            if turn == 0:
+                _mark(kinds, text, item.edited, inside, "edited")
+                for passage in item.passages:
+                    inside = _mark(kinds, text, passage, inside, "passage")
             if turn < len(replies):
-                at = _mark(kinds, text, replies[turn], at, "conversation")
+                at = _mark(kinds, text, replies[turn], at, "answer")
         offsets = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        return [kinds[start] for start, _ in offsets]
+        return tuple(
+            PromptSegment(kind, sum(1 for _ in run)) for kind, run in groupby(kinds[start] for start, _ in offsets)
+        )
 
     def _rendered(self, item: Item, replies: Sequence[str]) -> str:
         messages: list[dict[str, str]] = []

@@ -24,6 +24,7 @@ from decoder.bench.specs import make_from_spec, split_exact, split_specs
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.params import SamplingParams
+from decoder.sequence import PromptSegment
 
 WARM_UP_PROMPT, WARM_UP_TOKENS = 256, 4
 Say = Callable[[str], None]
@@ -74,7 +75,7 @@ def compare(
                     break
                 order = _order(modes, list({**seen, group: 0}).index(group), seen[group])
                 outcome = run.answer(
-                    item, turn, prompt_ids, chat.kinds(item, replies), order, begun.get((item.id, turn), {})
+                    item, turn, prompt_ids, chat.segments(item, replies), order, begun.get((item.id, turn), {})
                 )
                 file.close(outcome)
                 say(_line(outcome, modes))
@@ -110,7 +111,7 @@ class _Run:
         item: Item,
         turn: int,
         prompt_ids: list[int],
-        kinds: Sequence[str],
+        segments: Sequence[PromptSegment],
         order: Sequence[str],
         begun: Mapping[str, Measured],
     ) -> Outcome:
@@ -129,7 +130,7 @@ class _Run:
                 continue
             if shared is None and not is_peer(mode):
                 shared = SharedPrefill(engine.target, prompt_ids, self._needs)
-            answers[mode] = self._measure(mode, prompt_ids, params, shared, kinds)
+            answers[mode] = self._measure(mode, prompt_ids, params, shared, segments)
             self._file.add_answer(item.id, turn, mode, answers[mode])
         plain = answers[PLAIN].tokens
         left = {mode: first_difference(answer.tokens, plain) for mode, answer in answers.items()}
@@ -147,10 +148,10 @@ class _Run:
         prompt_ids: list[int],
         params: SamplingParams,
         shared: SharedPrefill | None,
-        kinds: Sequence[str] = (),
+        segments: Sequence[PromptSegment] = (),
     ) -> Measured:
         if not is_peer(mode):
-            return measure(self._engine, prompt_ids, params, mode, shared=shared, kinds=kinds)
+            return measure(self._engine, prompt_ids, params, mode, shared=shared, segments=segments)
         if self._peers is None:
             raise BenchError(f"{mode!r} is a peer; call compare with peers=")
         return self._peers.measure(mode, prompt_ids, params)

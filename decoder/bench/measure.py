@@ -12,10 +12,13 @@ from decoder.bench.shared_prefill import SharedPrefill
 from decoder.bench.specs import make_from_spec, split_exact
 from decoder.engine import Engine
 from decoder.params import SamplingParams
+from decoder.sequence import PromptSegment
 from decoder.tree import TokenSource
 
 OWN = "answer"
 UNTAGGED = "prompt"
+EARLIER = "conversation"
+"""What `Measured.by_kind` calls the answer itself, a prompt without segments, earlier answers."""
 
 
 def measure(
@@ -25,7 +28,7 @@ def measure(
     drafter: str,
     *,
     shared: SharedPrefill | None = None,
-    kinds: Ids[str] = (),
+    segments: Ids[PromptSegment] = (),
 ) -> Measured:
     """Generate one answer and time it. Every step ends with its tokens on the host, so wall time is complete.
 
@@ -33,12 +36,12 @@ def measure(
 
     Args:
         shared: the prompt, processed before; its time is added to the prefill time.
-        kinds: what each prompt token belongs to, for `Measured.by_kind`.
+        segments: the prompt's parts, as `Engine.start` takes them; `Measured.by_kind` counts by them.
     """
     copied: list[TokenSource] = []
     drafter, exact = split_exact(drafter)
     params = replace(params, exact=exact)
-    sequence = engine.start(prompt_ids, params, drafter=make_from_spec(drafter))
+    sequence = engine.start(prompt_ids, params, drafter=make_from_spec(drafter), segments=segments)
     if shared is not None:
         shared.give(sequence)
     started = time.perf_counter()
@@ -64,15 +67,15 @@ def measure(
         draft_ms=round(stats.ms["draft"] - draft_ms, 3),
         verify_ms=round(stats.ms["verify"] - verify_ms, 3),
         by_source={name: [count.drafted, count.accepted] for name, count in stats.by_source.items()},
-        by_kind=dict(Counter(_kind(source, kinds) for source in copied)),
+        by_kind=dict(Counter(_kind(source, segments) for source in copied)),
     )
 
 
-def _kind(source: TokenSource, kinds: Ids[str]) -> str:
-    """The benchmarks' prompts are one segment, so an offset is a place in the prompt."""
+def _kind(source: TokenSource, segments: Ids[PromptSegment]) -> str:
     if source.segment is None:
         return OWN
-    return kinds[source.offset] if source.offset is not None and source.offset < len(kinds) else UNTAGGED
+    kind = segments[source.segment].kind if segments else UNTAGGED
+    return EARLIER if kind == "answer" else kind
 
 
 def first_difference(answer: list[int], plain: list[int]) -> int | None:

@@ -18,7 +18,7 @@ class Measured:
         first: tokens that the first pass chose; more than 1 where it held drafts.
         draft_ms, verify_ms: of decode_s, drafting and bookkeeping, and target passes; both 0 where nobody timed them.
         by_source: drafter -> [tokens drafted, tokens accepted].
-        by_kind: what was copied from -> tokens accepted: kinds of prompt parts (`Chat.kinds`), "answer" for the
+        by_kind: what was copied from -> tokens accepted: kinds of prompt parts (`Chat.segments`), "answer" for the
             answer itself.
     """
 

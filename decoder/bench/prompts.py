@@ -1,7 +1,8 @@
 """Benchmark items: JSONL files read, checked and selected. Knows the file format; knows no model and no tokenizer.
 
 One JSON object a line with `id`, `benchmark`, `category`, `turns` (the user's messages in order) and `context` (the
-passages of a RAG item in order, else null). Other fields are left alone.
+passages of a RAG item in order, else null); where `meta` holds an `input` that stands in the first message, it is the
+text under edit. Other fields are left alone.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ RAG_ORIGINAL = frozenset({"spec_bench"})
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One benchmark item. `turns` holds at least one message; `passages` is empty outside RAG."""
+    """One benchmark item. `turns` holds at least one message; `passages` is empty outside RAG, `edited` (a part of the
+    first message) outside edits."""
 
     id: str
     benchmark: str
     category: str
     turns: tuple[str, ...]
     passages: tuple[str, ...] = ()
+    edited: str = ""
 
     @property
     def characters(self) -> int:
@@ -142,7 +145,12 @@ def _fields(line: str, where: str) -> dict[str, Any]:
 def _item(where: str, fields: dict[str, Any]) -> Item:
     _check_named(fields, ("category",), where)
     passages = fields.get("context") or ()
-    return Item(fields["id"], fields["benchmark"], fields["category"], tuple(fields["turns"]), tuple(passages))
+    turns = tuple(fields["turns"])
+    meta = fields.get("meta")
+    edited = meta.get("input") if isinstance(meta, dict) else None
+    if not isinstance(edited, str) or edited not in turns[0]:
+        edited = ""
+    return Item(fields["id"], fields["benchmark"], fields["category"], turns, tuple(passages), edited)
 
 
 def _check_named(fields: dict[str, Any], names: Iterable[str], where: str) -> None:

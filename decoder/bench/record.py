@@ -22,7 +22,7 @@ from decoder.drafters import Drafter
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.params import SamplingParams
-from decoder.sequence import Sequence
+from decoder.sequence import PromptSegment, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Recording:
         batch: most answers that were decoded together.
         steps: target passes after prefill that the recording took.
         seconds: wall time of the recording.
+        segments: (kind, tokens) of the prompt's parts in order, as `Chat.segments`; empty where unknown.
         kept: the archive with its logits and hidden states, where there is one; not part of the JSON line.
     """
 
@@ -55,6 +56,7 @@ class Recording:
     batch: int = 1
     steps: int = 0
     seconds: float = 0.0
+    segments: tuple[tuple[str, int], ...] = ()
     kept: Path | None = None
 
 
@@ -83,7 +85,10 @@ def read_recordings(path: Path) -> list[Recording]:
             raise BenchError(f"{where} lacks {', '.join(missing)}; record it again with this version")
         values = {f.name: values[f.name] for f in fields(Recording) if f.name in values}
         kept = kept_path(path, values["id"], values["turn"])
-        recordings.append(Recording(**{**values, "kept": kept if kept.is_file() else None}))
+        parts = tuple((str(kind), int(length)) for kind, length in values.get("segments", ()))
+        if parts and sum(length for _, length in parts) != len(values["prompt_ids"]):
+            raise BenchError(f"{where} has segments of another length than its prompt; record it again")
+        recordings.append(Recording(**{**values, "segments": parts, "kept": kept if kept.is_file() else None}))
     return recordings
 
 
@@ -146,7 +151,8 @@ def record(
                     continue
                 prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
                 try:
-                    running.append(_start(engine, dialogue, prompt_ids, max_tokens, make()))
+                    segments = chat.segments(dialogue.item, dialogue.replies)
+                    running.append(_start(engine, dialogue, prompt_ids, segments, max_tokens, make()))
                 except PromptTooLong as error:
                     say(f"{dialogue.item.id} turn {dialogue.turn} left out: {error}")
             engine.step([one.sequence for one in running if not one.sequence.finished])
@@ -182,6 +188,7 @@ class _Dialogue:
 class _Running:
     dialogue: _Dialogue
     sequence: Sequence
+    segments: tuple[PromptSegment, ...]
     started: float
 
     def recording(self, *, model: str, dtype: str, drafter: str, batch: int) -> Recording:
@@ -201,14 +208,22 @@ class _Running:
             batch=batch,
             steps=sequence.stats.steps,
             seconds=round(time.perf_counter() - self.started, 2),
+            segments=tuple((segment.kind, segment.length) for segment in self.segments),
         )
 
 
-def _start(engine: Engine, dialogue: _Dialogue, prompt_ids: list[int], max_tokens: int, drafter: Drafter) -> _Running:
+def _start(
+    engine: Engine,
+    dialogue: _Dialogue,
+    prompt_ids: list[int],
+    segments: tuple[PromptSegment, ...],
+    max_tokens: int,
+    drafter: Drafter,
+) -> _Running:
     started = time.perf_counter()
-    sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=drafter)
+    sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=drafter, segments=segments)
     engine.prefill(sequence)
-    return _Running(dialogue, sequence, started)
+    return _Running(dialogue, sequence, segments, started)
 
 
 def _line(recording: Recording) -> str:

@@ -16,7 +16,7 @@ from decoder.drafters import Drafter
 from decoder.drafters.equipment import Equipment
 from decoder.engine import MAX_NODES
 from decoder.params import SamplingParams
-from decoder.sequence import Sequence
+from decoder.sequence import PromptSegment, Sequence
 from decoder.stats import DecodeStats
 from decoder.tree import ROOT, DraftTree, TokenSource
 from decoder.verify import Accepted
@@ -50,7 +50,7 @@ def replay(
     sequence = Sequence(
         recording.prompt_ids,
         SamplingParams(max_tokens=max(recording.max_tokens, len(recording.output_ids))),
-        (),
+        [PromptSegment(kind, length) for kind, length in recording.segments],
         drafter,
         None,
         frozenset(),

@@ -98,16 +98,19 @@ def test_peers_rows_stand_beside_drafters_and_the_promise_can_be_read_again(
     assert json.loads(again.read_text())["promise"] == result["promise"]
 
 
-def test_prompt_tokens_are_told_by_what_they_belong_to(folder: Path) -> None:
+def test_a_prompts_parts_are_told_by_what_their_tokens_begin_in(folder: Path) -> None:
     chat = Chat.load(folder)
     item = Item("a", "spec_bench", "rag", ("WHO?", "WHY?"), ("HE.", "SHE."))
     prompt = "<user>HE.#SHE.#WHO?<assistant>HER<user>WHY?<a>"
-    kinds = chat.kinds(item, ["HER"])
-    assert len(kinds) == len(chat.prompt_ids(item, ["HER"])) == len(prompt)
-    marks = {"template": "t", "passage": "p", "message": "m", "conversation": "c"}
-    assert "".join(marks[kind] for kind in kinds) == (
+    segments = chat.segments(item, ["HER"])
+    assert sum(part.length for part in segments) == len(chat.prompt_ids(item, ["HER"])) == len(prompt)
+    marks = {"template": "t", "passage": "p", "message": "m", "answer": "c"}
+    assert "".join(marks[part.kind] * part.length for part in segments) == (
         "tttttt" + "ppp" + "m" + "pppp" + "mmmmm" + "ttttttttttt" + "ccc" + "tttttt" + "mmmm" + "ttt"
     )
+    edit = Item("a", "edits", "edit", ("MEND: HE IS.",), (), "HE IS.")
+    parts = [(part.kind, part.length) for part in chat.segments(edit, [])]
+    assert parts[1:3] == [("message", 6), ("edited", 6)]
 
 
 @pytest.mark.parametrize(

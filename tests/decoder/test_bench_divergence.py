@@ -19,6 +19,7 @@ from decoder.bench.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.prompts import BenchError, Item
 from decoder.bench.rows import decode_rows, differences
 from decoder.bench.specs import split_exact
+from decoder.sequence import PromptSegment
 from decoder.target import TargetModel, TreePass
 from decoder.testing import UnsteadyTarget, tiny_model, tiny_target
 
@@ -37,8 +38,8 @@ class Letters:
         text = "".join([*item.messages()[: len(replies) + 1], *replies])
         return [3 + ord(character) % (VOCAB - 3) for character in text]
 
-    def kinds(self, item: Item, replies: list[str]) -> list[str]:
-        return []
+    def segments(self, item: Item, replies: list[str]) -> tuple[PromptSegment, ...]:
+        return ()
 
     def text(self, ids: list[int]) -> str:
         return "".join(chr(64 + token) for token in ids)

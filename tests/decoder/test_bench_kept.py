@@ -19,7 +19,7 @@ from decoder.bench.replay import replay
 from decoder.bench.specs import make_from_spec
 from decoder.drafters import Drafter
 from decoder.drafters.equipment import Equipment
-from decoder.sequence import Sequence
+from decoder.sequence import PromptSegment, Sequence
 from decoder.testing import tiny_target
 from decoder.tree import ROOT, DraftTree, TokenSource
 from decoder.verify import Accepted
@@ -35,6 +35,10 @@ class Plainest:
     def prompt_ids(self, item: Item, replies: list[str]) -> list[int]:
         text = "".join([*item.messages()[: len(replies) + 1], *replies])
         return [3 + ord(character) % (VOCAB - 3) for character in text]
+
+    def segments(self, item: Item, replies: list[str]) -> tuple[PromptSegment, ...]:
+        ids = self.prompt_ids(item, replies)
+        return PromptSegment("message", 2), PromptSegment("passage", len(ids) - 2)
 
     def text(self, ids: list[int]) -> str:
         return "".join(chr(97 + token % 26) for token in ids)
@@ -97,7 +101,9 @@ def recordings(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list
 def same_counts(engine: Engine, recording: Recording, make: Any) -> int:
     """Assert that engine and replay count alike; returns the tokens that were accepted."""
     params = SamplingParams(max_tokens=recording.max_tokens)
-    sequence = engine.start(recording.prompt_ids, params, drafter=make())
+    segments = [PromptSegment(kind, length) for kind, length in recording.segments]
+    assert len(segments) == 2
+    sequence = engine.start(recording.prompt_ids, params, drafter=make(), segments=segments)
     engine.prefill(sequence)
     while not sequence.finished:
         engine.step([sequence])

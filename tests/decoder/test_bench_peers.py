@@ -16,6 +16,7 @@ from decoder.bench.prompts import BenchError
 from decoder.bench.shared_prefill import SharedPrefill
 from decoder.bench.specs import make_from_spec
 from decoder.drafters.equipment import Equipment
+from decoder.sequence import PromptSegment
 from decoder.target import TargetModel
 from decoder.testing import tiny_model, tiny_target
 
@@ -201,11 +202,13 @@ def test_a_prefill_that_kept_too_little_is_refused(engine: Engine) -> None:
 
 
 def test_copies_are_counted_by_what_they_were_copied_from(engine: Engine) -> None:
-    kinds = ["passage"] * 6 + ["message"] * 6
-    answer = measure(engine, PROMPT, PARAMS, "casd", kinds=kinds)
+    parts = [PromptSegment("passage", 6), PromptSegment("message", len(PROMPT) - 6)]
+    answer = measure(engine, PROMPT, PARAMS, "casd", segments=parts)
     assert sum(answer.by_kind.values()) == answer.copied > 0
     assert set(answer.by_kind) <= {"passage", "message", "answer"}
     assert "answer" in answer.by_kind  # the tiny model repeats itself
     untagged = measure(engine, PROMPT, PARAMS, "casd").by_kind
     assert untagged.get("answer") == answer.by_kind["answer"]
     assert set(untagged) <= {"prompt", "answer"}
+    earlier = measure(engine, PROMPT, PARAMS, "casd", segments=[PromptSegment("answer", len(PROMPT))]).by_kind
+    assert earlier == {"conversation" if kind == "prompt" else kind: count for kind, count in untagged.items()}

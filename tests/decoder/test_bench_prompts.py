@@ -31,6 +31,12 @@ def test_reads_all_fields(tmp_path: Path) -> None:
     assert load_items([path]) == [Item("writing-1", "bench", "writing", ("One?", "Two?"))]
 
 
+def test_the_text_under_edit_is_a_part_of_the_message(tmp_path: Path) -> None:
+    values: list[Any] = [{"input": "One"}, {"input": "Two"}, {"input": 1}, None]
+    path = write(tmp_path / "a.jsonl", *(item(at, turns=["Mend: One"], meta=meta) for at, meta in enumerate(values)))
+    assert [read.edited for read in load_items([path])] == ["One", "", "", ""]
+
+
 def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
     """Texts may hold other characters that Python takes for ends of lines; JSON allows them as they are."""
     question = "One\u2028two\x85three?"

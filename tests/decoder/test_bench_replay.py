@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,26 @@ def test_counts_equal_those_of_the_engine(engine: Engine, spec: str) -> None:
             assert (stats, replayed) == (sequence.stats, copied)
             accepted += stats.accepted
     assert accepted > 0
+
+
+def test_auto_is_told_of_the_prompts_parts() -> None:
+    untagged = recording([*range(3, 43)], [50, 14, 15, 16])
+    tagged = replace(untagged, segments=(("message", 10), ("edited", 30)))
+    assert replay(untagged, make_from_spec("auto"))[0].steps == 2
+    stats, _ = replay(tagged, make_from_spec("auto"))
+    assert stats.steps == 1  # an edit begins at the text's first token, even where that is replaced
+    assert stats.by_segment.keys() == {1}
+
+
+def test_parts_of_another_length_than_the_prompt_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    values = asdict(replace(recording([1, 2, 3], [4]), segments=(("message", 1), ("passage", 2))))
+    del values["kept"]
+    path.write_text(json.dumps(values) + "\n")
+    assert read_recordings(path)[0].segments == (("message", 1), ("passage", 2))
+    path.write_text(json.dumps(values | {"prompt_ids": [1, 2]}) + "\n")
+    with pytest.raises(BenchError, match="another length than its prompt"):
+        read_recordings(path)
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "oracle"])
