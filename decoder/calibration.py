@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +30,9 @@ def measure(
 ) -> CostCurve:
     """Time passes of one sequence, sizes in turn so that a slow moment falls on all of them.
 
+    Of each size the fastest counts: what else a machine does makes passes slower and never faster, and a size that is
+    taken for too dear is not tried again.
+
     Args:
         rows: sizes of a pass, root included.
         cached: tokens in the cache; those that exceed the model's window are left out.
@@ -48,7 +50,7 @@ def measure(
                     times[count].append(taken)
             if repeat and time.perf_counter() - started > seconds * number / len(sizes):
                 break
-        curve.set(bucket_of(size, 1), {count: statistics.median(taken) for count, taken in times.items()})
+        curve.set(bucket_of(size, 1), {count: min(taken) for count, taken in times.items()})
     return curve
 
 

@@ -6,10 +6,12 @@ import itertools
 import json
 import math
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from decoder import calibration
 from decoder.budget import choose
 from decoder.calibration import measure, measured
 from decoder.cost_curve import ROWS, AssumedCurve, CostCurve, bucket_of
@@ -166,6 +168,18 @@ def test_a_curve_is_kept_and_a_broken_file_measured_anew(tmp_path: Path) -> None
         CostCurve.load(path)
     measured(target, path)
     assert CostCurve.load(path).costs(400, 1, 64)
+
+
+def test_slow_moments_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[int] = Counter()
+
+    def pass_beside_other_work(target: object, cached: int, rows: int) -> float:
+        calls[rows] += 1
+        return rows * (1.0 if calls[rows] == 3 else 5.0 + rows)
+
+    monkeypatch.setattr(calibration, "_time", pass_beside_other_work)
+    curve = measure(tiny_target(), rows=(1, 4), cached=(16,), seconds=math.inf)
+    assert curve.costs(16, 1, 3) == pytest.approx([1.0, 2.0, 3.0, 4.0])
 
 
 def test_measuring_leaves_every_point_positive() -> None:
