@@ -1,12 +1,15 @@
 """Learn the acceptance table that `auto` ships with, by replaying recorded answers.
 
     python benchmarks/learn_acceptance.py answers.jsonl --edits 400 --model smollm2-135m --shown 400 \
+        --out small.json
+    python benchmarks/learn_acceptance.py answers_of_a_larger_model.jsonl --onto small.json --edits 0 --rounds 2 \
         --out decoder/tables/acceptance.json
 
 The answers are recordings (`rag bench record`) of training prompts; no benchmark prompt may be among them. Recorded
 answers of a small model seldom edit, so `--edits` adds answers that repeat a part of a prompt with random tokens put
 in, replaced and left out. `--model` runs the model that gave the answers over `--shown` of them, for what its logits
-and hidden states tell of a copy.
+and hidden states tell of a copy. `--onto` goes on from a table, whose averages then count for little: many answers of
+a small model say what evidence is worth, a few of a larger one how much surer it copies.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree, TokenSource
 
 ANSWER_TOKENS = 256
+ONTO_WEIGHT = 100.0
+"""Observations that an average of the table to go on from counts for at most."""
 RUNS = (5, 400)
 """Tokens from one edit to the next, evenly spread in proportion: some texts are rewritten, in others a word changes."""
 
@@ -43,6 +48,8 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=400, help="edited copies to add (default 400)")
     parser.add_argument("--model", help="the model that gave the answers")
     parser.add_argument("--shown", type=int, default=400, help="answers that the model is run over (default 400)")
+    parser.add_argument("--onto", type=Path, help="a table to go on from (default: an empty one)")
+    parser.add_argument("--rounds", type=int, default=1, help="times that every answer is replayed (default 1)")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
@@ -50,7 +57,9 @@ def main() -> None:
         if options.model is not None:
             target = load_engine(options.model, drafter="plain").target
             recordings = list(shown(recordings, options.shown, target, Path(folder)))
-        learn(recordings, options.edits).save(options.out)
+        table = AcceptanceTable.load(options.onto).faded(ONTO_WEIGHT) if options.onto else AcceptanceTable()
+        learn(table, recordings, options.edits, options.rounds)
+        table.save(options.out)
 
 
 def shown(recordings: list[Recording], count: int, target: TargetModel, folder: Path) -> Iterator[Recording]:
@@ -79,23 +88,24 @@ def artifacts(recording: Recording, target: TargetModel) -> Kept:
     return Kept(best.indices.int().numpy(), best.values.numpy(), target.vocab_size, {layer: states.half().numpy()})
 
 
-def learn(recordings: list[Recording], edits: int) -> AcceptanceTable:
-    """A table learned from recorded answers and from `edits` edited copies of their prompts, in random order."""
+def learn(table: AcceptanceTable, recordings: list[Recording], edits: int, rounds: int) -> None:
+    """Learn from recorded answers and from `edits` edited copies of their prompts, in random order."""
     source = random.Random(0)
     long_prompts = [recording for recording in recordings if len(recording.prompt_ids) >= 96]
-    everything = recordings + [edited(source.choice(long_prompts), source) for _ in range(edits)]
-    source.shuffle(everything)
+    everything = [recording for recording in recordings if len(recording.output_ids) > 1]
+    everything += [edited(source.choice(long_prompts), source) for _ in range(edits)]
     equipment = Equipment()
-    table = AcceptanceTable()
-    tokens = steps = 0
-    for number, recording in enumerate(everything, 1):
-        equipment.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
-        stats, _ = replay(recording, AutoDrafter(survey=1), equipment=equipment)
-        tokens += stats.tokens - 1
-        steps += stats.steps
-        if number % 200 == 0:
-            print(f"{number} of {len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
-    return table
+    tokens = steps = number = 0
+    for _ in range(rounds):
+        source.shuffle(everything)
+        for recording in everything:
+            equipment.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
+            stats, _ = replay(recording, AutoDrafter(survey=1), equipment=equipment)
+            tokens += stats.tokens - 1
+            steps += stats.steps
+            number += 1
+            if number % 200 == 0:
+                print(f"{number} of {rounds * len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:

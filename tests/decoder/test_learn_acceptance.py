@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from decoder.acceptance import evidence
+from decoder.acceptance import AcceptanceTable, evidence
 from decoder.bench.record import Recording
 
 
@@ -34,7 +34,24 @@ def test_it_learns_from_recordings_of_any_benchmark() -> None:
         invented.append(recording(f"set{number % 2}", prompt, [prompt[5], *(source.choice(prompt) for _ in range(80))]))
     cell = evidence(3, 0, 0, 0, 0, 1)
     learn = script().learn
-    high, low = learn(copied, 0).probability(cell), learn(invented, 0).probability(cell)
+
+    def learned(recordings: list[Recording], edits: int = 0, onto: AcceptanceTable | None = None) -> float:
+        table = onto or AcceptanceTable()
+        learn(table, recordings, edits, 1)
+        return table.probability(cell)
+
+    known = AcceptanceTable()
+    high, low = learned(copied, onto=known), learned(invented)
     assert low < 0.35
     assert high > 0.6
-    assert learn(invented, 30).probability(cell) > low  # edited copies are mostly copies
+    assert learned(invented, 30) > low  # edited copies are mostly copies
+    assert low < learned(invented, onto=known.copy()) < high  # what it knew counts, and gives way
+
+
+def test_every_round_replays_every_answer() -> None:
+    answers = [recording("a", list(range(100)), list(range(10, 40)))]
+    once, thrice = AcceptanceTable(), AcceptanceTable()
+    script().learn(once, answers, 0, 1)
+    script().learn(thrice, answers, 0, 3)
+    cell = evidence(20, 0, 0, 0, 0, 3)
+    assert thrice.probability(cell) > once.probability(cell)
