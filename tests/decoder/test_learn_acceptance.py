@@ -45,7 +45,11 @@ def test_it_learns_from_recordings_of_any_benchmark() -> None:
     assert low < 0.35
     assert high > 0.6
     assert learned(invented, 30) > low  # edited copies are mostly copies
-    assert low < learned(invented, onto=known.copy()) < high  # what it knew counts, and gives way
+    taken_on = known.copy()
+    learn(taken_on, invented, 0, 1)
+    one = evidence(1, 0, 0, 0, 0, 0)
+    assert taken_on.probability(one) < known.probability(one)  # goes on learning
+    assert taken_on.probability(cell) == high  # and forgets nothing
 
 
 def test_every_round_replays_every_answer() -> None:
