@@ -2,7 +2,8 @@
 
 The cursor stays where the last copied run was left. When a draft is rejected there, the run may go on at once (a token
 was inserted), behind one token (it was replaced) or behind two, long before an n-gram matches again: an edit is mostly
-that. For a text under edit and a prediction the cursor stands at their first token before anything was generated.
+that. For a text under edit and a prediction the cursor stands at their first token before anything was generated; the
+token in front of a text under edit, most often a line break, may be what an answer that opens a fence goes on with.
 
 Knows a sequence's index and corpora; knows no probabilities and no tree.
 """
@@ -39,6 +40,7 @@ _PATIENCE = 16
 """Tokens after which a run that was not taken up again is forgotten."""
 _NEAR_BONUS = 6.0
 _RESUME_STRENGTH = 3.5
+_IN_FRONT_STRENGTH = 3.0
 
 
 class Candidate(NamedTuple):
@@ -75,6 +77,8 @@ class Copies:
         self.longest = longest
         self._cursor: int | None = None
         self._gap = 0
+        self._in_front: int | None = None
+        """The token in front of a text under edit, until something was copied."""
         self._sequence: Sequence | None = None
 
     def candidates(
@@ -102,6 +106,8 @@ class Copies:
             for skipped in range(NEURAL - RESUME):
                 if cursor + skipped not in known:
                     found.append((_RESUME_STRENGTH - skipped, cursor + skipped, 0, RESUME + skipped))
+        if self._in_front is not None and all(position != self._in_front for position, _ in matches):
+            found.append((_IN_FRONT_STRENGTH, self._in_front, 0, MATCH))
         found.sort(key=_order)
         alike = similarities([at for _, at, _, _ in found]) if similarities and found else [None] * len(found)
         made = []
@@ -119,13 +125,15 @@ class Copies:
             run: tokens of that copy, those that had matched before it included.
             committed: tokens the step committed.
         """
+        if end is not None:
+            self._in_front = None
         near = end is not None and self._cursor is not None and 0 <= end - self._cursor <= NEAR_TOKENS
         if end is not None and (near or run >= _SHORTEST_RUN):
             self._cursor, self._gap = end, 0
             return
         self._gap += committed
         if self._gap > _PATIENCE:
-            self._cursor = None
+            self._cursor = self._in_front = None
 
     def _begin(self, sequence: Sequence) -> None:
         self._sequence = sequence
@@ -134,7 +142,7 @@ class Copies:
         start = 0
         for part in sequence.segments:
             if part.kind == "edited" and part.length:
-                self._cursor = start
+                self._cursor, self._in_front = start, start - 1 if start else None
             start += part.length
         start = BESIDE
         for corpus in sequence.corpora:

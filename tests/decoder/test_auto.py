@@ -106,6 +106,19 @@ def test_a_segment_under_edit_is_drafted_before_anything_was_generated() -> None
     assert (tree.sources[first].segment, tree.sources[first].offset) == (1, 0)
 
 
+def test_an_answer_that_opens_a_fence_goes_on_with_the_line_break_in_front_of_the_text_under_edit() -> None:
+    segments = (PromptSegment("instruction", 3), PromptSegment("edited", 20), PromptSegment("template", 2))
+    text = list(range(200, 220))
+    sequence, drafter = sequence_of([1, 2, 3, *text, 8, 9], [4], segments)
+    assert step(sequence, drafter, [3, *text]) > 3
+    sequence, drafter = sequence_of([*text, 8, 9], [4], segments[1:])  # nothing stands in front of it
+    assert drafter.draft(sequence, 64).child(ROOT, 200) is not None
+    assert drafter.draft(sequence, 64).child(ROOT, 4) is None
+    sequence, drafter = sequence_of([1, 2, 3, *text, 8, 9], [4], segments)
+    step(sequence, drafter, [*text, 50])
+    assert drafter.draft(sequence, 64).child(ROOT, 3) is None  # once copied from, it does not begin again
+
+
 def test_unread_passages_are_copied_from() -> None:
     sequence, drafter = sequence_of([1, 2, 3], [61, 62, 63, 64], corpora=(Corpus("unread", tuple(range(60, 90))),))
     tree = drafter.draft(sequence, 64)
