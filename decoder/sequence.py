@@ -116,7 +116,8 @@ class Sequence:
         self.history = History(self.prompt, params.grammar.begin() if params.grammar is not None else None)
         self.stats = DecodeStats(prompt_tokens=len(self.prompt), resumed_tokens=len(resumed))
         self.finish_reason: FinishReason | None = None
-        self._end_tokens = end_tokens
+        self.end_tokens = end_tokens
+        """Tokens that end the answer."""
         self._stop_strings = stop_strings
         self.near_tie = near_tie
         """Margin in logits below which a strict answer's choice is made again; None where it is not strict."""
@@ -227,7 +228,7 @@ class Sequence:
         return committed
 
     def _finish_after(self, token: int) -> FinishReason | None:
-        if token in self._end_tokens:
+        if token in self.end_tokens:
             return "stop"
         if self._stop_strings is not None and self._stop_strings.completed_by_last(self.tokens):
             return "stop"

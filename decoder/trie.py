@@ -50,6 +50,7 @@ class Trie:
         nodes: most nodes.
         depth: most tokens of a branch.
         least: nodes of less value are left out.
+        ends: tokens behind which nothing comes.
         source_of: the source of a candidate's token at a depth from 0.
         gaps: tokens -> their last logits less the chosen token's; None where those are unknown.
         beliefs: trees of drafters that say how sure they are.
@@ -64,6 +65,7 @@ class Trie:
         nodes: int,
         depth: int,
         least: float,
+        ends: frozenset[int],
         source_of: Callable[[Candidate, int], TokenSource],
         gaps: Callable[[list[int]], list[float]] | None = None,
         beliefs: Sequence[Beliefs] = (),
@@ -87,7 +89,7 @@ class Trie:
             node = self.tree.add(child.token, parent, source_of(child.candidates[0], at))
             self.tree.values.append(-falling)
             self.led_by.append(child.candidates[0])
-            if at + 1 < depth:
+            if at + 1 < depth and child.token not in ends:
                 self._expand(node, at + 1, -falling, child.candidates, child.places)
 
     def learn(self, tokens: list[int]) -> None:

@@ -47,18 +47,18 @@ def replay(
     equipment = equipment or Equipment()
     equipment.hidden_layer = _hidden_layer(recording)
     drafter.equip(equipment)
+    output = recording.output_ids
     sequence = Sequence(
         recording.prompt_ids,
         SamplingParams(max_tokens=max(recording.max_tokens, len(recording.output_ids))),
         [PromptSegment(kind, length) for kind, length in recording.segments],
         drafter,
         None,
-        frozenset(),
+        frozenset(output[-1:] if recording.finish_reason == "stop" else ()),
         max_nodes=max_nodes,
         domain=recording.benchmark,
     )
     passes = _Passes(recording, drafter)
-    output = recording.output_ids
     copied = 0
     tree, accepted = DraftTree(), Accepted(output[:1], [], [None])  # prefill chooses the first token
     _commit(sequence, tree, accepted, passes.prefill())

@@ -26,12 +26,16 @@ RUN = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
 
 
 def sequence_of(
-    prompt: list[int], answer: list[int], segments: tuple[PromptSegment, ...] = (), corpora: tuple[Corpus, ...] = ()
+    prompt: list[int],
+    answer: list[int],
+    segments: tuple[PromptSegment, ...] = (),
+    corpora: tuple[Corpus, ...] = (),
+    ends: frozenset[int] = frozenset(),
 ) -> tuple[Sequence, AutoDrafter]:
     drafter = AutoDrafter()
     drafter.equip(Equipment())
     params = SamplingParams(max_tokens=512)
-    sequence = Sequence(prompt, params, segments, drafter, None, frozenset(), max_nodes=64, corpora=corpora)
+    sequence = Sequence(prompt, params, segments, drafter, None, ends, max_nodes=64, corpora=corpora)
     sequence.extend(answer)
     return sequence, drafter
 
@@ -74,6 +78,16 @@ def test_values_never_rise_and_are_the_product_of_chances() -> None:
 def test_a_long_match_is_drafted_far() -> None:
     sequence, drafter = sequence_of([*RUN * 1, *range(40, 60), *range(100, 140), 7], [*range(100, 112)])
     assert longest_branch(drafter.draft(sequence, 64))[:20] == list(range(112, 132))
+
+
+def test_nothing_is_drafted_behind_a_token_that_ends_the_answer() -> None:
+    """A question that is repeated stands before the end of its message, and that before the template's next words."""
+    sequence, drafter = sequence_of([7, *RUN, 99, 50, 51, 52, 7], RUN[:12], ends=frozenset({99}))
+    tree = drafter.draft(sequence, 64)
+    assert longest_branch(tree)[-1] == 99
+    assert 50 not in tree.tokens
+    sequence, drafter = sequence_of([7, *RUN, 99, 50, 51, 52, 7], RUN[:12])
+    assert 50 in drafter.draft(sequence, 64).tokens
 
 
 def test_a_rejected_token_is_stepped_over_before_any_ngram_matches() -> None:
