@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from decoder.calibrator import Calibrator
+from decoder.endings import Endings
 
 LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
@@ -95,6 +96,7 @@ class AcceptanceTable:
 
     def __init__(self) -> None:
         self.calibrator = Calibrator()
+        self.endings = Endings()
         self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
         self._known: dict[int, float] = {}  # cell -> estimate, until something new is learned of it
 
@@ -141,6 +143,7 @@ class AcceptanceTable:
         table = AcceptanceTable()
         table._seen = {key: list(counts) for key, counts in self._seen.items()}
         table.calibrator = self.calibrator.copy()
+        table.endings = self.endings.copy()
         return table
 
     def faded(self, most: float) -> AcceptanceTable:
@@ -157,7 +160,12 @@ class AcceptanceTable:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
-        value = {"format": _FORMAT, "calibrator": self.calibrator.state(), "rows": rows}
+        value = {
+            "format": _FORMAT,
+            "calibrator": self.calibrator.state(),
+            "endings": self.endings.state(),
+            "rows": rows,
+        }
         draft.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
         draft.replace(path)
 
@@ -170,6 +178,7 @@ class AcceptanceTable:
                 raise ValueError(f"{path} is of another version")
             table = cls._of(value["rows"])
             table.calibrator = Calibrator.of(value["calibrator"])
+            table.endings = Endings.of(value.get("endings", []))
             return table
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None

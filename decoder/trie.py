@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 from decoder.acceptance import KINDS, AcceptanceTable, evidence
@@ -50,7 +51,8 @@ class Trie:
         nodes: most nodes.
         depth: most tokens of a branch.
         least: nodes of less value are left out.
-        ends: tokens behind which nothing comes.
+        last: the text's last token.
+        ends: tokens that end the answer. None is drafted: the pass chooses it without, and nothing comes behind it.
         source_of: the source of a candidate's token at a depth from 0.
         gaps: tokens -> their last logits less the chosen token's; None where those are unknown.
         beliefs: trees of drafters that say how sure they are.
@@ -65,6 +67,7 @@ class Trie:
         nodes: int,
         depth: int,
         least: float,
+        last: int,
         ends: frozenset[int],
         source_of: Callable[[Candidate, int], TokenSource],
         gaps: Callable[[list[int]], list[float]] | None = None,
@@ -77,25 +80,34 @@ class Trie:
         self._heat = heat
         self._gaps = gaps
         self._beliefs = beliefs
+        self._last = last
+        self._ends = ends
         self._children: dict[int, list[_Child]] = {}
         self._waiting: list[tuple[float, int, int, int, _Child]] = []
         self._queued = 0
         if depth >= 1:
-            self._expand(ROOT, 0, 1.0, candidates, (ROOT,) * len(beliefs))
+            self._expand(ROOT, 0, self._goes_on(last), candidates, (ROOT,) * len(beliefs))
         while self._waiting and len(self.tree) < nodes:
             falling, _, parent, at, child = heappop(self._waiting)
             if -falling < least:
                 break
+            if child.token in ends:
+                continue
             node = self.tree.add(child.token, parent, source_of(child.candidates[0], at))
             self.tree.values.append(-falling)
             self.led_by.append(child.candidates[0])
-            if at + 1 < depth and child.token not in ends:
-                self._expand(node, at + 1, -falling, child.candidates, child.places)
+            if at + 1 < depth:
+                self._expand(node, at + 1, -falling * self._goes_on(child.token), child.candidates, child.places)
 
     def learn(self, tokens: list[int]) -> None:
         """Tell the table what came true of everything proposed along the true tokens, verified or not."""
+        if self._ends:
+            for token, following in pairwise([self._last, *tokens]):
+                self._table.endings.learn(token, following in self._ends)
         node = ROOT
         for at, token in enumerate(tokens):
+            if token in self._ends:
+                return
             for child in self._children.get(node, ()):
                 hit = child.token == token
                 if at == 0 and child.candidates[0].lane == GUESS:
@@ -105,6 +117,10 @@ class Trie:
             if known is None:
                 return
             node = known
+
+    def _goes_on(self, token: int) -> float:
+        """Chance that the answer does not end behind a token."""
+        return 1.0 - self._table.endings.chance(token) if self._ends else 1.0
 
     def leading(self, tokens: list[int]) -> Candidate | None:
         """The strongest candidate for the last of the tokens, all of which the tree must hold."""

@@ -148,6 +148,7 @@ class AutoDrafter(Drafter):
             nodes=budget,
             depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
             least=self._least(sequence, budget),
+            last=sequence.last_token,
             ends=sequence.end_tokens,
             source_of=lambda candidate, at: self._source(sequence, candidate, at),
             gaps=None if guesses is None else lambda tokens: guesses.gaps(tokens, sequence.last_token),

@@ -80,14 +80,14 @@ def test_a_long_match_is_drafted_far() -> None:
     assert longest_branch(drafter.draft(sequence, 64))[:20] == list(range(112, 132))
 
 
-def test_nothing_is_drafted_behind_a_token_that_ends_the_answer() -> None:
+def test_no_token_that_ends_the_answer_is_drafted_and_nothing_behind_it() -> None:
     """A question that is repeated stands before the end of its message, and that before the template's next words."""
     sequence, drafter = sequence_of([7, *RUN, 99, 50, 51, 52, 7], RUN[:12], ends=frozenset({99}))
     tree = drafter.draft(sequence, 64)
-    assert longest_branch(tree)[-1] == 99
-    assert 50 not in tree.tokens
+    assert longest_branch(tree)[-1] == RUN[-1]
+    assert not {99, 50} & set(tree.tokens)
     sequence, drafter = sequence_of([7, *RUN, 99, 50, 51, 52, 7], RUN[:12])
-    assert 50 in drafter.draft(sequence, 64).tokens
+    assert {99, 50} <= set(drafter.draft(sequence, 64).tokens)
 
 
 def test_a_rejected_token_is_stepped_over_before_any_ngram_matches() -> None:
