@@ -32,6 +32,7 @@ from decoder.bench.record import Recording, read_recordings
 from decoder.bench.replay import replay
 from decoder.drafters.auto import AutoDrafter
 from decoder.drafters.equipment import Equipment
+from decoder.endings import Endings
 from decoder.target import TargetModel, TreePass
 from decoder.tree import DraftTree, TokenSource
 
@@ -106,6 +107,7 @@ def learn(table: AcceptanceTable, recordings: list[Recording], edits: int, round
             number += 1
             if number % 200 == 0:
                 print(f"{number} of {rounds * len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
+    table.endings = Endings()  # token ids of one model, which say nothing of another's
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:

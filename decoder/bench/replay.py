@@ -34,6 +34,8 @@ def replay(
 ) -> tuple[DecodeStats, int]:
     """Decode the recorded answer again, its tokens standing in for what the target selects.
 
+    The last token of an answer that ended by itself is taken for one that ends answers.
+
     Args:
         equipment: its cost curve cuts valued trees, its acceptance tables (the domain is the recording's benchmark)
             learn; those of a new engine where None.

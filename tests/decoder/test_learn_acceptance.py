@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from decoder.acceptance import AcceptanceTable, evidence
+from decoder.acceptance import AcceptanceTable, evidence, shipped
 from decoder.bench.record import Recording
 
 
@@ -59,3 +59,10 @@ def test_every_round_replays_every_answer() -> None:
     script().learn(thrice, answers, 0, 3)
     cell = evidence(20, 0, 0, 0, 0, 3)
     assert thrice.probability(cell) > once.probability(cell)
+
+
+def test_a_table_for_any_model_holds_no_tokens_of_one() -> None:
+    table = AcceptanceTable()
+    script().learn(table, [recording("a", list(range(100)), list(range(10, 40)))], 0, 1)
+    assert table.endings.state() == []
+    assert shipped().endings.state() == []
