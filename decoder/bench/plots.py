@@ -66,7 +66,7 @@ def _bars(rows: Sequence[Row], name: str, label: str, path: Path) -> Path:
     axes.axvline(1.0, color="grey", linewidth=0.8)
     middle = height * (len(drafters) - 1) / 2
     axes.set_yticks([place + middle for place in range(len(groups))], [_label(group) for group in groups])
-    axes.invert_yaxis()
+    axes.set_ylim(len(groups), -1)  # the first on top
     axes.set_xlabel(label)
     axes.legend(fontsize="small")
     figure.savefig(path)
@@ -91,7 +91,7 @@ def _sources(rows: Sequence[Row], path: Path) -> Path:
             axes.barh(range(len(groups)), lengths, 0.8, left=left, label=name, color=colour)
             left = [start + length for start, length in zip(left, lengths, strict=True)]
         axes.set_yticks(range(len(groups)), [_label(group) for group in groups], fontsize="small")
-        axes.invert_yaxis()
+        axes.set_ylim(len(groups), -1)  # the first on top
         axes.set_xlim(0, 1)
         axes.set_title(drafter, fontsize="medium")
     panels[-1].set_xlabel("share of the answers' tokens")
