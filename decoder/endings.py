@@ -47,6 +47,7 @@ class Endings:
         return made
 
     def state(self) -> list[list[float]]:
+        """Rows of a token, the times it ended an answer and the times it stood in one; for `of`."""
         return [[token, round(ended, 2), round(seen, 2)] for token, (ended, seen) in sorted(self._seen.items())]
 
     @classmethod
