@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rag_service.conversation import Conversation
 from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
 from rag_service.schemas import EditRequest, QueryRequest
 from rag_service.settings import Settings
+from workers.ingest_queue import IngestQueue
 from workers.queue import Queue
 from workers.tokens import Tokens
 
@@ -16,10 +17,11 @@ from workers.tokens import Tokens
 class Admission:
     """Checks of requests, by the service's limits."""
 
-    def __init__(self, settings: Settings, tokens: Tokens, queue: Queue) -> None:
+    def __init__(self, settings: Settings, tokens: Tokens, queue: Queue, ingests: IngestQueue) -> None:
         self._limits = settings.limits
         self._tokens = tokens
         self._queue = queue
+        self._ingests = ingests
 
     def check(self, request: QueryRequest | EditRequest | Conversation) -> None:
         """Refuse a request that is too large or names what there cannot be.
@@ -54,18 +56,25 @@ class Admission:
             raise InvalidRequest(f"The top_k asked for is {top_k}; retrieve at most {self._limits.passages} passages.")
 
     def check_capacity(self) -> None:
-        """Refuse work that nobody would do.
+        """Refuse an answer that nobody would give.
 
         Raises:
             Unavailable: no worker runs (with this process's model), or Redis is away.
-            Overloaded: too many jobs wait.
+            Overloaded: too many answers wait.
         """
+        self._check_waiting(self._queue.depth, "answers")
+
+    def check_ingests(self, tenant: str) -> None:
+        """As `check_capacity`, for one more ingest of a tenant."""
+        self._check_waiting(lambda: self._ingests.waiting(tenant), "ingests")
+
+    def _check_waiting(self, count: Callable[[], int], what: str) -> None:
         if not self.matching(self._queue.workers()):
             raise no_worker()
-        waiting = sum(self._queue.depth().values())
+        waiting = count()
         if waiting >= self._limits.queued:
             raise Overloaded(
-                f"{waiting} jobs wait for a worker already. Try again shortly, or start more workers.", retry_after=5
+                f"{waiting} {what} wait for a worker already. Try again shortly, or start more workers.", retry_after=5
             )
 
     def matching(self, workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -35,9 +35,12 @@ from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
 from workers.errors import ClaimLost, QueueUnavailable
+from workers.ingest_queue import IngestQueue
+from workers.job_files import JobFiles
 from workers.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, TurnRecord
 from workers.passage_ids import forget_passages
 from workers.queue import Queue
+from workers.redis_job_ledger import RedisJobLedger
 from workers.sessions import Sessions
 from workers.streams import AnswerRecord, AnswerStream
 from workers.tokens import Tokens
@@ -90,8 +93,10 @@ class Pipeline:
         self._celery = make_app(redis_url)
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
         self.queue = Queue(self._celery, self.redis, **ttl)
+        ledger = RedisJobLedger(self.redis, JobFiles(settings.uploads_folder))
+        self.ingests = IngestQueue(self._celery, self.redis, ledger)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
-        self.admission = Admission(settings, self.tokens, self.queue)
+        self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
         brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
         self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
         self.totals = Totals()

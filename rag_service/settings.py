@@ -188,6 +188,11 @@ class Settings(BaseSettings):
         return self.models_dir or self.data_dir / "models"
 
     @property
+    def uploads_folder(self) -> Path:
+        """Where accepted ingests wait, each in a folder of its own."""
+        return self.data_dir.resolve() / "uploads"
+
+    @property
     def keys_required(self) -> bool:
         """Whether requests need an API key, by what is set and where the API listens."""
         if self.keys.required is not None:

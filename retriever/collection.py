@@ -50,15 +50,19 @@ class Collection:
         *,
         progress: Progress | None = None,
         cancelled: Callable[[], bool] | None = None,
+        job: str | None = None,
     ) -> IngestReport:
         """Add or replace documents; a source that is held already, the same, costs no embedding.
 
         `progress(done, total, name)` is called after each source is stored or has failed; `cancelled()` is asked
-        between sources and between runs of chunks. Sources that cannot be read are in the report's failures, the rest
-        go in. A process killed within leaves each document as it was or as it is given. Raises UnknownCollection,
-        CollectionBusy, EmbedderMismatch, and whatever the embedder raises; what was stored before that stays.
+        between sources, between runs of chunks and before each commit. `job` names the ingest: run again under that
+        name it goes on where its process died, and does not bring back what was deleted since. Sources that cannot be
+        read are in the report's failures, the rest go in. A process killed within leaves each document as it was or as
+        it is given. Raises UnknownCollection, CollectionBusy, EmbedderMismatch, and whatever the embedder raises; what
+        was stored before that stays.
         """
-        report = Ingest(self._store, self._embedder, self._limits, progress, cancelled or (lambda: False)).run(sources)
+        stop = cancelled or (lambda: False)
+        report = Ingest(self._store, self._embedder, self._limits, progress, stop, job).run(sources)
         if report.added or report.replaced:
             self._save_index()
         return report

@@ -7,6 +7,7 @@ every document as it was before or as it is given, never in between.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -51,6 +52,10 @@ def document_id(source: SourceDocument) -> str:
     return f"text-{_digest(clean(source.text or ''))[:16]}"
 
 
+class _Cancelled(Exception):
+    """Undoes a transaction."""
+
+
 @dataclass(slots=True)
 class _Prepared:
     """A new or changed document, read and chunked, to be embedded."""
@@ -73,9 +78,13 @@ class Ingest:
     limits: ReadLimits
     progress: Progress | None = None
     cancelled: Callable[[], bool] = lambda: False
+    job: str | None = None
+    """Names this ingest, so that it can go on after its process died: what it stored then is not stored again."""
     total: int = 0
     done: int = 0
     seen: set[str] = field(default_factory=set)
+    stored_before: set[str] = field(default_factory=set)
+    """Ids of the documents that this very ingest stored before its process died."""
     waiting: list[_Prepared] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -85,6 +94,9 @@ class Ingest:
     def run(self, sources: Iterable[SourceDocument]) -> IngestReport:
         """Ingest `sources` in order. A source that fails is reported and the rest go on."""
         self._check_embedder()
+        if self.job is not None:
+            with self.store.read() as connection:
+                self.stored_before = records.stored_by(connection, self.job)
         every = list(sources)
         self.total = len(every)
         stopped = False
@@ -132,6 +144,10 @@ class Ingest:
             raise UnreadableDocument(
                 f"another document of this ingest has the id {identity!r}; give it another name or id"
             )
+        if identity in self.stored_before:
+            self.seen.add(identity)
+            self.unchanged.append(identity)
+            return None
         content_hash = self._content_hash(source)
         with self.store.read() as connection:
             same = records.content_hash(connection, identity) == content_hash
@@ -186,7 +202,9 @@ class Ingest:
             return False
         if self.waiting:
             replaced = {}
-            with self.store.write() as connection:
+            with contextlib.suppress(_Cancelled), self.store.write() as connection:
+                if self.cancelled():  # nobody else writes from here on, so what is decided now holds
+                    raise _Cancelled
                 for held in self.waiting:
                     new = records.NewDocument(
                         id=held.id,
@@ -199,6 +217,10 @@ class Ingest:
                         vectors=np.stack([vectors[digest] for digest in held.hashes]),
                     )
                     replaced[held.id] = records.put(connection, new)
+                if self.job is not None:
+                    records.note_stored(connection, self.job, replaced)
+            if not replaced:
+                return False
             for held in self.waiting:
                 (self.replaced if replaced[held.id] else self.added).append(held.id)
                 self._finished(held.source.name or held.id)

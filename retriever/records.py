@@ -104,6 +104,23 @@ def delete(connection: sqlite3.Connection, document_id: str) -> bool:
     return True
 
 
+def stored_by(connection: sqlite3.Connection, job: str) -> set[str]:
+    """Ids of the documents that an ingest has stored so far; only the last ingest of that kind is known."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
+        return set()  # collections of earlier versions have no such table yet
+    return {str(row[0]) for row in connection.execute("SELECT document FROM stored_by WHERE job = ?", (job,))}
+
+
+def note_stored(connection: sqlite3.Connection, job: str, documents: Iterable[str]) -> None:
+    """Note, in the transaction that stores them, which documents an ingest stores; those of others are forgotten."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS stored_by (job TEXT NOT NULL, document TEXT NOT NULL, "
+        "PRIMARY KEY (job, document)) WITHOUT ROWID"
+    )
+    connection.execute("DELETE FROM stored_by WHERE job != ?", (job,))
+    connection.executemany("INSERT OR IGNORE INTO stored_by VALUES (?, ?)", [(job, one) for one in documents])
+
+
 def document(connection: sqlite3.Connection, document_id: str) -> Document | None:
     row = connection.execute(f"{_INFO}, d.text, d.pages FROM documents d WHERE d.id = ?", (document_id,)).fetchone()
     if row is None:

@@ -14,6 +14,14 @@ RUNNING = "rag:running"
 """Hash: running task (`name tenant id`) to the name of the worker that has it, or `resend NAME` while that one sends it
 again."""
 
+INGEST_TENANTS = "rag:ingest:tenants"
+"""Sorted set: tenants that ever ingested, by the turn at which one of their jobs was taken last."""
+INGEST_TURN = "rag:ingest:turn"
+"""How many ingest jobs were taken."""
+INGEST_RUNNING = "rag:ingest:running"
+"""Hash: running ingest job (`tenant id`) to `worker collection`."""
+INGEST_ENDED = "rag:ingest:ended"
+"""Hash: how ingest jobs ended to how many did."""
 
 QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time that something was last sent to them."""
@@ -85,12 +93,13 @@ def jobs(tenant: str) -> str:
 
 
 def job(tenant: str, job_id: str) -> str:
-    """Hash: request, progress, collection, created."""
+    """Hash: status, progress, collection, created; while it runs worker, attempts, and cancel once asked to stop."""
     return f"rag:{tenant}:job:{job_id}"
 
 
-def job_cancel(tenant: str, job_id: str) -> str:
-    return f"{job(tenant, job_id)}:cancel"
+def jobs_waiting(tenant: str) -> str:
+    """List: ids of the jobs that no worker has taken yet, in order."""
+    return f"{jobs(tenant)}:waiting"
 
 
 def stores(tenant: str) -> str:

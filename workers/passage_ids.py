@@ -91,6 +91,11 @@ class PassageIds:
         self._write(tenant, new)
         return found
 
+    def forget(self, tenant: str) -> None:
+        """Forget what Redis keeps of a tenant's. Raises QueueUnavailable while Redis is away."""
+        if self._redis is not None:
+            forget_passages(self._redis, tenant)
+
     def _name(self, text: str) -> str:
         """Of a text in this tokenizer's ids."""
         return f"{self._tokens.hash}:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:32]}"

@@ -1,4 +1,4 @@
-"""Putting work into the queue, asking how it goes, and stopping it.
+"""Putting answers into the queue, and stopping them.
 
 Knows records, task names and heartbeats; knows no engine and no HTTP. A call either keeps everything or nothing.
 """
@@ -11,16 +11,15 @@ from typing import Any
 from celery import Celery
 
 from workers import keys, lua, routing, wire
-from workers.app import GENERATE_QUEUE, GENERATE_TASK, INGEST_QUEUE, INGEST_TASK, RedisClient
+from workers.app import GENERATE_QUEUE, GENERATE_TASK, RedisClient
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
-from workers.messages import GenerateJob, IngestJob, JobProgress, ListedJob, PassagesEvent
+from workers.messages import GenerateJob, PassagesEvent
 from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
 
 __all__ = ["Queue", "QueueUnavailable"]
 
 ALIVE_S = 15
 """A worker whose last heartbeat is older counts as away."""
-JOB_TTL_S = 7 * 24 * 3600
 
 
 class Queue:
@@ -91,25 +90,6 @@ class Queue:
                 self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))
                 raise
 
-    def enqueue_ingest(self, job: IngestJob) -> None:
-        """Keep the job and its progress, then send the task. Uploaded files are the worker's from then on."""
-        name = keys.job(job.tenant, job.job_id)
-        progress = JobProgress(job_id=job.job_id, status="queued", total=len(job.files))
-        with unavailable():
-            try:
-                with self._redis.pipeline(transaction=True) as pipe:
-                    told = {"collection": job.collection, "created": job.created}
-                    pipe.hset(name, mapping={"request": wire.dumps(job), "progress": wire.dumps(progress), **told})
-                    pipe.expire(name, JOB_TTL_S)
-                    pipe.zadd(keys.jobs(job.tenant), {job.job_id: job.created})
-                    pipe.expire(keys.jobs(job.tenant), JOB_TTL_S)
-                    pipe.execute()
-                self._send(INGEST_TASK, job.tenant, job.job_id)
-            except BaseException:
-                self._undo(lambda: self._redis.delete(name))
-                self._undo(lambda: self._redis.zrem(keys.jobs(job.tenant), job.job_id))
-                raise
-
     def cancel(self, tenant: str, answer_id: str) -> bool:
         """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
         with unavailable():
@@ -118,35 +98,6 @@ class Queue:
                 return False
             self._redis.set(keys.answer_cancel(tenant, answer_id), 1, ex=self._answer_ttl_s)
         return True
-
-    def cancel_job(self, tenant: str, job_id: str) -> bool:
-        """Ask for an ingest to stop. False if it ended or is not kept."""
-        progress = self.job(tenant, job_id)
-        if progress is None or progress.status not in ("queued", "running"):
-            return False
-        with unavailable():
-            self._redis.set(keys.job_cancel(tenant, job_id), 1, ex=JOB_TTL_S)
-        return True
-
-    def job(self, tenant: str, job_id: str) -> JobProgress | None:
-        """How an ingest goes; None if it is not kept."""
-        with unavailable():
-            text = self._redis.hget(keys.job(tenant, job_id), "progress")
-        return None if text is None else wire.loads(JobProgress, text)
-
-    def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
-        """A tenant's ingests that are kept, the latest first, `limit` of them at most."""
-        with unavailable():
-            self._redis.zremrangebyscore(keys.jobs(tenant), "-inf", time.time() - JOB_TTL_S)
-            ids = self._redis.zrange(keys.jobs(tenant), 0, limit - 1, desc=True)
-            with self._redis.pipeline(transaction=False) as pipe:
-                for job_id in ids:
-                    pipe.hmget(keys.job(tenant, job_id), "progress", "collection", "created")
-                kept = [found for found in pipe.execute() if None not in found]
-        return [
-            ListedJob(**wire.loads(JobProgress, progress).model_dump(), collection=collection, created=float(created))
-            for progress, collection, created in kept
-        ]
 
     def worker_alive(self) -> bool:
         """Whether a worker that has its models loaded was heard of in the last 15 seconds."""
@@ -160,12 +111,10 @@ class Queue:
             texts = self._redis.hmget(keys.WORKER_INFO, names) if names else []
         return [{"name": name, **(wire.load_any(text) or {})} for name, text in zip(names, texts, strict=True)]
 
-    def depth(self) -> dict[str, int]:
-        """Tasks that no worker has taken yet, by queue."""
+    def depth(self) -> int:
+        """Answers that no worker has taken yet."""
         with unavailable():
-            depth = {name: int(self._redis.llen(name)) for name in (GENERATE_QUEUE, INGEST_QUEUE)}
-        depth[GENERATE_QUEUE] += routing.waiting(self._redis)
-        return depth
+            return int(self._redis.llen(GENERATE_QUEUE)) + routing.waiting(self._redis)
 
     def ping(self) -> None:
         """Raises QueueUnavailable unless Redis answers."""

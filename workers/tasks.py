@@ -7,10 +7,9 @@ Knows how errors become events and when a task goes back to the queue; the work 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from celery import Celery
 from celery.exceptions import Reject
 
 from decoder import PromptError, PromptTooLong, UnknownDrafter
-from retriever import CollectionBusy, Library
+from retriever import Library
 from workers import keys
 from workers.answer_store import AnswerStore
 from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
@@ -26,20 +25,20 @@ from workers.cancels import CancelWatch
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.generation import generate
 from workers.grammars import Grammars
-from workers.ingestion import JobRecord, fail, ingest
+from workers.ingest_queue import IngestQueue
+from workers.ingest_runner import IngestRunner
+from workers.job_files import JobFiles
 from workers.kv_store import answer_of, session_of
 from workers.leases import LAPSE_S, Leases
 from workers.messages import ErrorEvent
 from workers.passage_ids import PassageIds
+from workers.redis_job_ledger import RedisJobLedger
 from workers.routing import share
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
 from workers.tokens import Tokens
 
 log = logging.getLogger(__name__)
-
-BUSY_S = 1.0
-"""Seconds after which an ingest that found another one running is tried again."""
 
 
 @dataclass
@@ -59,14 +58,15 @@ class Workplace:
     """Tokens of earlier answers to copy from, a collection; 0 keeps none."""
     lapse_s: int = LAPSE_S
     """Seconds of silence after which another worker's tasks are taken up."""
-    ingesting: threading.Lock = field(default_factory=threading.Lock)
-    """Ingests of one worker run one after the other, so that answers always find a free thread."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
         self.grammars = Grammars(self.tokens)
         self.passage_ids = PassageIds(self.client, self.tokens)
         self.leases = Leases(self.client, self.name, self.lapse_s)
+        self.ledger = RedisJobLedger(self.client, JobFiles(self.uploads_dir), self.lapse_s)
+        closing = self.runtime.closing.is_set
+        self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
     def stream(self, tenant: str, answer_id: str) -> AnswerStream:
@@ -90,6 +90,7 @@ class Workplace:
             QueueUnavailable: Redis is away.
         """
         self.leases.take_up(app)
+        self.ingests.look(IngestQueue(app, self.client, self.ledger))
         share(self.client, self.name)
         owners = self.runtime.store.owners()
         if owners:
@@ -116,24 +117,26 @@ def register(app: Celery, place: Workplace) -> None:
             if ours:
                 run_generate(place, tenant, answer_id)
 
-    def ingest_documents(task: Any, tenant: str, job_id: str) -> None:
-        try:
-            with _held(place, INGEST_TASK, tenant, job_id) as ours:
-                if ours:
-                    run_ingest(place, tenant, job_id)
-        except CollectionBusy as busy:
-            raise task.retry(countdown=BUSY_S, max_retries=None, exc=busy) from None
+    def ingest_documents(*_: str) -> None:
+        with _requeued():
+            place.ingests.run()
 
     app.task(name=GENERATE_TASK, shared=False)(generate_answer)
-    app.task(name=INGEST_TASK, bind=True, shared=False)(ingest_documents)
+    app.task(name=INGEST_TASK, shared=False)(ingest_documents)
 
 
 @contextmanager
 def _held(place: Workplace, task: str, tenant: str, key: str) -> Iterator[bool]:
-    """Hold the task's lease; a task that cannot go on here goes back to the queue."""
+    """Hold the task's lease."""
+    with _requeued(), place.leases.hold(task, tenant, key) as ours:
+        yield ours
+
+
+@contextmanager
+def _requeued() -> Iterator[None]:
+    """A task that cannot go on here goes back to the queue."""
     try:
-        with place.leases.hold(task, tenant, key) as ours:
-            yield ours
+        yield
     except (RuntimeClosed, QueueUnavailable) as error:
         raise Reject(str(error), requeue=True) from None
 
@@ -177,36 +180,6 @@ def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
             stream.finish(event, session_id=record["job"].session_id)
         except AnswerGone:
             log.info("answer %s was erased meanwhile", answer_id)
-
-
-def run_ingest(place: Workplace, tenant: str, job_id: str) -> None:
-    """Ingest one job's documents; whatever goes wrong ends in a failed job.
-
-    Raises:
-        CollectionBusy: an ingest is running already; try again later.
-        RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
-    """
-    record = JobRecord(place.client, tenant, job_id)
-    job = record.load()
-    if job is None:
-        return
-    if place.library is None:
-        fail(job, record, place.uploads_dir, "this worker has no embedding model; start one that has")
-        return
-    if not place.ingesting.acquire(blocking=False):
-        raise CollectionBusy(job.collection)
-    try:
-        with place.cancels.watch(keys.job_cancel(tenant, job_id)) as cancelled:
-            library = place.library.of(tenant)
-            closing = place.runtime.closing.is_set
-            ingest(job, record, library, place.uploads_dir, cancelled.is_set, closing, place.passage_ids)
-    except (RuntimeClosed, QueueUnavailable, CollectionBusy):
-        raise
-    except Exception as error:
-        log.exception("ingest %s failed", job_id)
-        fail(job, record, place.uploads_dir, f"the ingest failed ({type(error).__name__}: {error}); try again")
-    finally:
-        place.ingesting.release()
 
 
 def error_event(error: Exception) -> ErrorEvent:

@@ -60,9 +60,9 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
 
     Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
     """
-    await anyio.to_thread.run_sync(pipeline.admission.check_capacity)
+    await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.tenant)
     job_id = uuid.uuid4().hex
-    folder = (pipeline.settings.data_dir / "uploads" / job_id).resolve()
+    folder = pipeline.settings.uploads_folder / job_id
     try:
         if request.headers.get("content-type", "").startswith("multipart/"):
             files = await _uploads(request, pipeline, folder)
@@ -71,7 +71,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
         job = IngestJob(
             job_id=job_id, tenant=pipeline.tenant, collection=collection.name, files=files, created=time.time()
         )
-        await anyio.to_thread.run_sync(pipeline.queue.enqueue_ingest, job)
+        await anyio.to_thread.run_sync(pipeline.ingests.enqueue, job)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

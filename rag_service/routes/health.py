@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from rag_service.errors import Unavailable
 from rag_service.metrics import CONTENT_TYPE, exposition
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import refusals
+from workers.job_ledger import JobCounts
 from workers.queue import QueueUnavailable
 
 router = APIRouter(tags=["health"])
@@ -61,12 +63,25 @@ def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
     """Prometheus text format."""
     values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.asked}
     try:
-        workers, depth = pipeline.queue.workers(), pipeline.queue.depth()
+        workers, answers, jobs = pipeline.queue.workers(), pipeline.queue.depth(), pipeline.ingests.counts()
     except QueueUnavailable:
         values["rag_redis_up"] = 0
     else:
-        values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": dict(depth), **_kv_cache(workers)}
+        depth: dict[str, int | float] = {"generate": answers, "ingest": jobs.jobs["queued"]}
+        values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth}
+        values |= {**_ingest_jobs(jobs), **_kv_cache(workers)}
     return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE)
+
+
+def _ingest_jobs(counts: JobCounts) -> dict[str, dict[str, int | float]]:
+    now = time.time()
+    return {
+        "rag_ingest_jobs": {str(status): jobs for status, jobs in counts.jobs.items()},
+        "rag_ingest_jobs_oldest_seconds": {
+            status: round(max(0.0, now - counts.oldest.get(status, now)), 1) for status in counts.jobs
+        },
+        "rag_ingest_jobs_ended_total": {str(status): jobs for status, jobs in counts.ended.items()},
+    }
 
 
 def _kv_cache(workers: list[dict[str, Any]]) -> dict[str, dict[str, int | float]]:

@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 @router.get("", responses=refusals(422))
 def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> JobList:
     """Ingests of the last seven days, the latest first."""
-    return JobList(jobs=pipeline.queue.jobs(pipeline.tenant, limit))
+    return JobList(jobs=pipeline.ingests.jobs(pipeline.tenant, limit))
 
 
 @router.get("/{job_id}", responses=refusals(404))
@@ -31,11 +31,11 @@ def read(job_id: str, pipeline: PipelineDep) -> JobProgress:
 def cancel(job_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)
-    return Cancelled(cancelled=pipeline.queue.cancel_job(pipeline.tenant, job_id))
+    return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.tenant, job_id))
 
 
 def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
-    progress = pipeline.queue.job(pipeline.tenant, job_id)
+    progress = pipeline.ingests.job(pipeline.tenant, job_id)
     if progress is None:
         raise NotFound(f"There is no job {job_id[:80]!r}: it has expired or was never accepted.", "unknown_job")
     return progress

@@ -11,7 +11,10 @@ import pytest
 
 from workers.app import make_app, make_redis
 from workers.embedded_redis import EmbeddedRedis
+from workers.ingest_queue import IngestQueue
+from workers.job_files import JobFiles
 from workers.queue import Queue
+from workers.redis_job_ledger import RedisJobLedger
 from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
 from workers.tokens import Tokens
 
@@ -44,18 +47,31 @@ def queue(redis_url: str, client: Any) -> Iterator[Queue]:
     app.close()
 
 
+@pytest.fixture
+def uploads(tmp_path: Path) -> Path:
+    """Where accepted ingests wait."""
+    return tmp_path / "uploads"
+
+
+@pytest.fixture
+def ingests(redis_url: str, client: Any, uploads: Path) -> Iterator[IngestQueue]:
+    app = make_app(redis_url)
+    yield IngestQueue(app, client, RedisJobLedger(client, JobFiles(uploads)))
+    app.close()
+
+
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
     return Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer")))
 
 
 @pytest.fixture
-def work(redis_url: str, tokens: Tokens) -> Iterator[Callable[..., Any]]:
+def work(redis_url: str, tokens: Tokens, uploads: Path) -> Iterator[Callable[..., Any]]:
     """Starts a worker with a given engine; stops it at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def start(engine: FakeEngine, **options: Any) -> Any:
-            place = make_workplace(redis_url, tokens, engine, **options)
+            place = make_workplace(redis_url, tokens, engine, **{"uploads_dir": uploads, **options})
             stack.enter_context(running_worker(redis_url, place))
             return place
 

@@ -52,7 +52,7 @@ def test_the_worker_that_had_the_last_answer_gets_the_next(queue: Queue, client:
     present(client, "w")
     queue.enqueue_generate(make_job("a1"))
     assert (client.llen("generate"), client.llen(own_queue("w"))) == (0, 1)
-    assert queue.depth() == {"generate": 1, "ingest": 0}
+    assert queue.depth() == 1
     assert home_queue(client, "other", "s") == "generate"
     assert home_queue(client, "default", "x") == "generate"
 

@@ -17,8 +17,6 @@ from workers.messages import (
     DoneEvent,
     ErrorEvent,
     GenerateJob,
-    IngestFile,
-    IngestJob,
     PassagesEvent,
     Sampling,
     Segment,
@@ -62,7 +60,7 @@ def test_enqueued_answer_has_record_first_event_and_task(queue: Queue, client: A
     assert record["job"] == job
     assert record["result"] is None
     assert [event for _, event in stream.read()] == [PassagesEvent(passages=[{"text": "p"}])]
-    assert queue.depth() == {"generate": 1, "ingest": 0}
+    assert queue.depth() == 1
     assert json.loads(client.lindex("generate", 0))["content-type"] == "application/json"
     assert client.ttl(keys.answer("default", "a1")) > 0
     assert client.ttl(keys.answer_events("default", "a1")) > 0
@@ -208,18 +206,6 @@ def test_tenants_are_apart(queue: Queue, client: Any) -> None:
     assert not Sessions(client).exists("two", "s1")
 
 
-def test_ingest_jobs_report_progress(queue: Queue, client: Any) -> None:
-    job = IngestJob(job_id="j", collection="c", files=[IngestFile(name="f", text="t")], created=0.0)
-    queue.enqueue_ingest(job)
-    progress = queue.job("default", "j")
-    assert progress is not None
-    assert (progress.status, progress.done, progress.total) == ("queued", 0, 1)
-    assert queue.depth()["ingest"] == 1
-    assert queue.cancel_job("default", "j")
-    assert not queue.cancel_job("default", "unknown")
-    assert queue.job("default", "unknown") is None
-
-
 def test_only_a_recent_heartbeat_counts(queue: Queue, client: Any) -> None:
     assert not queue.worker_alive()
     now = client.time()[0]
@@ -236,7 +222,6 @@ def test_an_absent_redis_is_noticed_soon_and_said(dead_url: str) -> None:
     started = time.monotonic()
     calls = [
         lambda: queue.enqueue_generate(make_job()),
-        lambda: queue.enqueue_ingest(IngestJob(job_id="j", collection="c", files=[], created=0.0)),
         lambda: queue.cancel("default", "a1"),
         queue.worker_alive,
         queue.depth,
@@ -264,8 +249,6 @@ def test_nothing_is_left_when_the_task_cannot_be_sent(client: Any, dead_url: str
     queue = Queue(app, client)
     with pytest.raises(QueueUnavailable):
         queue.enqueue_generate(make_job())
-    with pytest.raises(QueueUnavailable):
-        queue.enqueue_ingest(IngestJob(job_id="j", collection="c", files=[], created=0.0))
     assert client.keys("*") == []
     app.close()
 
