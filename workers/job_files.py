@@ -53,11 +53,14 @@ class JobFiles:
         _sync(self.folder)
 
     def end(self, job_id: str, progress: JobProgress) -> None:
-        """Write how a job ended. What cannot be written is logged and left: the ledger knows it too."""
+        """Write how a job ended, and delete its uploads. What cannot be is logged and left: the ledger knows it too."""
         folder = self.of(job_id)
         try:
             if folder.is_dir():
                 _write(folder / ENDED_NAME, wire.dumps(progress))
+                for entry in folder.iterdir():
+                    if entry.name not in (FILE_NAME, ENDED_NAME):
+                        entry.unlink()
         except OSError as error:
             log.warning("the end of ingest %s cannot be kept in %s: %s", job_id, folder, error)
 

@@ -185,7 +185,7 @@ def test_cancel_stops_between_documents_and_keeps_what_is_stored(tmp_path: Path)
     collection = Library(tmp_path, embedder).create("docs")
     big = "\n\n".join(f"Paragraph {number}. " + "words " * 140 for number in range(300))
     sources = [text(big, "a.txt"), text(big + "more", "b.txt"), text("c", "c.txt")]
-    report = collection.ingest(sources, cancelled=lambda: len(embedder.calls) >= 2)
+    report = collection.ingest(sources, cancelled=lambda: len(embedder.calls) >= 3)
     assert report.cancelled
     assert len(report.added) == collection.stats().documents == 1
     assert not collection.ingest(sources).cancelled
