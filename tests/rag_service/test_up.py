@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from workers.testing import save_tokenizer
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 150
+STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 
 @dataclass
@@ -91,6 +93,11 @@ def stack(models: Path, tmp_path: Path) -> Iterator[Stack]:
     process.wait()
 
 
+def open_to_others(folder: Path) -> list[Path]:
+    """What someone else could read or list, the folder itself included."""
+    return [path for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077]
+
+
 def gone(pid: int) -> bool:
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -124,8 +131,20 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     os.kill(worker, signal.SIGKILL)
     stack.until(lambda: "The worker ended (signal 9)" in stack.text, "noticing the dead worker")
     stack.until(lambda: set(redis.zrange(keys.WORKERS, 0, -1)) - before, "another worker")
-    redis.close()
+    assert len(redis.zrange(keys.WORKERS, 0, -1)) == len(redis.hkeys(keys.WORKER_INFO)) == 1
     assert rag("ask", "What jumps?", "--max-tokens", "4").returncode == 0
+
+    redis.set("kept", "yes")
+    (server,) = [pid for pid, command in stack.children().items() if "valkey-server" in command]
+    os.kill(server, signal.SIGKILL)
+    stack.until(lambda: "The private Redis ended (signal 9)" in stack.text, "noticing the dead Redis")
+    stack.until(lambda: "The private Redis answers again" in stack.text, "another Redis")
+    stack.until(lambda: httpx.get(f"{where['url']}/readyz").is_success, "getting ready again")
+    assert redis.get("kept") == "yes"
+    redis.close()
+    (tmp_path / "dog.md").write_text("# Dogs\n\nThe lazy dog sleeps.")
+    assert "1 of 1 files" in rag("ingest", "dog.md").stdout
+    assert rag("ask", "What sleeps?", "--max-tokens", "4").returncode == 0
 
     children = stack.children()
     assert len(children) == 3
@@ -135,6 +154,10 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     assert stack.process.wait(PATIENCE_S) == 0
     assert all(gone(pid) for pid in children)
     assert not socket_file.parent.exists()
+    for log in (stack.data_dir / "logs" / "worker.log", stack.data_dir / "logs" / "api.log"):
+        lines = log.read_text().splitlines()
+        assert all(STAMPED.match(line) for line in lines), lines
+    assert open_to_others(stack.data_dir) == []
     assert stack.run_json() is None
     with pytest.raises(httpx.ConnectError):
         httpx.get(where["url"])
