@@ -117,7 +117,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
 def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRedis | None, str]:
     """The private Redis, started, where none is set; and the address of the one in use."""
     if settings.redis_url is not None:
-        return None, settings.redis_url
+        return None, running.with_password(settings)
     from workers.embedded_redis import EmbeddedRedis, EmbeddedRedisError
     from workers.heartbeat import forget_workers
 
