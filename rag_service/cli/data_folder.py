@@ -23,16 +23,12 @@ def keep_private(data_dir: Path) -> None:
     """Make the folder if need be, and let nobody else read it, nor what this process writes from now on.
 
     A folder of an earlier version is tightened: itself and what lies directly in it, as far as it is this user's.
-    Nobody else gets past the folder itself, so nothing below is walked through.
-
-    Raises:
-        CliError: the folder cannot be made.
+    Nobody else gets past the folder itself, so nothing below is walked through. A folder of another user, such as one
+    that several share, stays as it is. One that cannot be made is left to who needs it: some workers do not.
     """
     os.umask(0o077)
-    try:
+    with contextlib.suppress(OSError):
         data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(data_dir, error) from None
     for path in (data_dir, *(data_dir / name for name in _OURS)):
         with contextlib.suppress(OSError):  # not there, or not ours
             found = path.lstat()
@@ -47,7 +43,9 @@ def only_one(data_dir: Path) -> Iterator[None]:
     try:
         lock = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise _unusable(data_dir, error) from None
+        raise CliError(
+            f"The data folder {data_dir} cannot be used ({error.strerror}); set RAG_DATA_DIR to one you can write to."
+        ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -61,9 +59,3 @@ def only_one(data_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _unusable(data_dir: Path, error: OSError) -> CliError:
-    return CliError(
-        f"The data folder {data_dir} cannot be used ({error.strerror}); set RAG_DATA_DIR to one you can write to."
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag_service.cli.console import CliError
-from rag_service.cli.data_folder import keep_private
+from rag_service.cli.data_folder import keep_private, only_one
 
 
 @pytest.fixture(autouse=True)
@@ -48,5 +48,9 @@ def test_an_open_folder_is_tightened_and_what_is_not_ours_left_alone(tmp_path: P
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CliError, match=r"file/data cannot be used .* RAG_DATA_DIR"):
-        keep_private(tmp_path / "file" / "data")
+    keep_private(tmp_path / "file" / "data")  # a worker that only answers needs none
+    with (
+        pytest.raises(CliError, match=r"file/data cannot be used .* RAG_DATA_DIR"),
+        only_one(tmp_path / "file" / "data"),
+    ):
+        pass
