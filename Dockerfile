@@ -3,7 +3,9 @@
 # PyPI's torch carries CUDA (about 3 GB) and serves both `worker` and `worker-gpu`. For a CPU-only image:
 #   docker compose build --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 # Wheels laid into .wheels/ are preferred to those of the index.
-FROM python:3.11-slim
+# PYTHON_IMAGE may name a digest, python@sha256:….
+ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
+FROM ${PYTHON_IMAGE}
 
 ARG PIP_INDEX_URL=
 ARG PIP_EXTRA_INDEX_URL=
@@ -16,7 +18,7 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
 
 RUN python -m venv /opt/rag \
     && useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin rag \
-    && install -d -o rag -g rag /data /models
+    && install -d -o rag -g rag /data /models /secrets
 
 # Dependencies first: they change less often than the source.
 WORKDIR /src

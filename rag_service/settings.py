@@ -123,6 +123,9 @@ class Settings(BaseSettings):
         description="Redis to use: `redis://host:port/0`, `rediss://…` or `unix:///path/to.sock`. "
         "Unset: `rag up` starts a private one.",
     )
+    redis_password_file: Path | None = Field(
+        default=None, description="File with the password of `RAG_REDIS_URL`, for an address that holds none."
+    )
     data_dir: Path = Field(
         default=Path(".rag"), description="Folder of collections, uploads, models and the private Redis's data."
     )

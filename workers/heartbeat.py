@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from workers import keys, lua
-from workers.app import RedisClient
+from workers.app import RedisClient, make_redis
 from workers.errors import QueueUnavailable, unavailable
 
 log = logging.getLogger(__name__)
@@ -18,7 +20,36 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 1.0
 SETTLE_S = 5.0
 """Seconds after an absence of Redis before `after_beat` is called again: the others must have been heard of first."""
-FORGOTTEN_S = 3600
+FORGOTTEN_S = 60
+"""Seconds of silence after which a worker is taken off the list."""
+
+
+def default_name(pid: int | None = None) -> str:
+    """The name of a worker that was given none, unlike any other's; of this process where None."""
+    return f"{socket.gethostname()}-{os.getpid() if pid is None else pid}"
+
+
+def forget_workers(redis_url: str, name: str | None = None) -> None:
+    """Take a worker that is known to be dead, or all of them, off the list; its tasks are then taken up at once.
+
+    While Redis is away nothing happens: the entries age.
+    """
+    client = make_redis(redis_url)
+    try:
+        with unavailable():
+            if name is None:
+                client.delete(keys.WORKERS, keys.WORKER_INFO)
+            else:
+                _forget(client, name)
+    except QueueUnavailable:
+        pass
+    finally:
+        client.close()
+
+
+def _forget(client: RedisClient, name: str) -> None:
+    client.zrem(keys.WORKERS, name)
+    client.hdel(keys.WORKER_INFO, name)
 
 
 class Heartbeat:
@@ -62,8 +93,7 @@ class Heartbeat:
         self._thread.join()
         try:
             with unavailable():
-                self._redis.zrem(keys.WORKERS, self._name)
-                self._redis.hdel(keys.WORKER_INFO, self._name)
+                _forget(self._redis, self._name)
         except QueueUnavailable:
             pass  # the entry ages
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 import warnings
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 
 from workers.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
-from workers.heartbeat import Heartbeat
+from workers.heartbeat import Heartbeat, default_name
 from workers.kv_store import MOST_BYTES, KvStore
 from workers.memory import shortage
 from workers.routing import own_queue
@@ -88,7 +87,7 @@ def run_worker(config: WorkerConfig) -> int:
     """
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    name = config.name or f"{socket.gethostname()}-{os.getpid()}"
+    name = config.name or default_name()
     place, info = load(config, name)
     return serve(make_app(config.redis_url), place, info, config.concurrency, config.drain_s)
 

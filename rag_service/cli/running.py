@@ -6,7 +6,9 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
 
+from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 
 
@@ -45,11 +47,30 @@ def read(data_dir: Path) -> Running | None:
 
 
 def redis_url(settings: Settings) -> str | None:
-    """The configured Redis, else that of the running stack."""
+    """The configured Redis, with its password, else that of the running stack.
+
+    Raises:
+        InvalidSettings: the file with the password cannot be read.
+    """
     if settings.redis_url is not None:
-        return settings.redis_url
+        return with_password(settings)
     running = read(settings.data_dir)
     return running.redis_url if running else None
+
+
+def with_password(settings: Settings) -> str:
+    """The configured Redis, with the password of the file that is named beside it. Raises InvalidSettings."""
+    assert settings.redis_url is not None
+    parts, file = urlsplit(settings.redis_url), settings.redis_password_file
+    if file is None or parts.password is not None:
+        return settings.redis_url
+    try:
+        password = quote(file.read_text(encoding="utf-8").strip(), safe="")
+    except OSError as error:
+        raise InvalidSettings(
+            f"RAG_REDIS_PASSWORD_FILE: {file} cannot be read ({error.strerror}); name a file that holds the password."
+        ) from None
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{password}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def api_url(settings: Settings, url: str | None = None) -> str:

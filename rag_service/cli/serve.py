@@ -10,11 +10,13 @@ import typer
 
 from rag_service.cli import running
 from rag_service.cli.console import UNREACHABLE, CliError
+from rag_service.cli.data_folder import keep_private
 from rag_service.cli.in_force import settings_in_force
 from rag_service.cli.process import end_with_parent
 from rag_service.settings import Settings
 
 _NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
 
 
@@ -35,7 +37,9 @@ def serve(
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     # Whether keys are wanted depends on where it listens in fact.
     settings = settings.model_copy(update={"host": bound.getsockname()[0]})
-    config = uvicorn.Config(create_app(settings), log_level="info", timeout_graceful_shutdown=3)
+    keep_private(settings.data_dir)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    config = uvicorn.Config(create_app(settings), log_level="info", log_config=None, timeout_graceful_shutdown=3)
     logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
     server = uvicorn.Server(config)
     server.run(sockets=[bound])
@@ -55,6 +59,7 @@ def worker(
     """Run one worker: it generates answers and ingests documents."""
     end_with_parent(parent)
     settings = _with_redis(settings_in_force())
+    keep_private(settings.data_dir)
     from workers.main import WorkerConfig, run_worker
 
     assert settings.redis_url is not None

@@ -1,34 +1,36 @@
 """`rag up`: a private Redis, a worker and the API, brought up together and stopped together.
 
 Starts Redis (unless RAG_REDIS_URL names one), pulls missing models, starts the processes, waits until queries can be
-answered, then watches over them: a worker or API that dies is started again. Ends on Ctrl-C, SIGTERM or SIGHUP.
+answered, then watches over all of them: what dies is started again. Ends on Ctrl-C, SIGTERM or SIGHUP, and where the
+private Redis dies again and again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx
 import typer
 
 from rag_service.cli import running
 from rag_service.cli.console import CliError, err, out
+from rag_service.cli.data_folder import keep_private, only_one
 from rag_service.cli.in_force import settings_in_force
 from rag_service.cli.process import Child
 from rag_service.cli.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.models import model_folder
 from rag_service.settings import Settings
+
+if TYPE_CHECKING:
+    from workers.embedded_redis import EmbeddedRedis
 
 LOOK_S = 0.2
 GIVE_UP = 3
@@ -47,8 +49,9 @@ def up(
     given = {"host": host, "port": port}
     settings = settings_in_force(**{name: value for name, value in given.items() if value is not None})
     stop = _Stop()
+    keep_private(settings.data_dir)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_only_one(settings.data_dir))
+        stack.enter_context(only_one(settings.data_dir))
         bound = stack.enter_context(bind(settings.host, settings.port))
         _pull(settings, stop)
         _run(settings, bound, stack, stop)
@@ -76,14 +79,7 @@ class _Stop:
 def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, stop: _Stop) -> None:
     screen = err()
     data_dir = settings.data_dir.resolve()
-    redis_url = settings.redis_url
-    if redis_url is None:
-        from workers.embedded_redis import EmbeddedRedis, EmbeddedRedisError
-
-        try:
-            redis_url = stack.enter_context(EmbeddedRedis(data_dir / "redis")).url
-        except EmbeddedRedisError as error:
-            raise CliError(str(error)) from None
+    redis, redis_url = _redis(settings, stack)
     environment = {
         "RAG_REDIS_URL": redis_url,
         "RAG_DATA_DIR": str(data_dir),
@@ -96,28 +92,68 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     stack.callback(worker.stop, DRAIN_S)
     stack.callback(api.stop, 5.0)
     url = _url(settings.host, bound.getsockname()[1])
+    watch = _Watch(redis, redis_url, worker, api)
     for child in (worker, api):
-        child.log.unlink(missing_ok=True)
         child.start()
     if not screen.is_terminal:  # where nothing can turn, say it once
         screen.print("Loading the models …")
     with screen.status("Loading the models …"):
         while not _ready(url):
             stop.check()
+            watch.look()
             for child in (worker, api):
-                message = child.look()
                 if child.refused or child.deaths >= GIVE_UP:
                     raise CliError(f"The {child.name} does not start. The end of {child.log}:\n{child.last_words()}")
-                _tell(message)
             time.sleep(LOOK_S)
     running.write(data_dir, running.Running(os.getpid(), url, redis_url))
     stack.callback(running.run_file(data_dir).unlink, missing_ok=True)
     _welcome(settings, url)
     while not stop.asked:
-        for child in (worker, api):
-            _tell(child.look())
+        watch.look()
         time.sleep(LOOK_S)
     screen.print("Stopping …")
+
+
+def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRedis | None, str]:
+    """The private Redis, started, where none is set; and the address of the one in use."""
+    if settings.redis_url is not None:
+        return None, running.with_password(settings)
+    from workers.embedded_redis import EmbeddedRedis, EmbeddedRedisError
+    from workers.heartbeat import forget_workers
+
+    try:
+        redis = stack.enter_context(EmbeddedRedis(settings.data_dir.resolve() / "redis"))
+    except EmbeddedRedisError as error:
+        raise CliError(str(error)) from None
+    forget_workers(redis.url)  # those of a stack that was killed: nobody else has this server
+    return redis, redis.url
+
+
+class _Watch:
+    """Starts again what died, and says so."""
+
+    def __init__(self, redis: EmbeddedRedis | None, redis_url: str, worker: Child, api: Child) -> None:
+        self._redis = redis
+        self._redis_url = redis_url
+        self._worker = worker
+        self._api = api
+
+    def look(self) -> None:
+        """Raises CliError where Redis cannot be kept alive."""
+        if self._redis is not None:
+            from workers.embedded_redis import EmbeddedRedisError
+
+            try:
+                _tell(self._redis.look())
+            except EmbeddedRedisError as error:
+                raise CliError(f"Everything stops, since {error}.") from None
+        pid = self._worker.pid
+        if message := self._worker.look():
+            from workers.heartbeat import default_name, forget_workers
+
+            _tell(message)
+            forget_workers(self._redis_url, default_name(pid))
+        _tell(self._api.look())
 
 
 def _welcome(settings: Settings, url: str) -> None:
@@ -178,28 +214,3 @@ def _pull(settings: Settings, stop: _Stop) -> None:
             raise CliError(f"Pulling was ended by signal {-failed}; start again.")
         if failed:  # and it has said why
             raise typer.Exit(failed)
-
-
-@contextlib.contextmanager
-def _only_one(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder. Raises CliError when another `rag up` has it."""
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        lock = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise CliError(
-            f"The data folder {data_dir} cannot be used ({error.strerror}); set RAG_DATA_DIR to one you can write to."
-        ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        found = running.read(data_dir)
-        where = f" at {found.url} (process {found.pid})" if found else ""
-        raise CliError(
-            f"`rag up` runs on {data_dir} already{where}. Use that one, stop it, or set another RAG_DATA_DIR."
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(lock)

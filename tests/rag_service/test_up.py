@@ -4,62 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from real_stack import PATIENCE_S, ROOT, Stack, started
 
 from workers import keys
 from workers.app import make_redis
 from workers.testing import save_tokenizer
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_S = 150
-
-
-@dataclass
-class Stack:
-    process: subprocess.Popen[bytes]
-    data_dir: Path
-    output: Path
-
-    @property
-    def text(self) -> str:
-        return self.output.read_text()
-
-    def until(self, holds: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if found := holds():
-                return found
-            time.sleep(0.1)
-        logs = "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in self.data_dir.glob("logs/*"))
-        pytest.fail(f"{what} did not happen:\n{self.text}\n{logs}")
-
-    def run_json(self) -> dict[str, Any] | None:
-        file = self.data_dir / "run.json"
-        found: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
-        return found
-
-    def children(self) -> dict[int, str]:
-        """Command lines by process id of all that `rag up` started."""
-        found = {}
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (OSError, ValueError):
-                continue
-            if parent == self.process.pid:
-                found[int(entry.name)] = command
-        return found
+STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +29,13 @@ def models(tiny_models: Path) -> Path:
 
 @pytest.fixture
 def stack(models: Path, tmp_path: Path) -> Iterator[Stack]:
-    data_dir, output = tmp_path / "data", tmp_path / "up.log"
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("RAG_")},
-        "PYTHONPATH": str(ROOT),
-        "RAG_DATA_DIR": str(data_dir),
-        "RAG_MODELS_DIR": str(models),
-        "RAG_MODEL": str(models / "tiny"),
-        "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
-        "OMP_NUM_THREADS": "1",
-    }
-    with output.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rag_service.cli", "up", "--port", "0"],
-            env=environment, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-    started = Stack(process, data_dir, output)
-    yield started
-    if process.poll() is None:
-        process.kill()
-    process.wait()
+    with started(models, tmp_path) as stack:
+        yield stack
+
+
+def open_to_others(folder: Path) -> list[Path]:
+    """What someone else could read or list, the folder itself included."""
+    return [path for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077]
 
 
 def gone(pid: int) -> bool:
@@ -124,8 +71,20 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     os.kill(worker, signal.SIGKILL)
     stack.until(lambda: "The worker ended (signal 9)" in stack.text, "noticing the dead worker")
     stack.until(lambda: set(redis.zrange(keys.WORKERS, 0, -1)) - before, "another worker")
-    redis.close()
+    assert len(redis.zrange(keys.WORKERS, 0, -1)) == len(redis.hkeys(keys.WORKER_INFO)) == 1
     assert rag("ask", "What jumps?", "--max-tokens", "4").returncode == 0
+
+    redis.set("kept", "yes")
+    (server,) = [pid for pid, command in stack.children().items() if "valkey-server" in command]
+    os.kill(server, signal.SIGKILL)
+    stack.until(lambda: "The private Redis ended (signal 9)" in stack.text, "noticing the dead Redis")
+    stack.until(lambda: "The private Redis answers again" in stack.text, "another Redis")
+    stack.until(lambda: httpx.get(f"{where['url']}/readyz").is_success, "getting ready again")
+    assert redis.get("kept") == "yes"
+    redis.close()
+    (tmp_path / "dog.md").write_text("# Dogs\n\nThe lazy dog sleeps.")
+    assert "1 of 1 files" in rag("ingest", "dog.md").stdout
+    assert rag("ask", "What sleeps?", "--max-tokens", "4").returncode == 0
 
     children = stack.children()
     assert len(children) == 3
@@ -135,6 +94,10 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     assert stack.process.wait(PATIENCE_S) == 0
     assert all(gone(pid) for pid in children)
     assert not socket_file.parent.exists()
+    for log in (stack.data_dir / "logs" / "worker.log", stack.data_dir / "logs" / "api.log"):
+        lines = log.read_text().splitlines()
+        assert all(STAMPED.match(line) for line in lines), lines
+    assert open_to_others(stack.data_dir) == []
     assert stack.run_json() is None
     with pytest.raises(httpx.ConnectError):
         httpx.get(where["url"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from workers import embedded_redis
+from workers import embedded_redis, restarts
 from workers.app import make_redis
 from workers.embedded_redis import MAX_SOCKET_PATH, EmbeddedRedis, EmbeddedRedisError
 
@@ -37,7 +40,7 @@ def test_data_survives_a_restart(tmp_path: Path) -> None:
     assert not server.running()
     with EmbeddedRedis(folder) as server:
         client = make_redis(server.url)
-        assert server.url != first
+        assert server.url == first
         assert [fields for _, fields in client.xrange("stream")] == [{"event": "é 😀 \x00"}]
         client.close()
 
@@ -101,8 +104,6 @@ def test_a_killed_parent_takes_the_server_down_and_frees_the_folder(tmp_path: Pa
         parent.wait()
     server = os.pidfd_open(int(pid)) if Path(f"/proc/{pid}").exists() else None
     if server is not None:
-        import select
-
         assert select.select([server], [], [], 20)[0], "the server outlived its parent"
         os.close(server)
     with EmbeddedRedis(tmp_path) as again:
@@ -131,3 +132,102 @@ def test_damaged_data_is_reported_in_the_servers_own_words(tmp_path: Path) -> No
     manifest.write_text("this is not a manifest\n")
     with pytest.raises(EmbeddedRedisError, match=r"redis\.log says"):
         EmbeddedRedis(tmp_path).start()
+
+
+def looks(server: EmbeddedRedis) -> Iterator[str]:
+    """What the server is said to do, as it comes."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if said := server.look():
+            yield said
+        time.sleep(0.01)
+    pytest.fail("nothing more was said")
+
+
+def test_a_server_that_dies_is_started_again_on_its_socket_with_its_data(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path) as server:
+        client = make_redis(server.url)
+        client.set("k", "v")
+        url, first = server.url, server.pid
+        assert server.look() is None
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        said = looks(server)
+        assert "The private Redis ended (signal 9)" in next(said)
+        assert "answers again" in next(said)
+        assert (server.url, client.get("k")) == (url, "v")
+        assert server.pid != first
+        client.close()
+
+
+def test_a_server_that_dies_again_and_again_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "FIRST_WAIT", 0.0)
+    broken = tmp_path / "valkey-server"
+    broken.write_text("#!/bin/sh\necho 'cannot find libfoo' >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with EmbeddedRedis(tmp_path / "data") as server:
+        monkeypatch.setattr(embedded_redis, "_binary", lambda: broken)
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(EmbeddedRedisError, match=r"5 times in a row \(exit status 3\).*cannot find libfoo"):
+            list(looks(server))
+
+
+def test_a_command_that_was_half_written_is_cut_off(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path) as server:
+        client = make_redis(server.url)
+        client.set("k", "v")
+        client.close()
+    (log,) = tmp_path.glob("appendonlydir/*.incr.aof")
+    with log.open("ab") as half:
+        half.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nha")
+    with EmbeddedRedis(tmp_path) as server:
+        client = make_redis(server.url)
+        assert client.get("k") == "v"
+        client.close()
+
+
+def test_a_killed_server_and_parent_leave_nothing_behind_for_temporary_files(tmp_path: Path) -> None:
+    temporary, data = tmp_path / "tmp", tmp_path / "data"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", PARENT, str(data)]
+    folder = Path(embedded_redis.__file__).parents[1]
+    for _ in range(2):
+        parent = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder, env=environment
+        )
+        with parent:
+            assert parent.stdout is not None
+            url, pid = parent.stdout.readline().split()
+            server = os.pidfd_open(int(pid))
+            os.kill(parent.pid, signal.SIGKILL)
+            os.kill(int(pid), signal.SIGKILL)
+            assert select.select([server], [], [], 20)[0]
+            os.close(server)
+        assert list(temporary.iterdir()) == []
+        assert Path(url.removeprefix("unix://")).parent.parent == data
+
+
+def test_where_the_path_is_too_long_the_same_folder_elsewhere_is_used_again(tmp_path: Path) -> None:
+    data = tmp_path.joinpath(*["a-rather-long-name-for-a-folder"] * 4)
+    elsewhere = tmp_path / "tmp"
+    elsewhere.mkdir()
+    with EmbeddedRedis(data, elsewhere) as server:
+        first = Path(server.url.removeprefix("unix://"))
+    assert first.parent.parent == elsewhere
+    assert list(elsewhere.iterdir()) == []
+    first.parent.mkdir()  # as a killed one leaves it
+    first.touch()
+    with EmbeddedRedis(data, elsewhere) as server:
+        assert server.url == f"unix://{first}"
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_of_that_name_that_is_not_ones_own_is_passed_over(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "run").symlink_to(theirs)
+    with EmbeddedRedis(tmp_path / "data") as server:
+        assert theirs not in Path(server.url.removeprefix("unix://")).resolve().parents
