@@ -56,13 +56,13 @@ class Queue:
         """
         root = job.edit.root if job.edit else ""
         names = [
-            keys.answer(job.tenant, job.answer_id),
-            keys.answer_events(job.tenant, job.answer_id),
-            keys.session(job.tenant, job.session_id),
-            keys.session_answers(job.tenant, job.session_id),
-            keys.sessions(job.tenant),
-            keys.session_claim(job.tenant, job.session_id),
-            keys.versions(job.tenant, root),
+            keys.answer(job.owner, job.answer_id),
+            keys.answer_events(job.owner, job.answer_id),
+            keys.session(job.owner, job.session_id),
+            keys.session_answers(job.owner, job.session_id),
+            keys.sessions(job.owner),
+            keys.session_claim(job.owner, job.session_id),
+            keys.versions(job.owner, root),
         ]
         args: list[str | int | float] = [
             self._answer_ttl_s,
@@ -82,12 +82,12 @@ class Queue:
             try:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
-                queue = routing.home_queue(self._redis, job.tenant, job.session_id or job.rewrites or "")
-                self._send(GENERATE_TASK, job.tenant, job.answer_id, queue)
+                queue = routing.home_queue(self._redis, job.owner, job.session_id or job.rewrites or "")
+                self._send(GENERATE_TASK, job.owner, job.answer_id, queue)
             except ClaimLost:
                 raise
             except BaseException:
-                names.append(keys.session_turns(job.tenant, job.session_id))
+                names.append(keys.session_turns(job.owner, job.session_id))
                 self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))
                 raise
 
@@ -110,13 +110,13 @@ class Queue:
                 self._undo(lambda: self._redis.zrem(keys.jobs(job.tenant), job.job_id))
                 raise
 
-    def cancel(self, tenant: str, answer_id: str) -> bool:
+    def cancel(self, owner: str, answer_id: str) -> bool:
         """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
         with unavailable():
-            status = self._redis.hget(keys.answer(tenant, answer_id), "status")
+            status = self._redis.hget(keys.answer(owner, answer_id), "status")
             if status not in ("queued", "running"):
                 return False
-            self._redis.set(keys.answer_cancel(tenant, answer_id), 1, ex=self._answer_ttl_s)
+            self._redis.set(keys.answer_cancel(owner, answer_id), 1, ex=self._answer_ttl_s)
         return True
 
     def cancel_job(self, tenant: str, job_id: str) -> bool:
@@ -133,6 +133,12 @@ class Queue:
         with unavailable():
             text = self._redis.hget(keys.job(tenant, job_id), "progress")
         return None if text is None else wire.loads(JobProgress, text)
+
+    def job_collection(self, tenant: str, job_id: str) -> str | None:
+        """What an ingest fills; None if it is not kept."""
+        with unavailable():
+            found: str | None = self._redis.hget(keys.job(tenant, job_id), "collection")
+        return found
 
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         """A tenant's ingests that are kept, the latest first, `limit` of them at most."""
@@ -172,9 +178,9 @@ class Queue:
         with unavailable():
             self._redis.ping()
 
-    def _send(self, task: str, tenant: str, key: str, queue: str | None = None) -> None:
+    def _send(self, task: str, whose: str, key: str, queue: str | None = None) -> None:
         options = {} if queue is None else {"queue": queue}
-        self._app.send_task(task, args=[tenant, key], task_id=key, retry=False, **options)
+        self._app.send_task(task, args=[whose, key], task_id=key, retry=False, **options)
 
     @staticmethod
     def _undo(action: Any) -> None:
