@@ -43,7 +43,7 @@ def main() -> int:
     if url:
         return show(Rag(url))
     with tempfile.TemporaryDirectory(prefix="rag-demo-") as folder, running_service(Path(folder)) as started:
-        return show(Rag(started))
+        return show(started)
 
 
 def show(rag: Rag) -> int:
@@ -123,8 +123,8 @@ def details(answer: dict[str, Any]) -> None:
 
 
 @contextmanager
-def running_service(data_dir: Path) -> Iterator[str]:
-    """`rag up` on a free port with its data in `data_dir`; yields the address, stops it at the end."""
+def running_service(data_dir: Path) -> Iterator[Rag]:
+    """`rag up` on a free port with its data in `data_dir`; yields a client, stops it at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -139,7 +139,7 @@ def running_service(data_dir: Path) -> Iterator[str]:
     try:
         wait_until_ready(Rag(url, timeout=5), service, log)
         print(f"  ready at {url}")
-        yield url
+        yield Rag(url, api_key=(data_dir / "data" / "key").read_text().strip())
     finally:
         if service.poll() is None:
             service.send_signal(signal.SIGINT)

@@ -1,6 +1,6 @@
 """A client of the HTTP API with nothing but the standard library: copy it into your own project.
 
-rag = Rag("http://127.0.0.1:8080")
+rag = Rag("http://127.0.0.1:8080")                        # with the local key, or api_key="rag_…"
 rag.upload("handbook", ["travel-policy.md", "warranty.pdf"])
 print(rag.ask("How much is the hotel limit?", collection="handbook")["answer"])
 """
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import os
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -29,11 +31,21 @@ class RagProblem(Exception):
 
 
 class Rag:
-    """The service at `url`. `timeout` is in seconds, for one read from the connection."""
+    """The service at `url`. `timeout` is in seconds, for one read from the connection.
 
-    def __init__(self, url: str, timeout: float = 600.0) -> None:
+    The key is `api_key`, else RAG_API_KEY, else for a service on this machine the file `key` of its data folder.
+    """
+
+    def __init__(self, url: str, timeout: float = 600.0, api_key: str | None = None) -> None:
         self.url = url.rstrip("/")
         self.timeout = timeout
+        self.api_key = api_key or os.environ.get("RAG_API_KEY")
+        here = urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+        file = Path(os.environ.get("RAG_DATA_DIR", ".rag"), "key")
+        if here and self.api_key is None and os.access(file, os.R_OK):
+            self.api_key = file.read_text().strip()
+        proxies = [urllib.request.ProxyHandler({})] if here else []  # no proxy is told the key
+        self._opener = urllib.request.build_opener(*proxies)
 
     def ask(self, question: str, **options: Any) -> dict[str, Any]:
         """The whole answer. Options are those of POST /v1/query: collection, session_id, seed, speculation, …"""
@@ -95,9 +107,11 @@ class Rag:
 
     def _open(self, method: str, path: str, data: bytes | None, kind: str) -> HTTPResponse:
         headers = {"Content-Type": kind} if data is not None else {}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         try:
-            response: HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout)
+            response: HTTPResponse = self._opener.open(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             try:

@@ -1,7 +1,7 @@
-"""API keys: each names a tenant. Redis holds their SHA-256, never the keys.
+"""API keys: each names a tenant, a person, a role and what it sees. Redis holds their SHA-256, never the keys.
 
-A key is `rag_ID_SECRET`; the id is public and finds the record, the secret has 256 random bits, so its plain hash is
-as hard to turn back as to guess. Knows Redis and hashes; knows no HTTP.
+A key's secret has 256 random bits, so its plain hash is as hard to turn back as to guess. Knows Redis and hashes; knows
+no HTTP.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import hashlib
 import hmac
 import json
 import re
-import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from rag_service.key_form import KEY, new_key
+from rag_service.principal import NAME, ROLES, Principal, Role
 from workers import keys
 from workers.app import AsyncRedisClient, RedisClient
 from workers.errors import unavailable
 
-PREFIX = "rag_"
 NAME_CHARS = 100
 """Most characters of a key's name."""
-_KEY = re.compile(r"rag_([0-9a-f]{12})_[A-Za-z0-9_-]{43}", re.ASCII)
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,24 @@ class ApiKey:
         id: public part.
         name: what it is for, as its maker wrote it.
         created: Unix time, seconds.
+        person: whose sessions and answers it opens; "" for keys of earlier versions, which name nobody.
+        role: what it may do.
+        collections: the only ones that it sees; None for all.
     """
 
     id: str
     name: str
     tenant: str
     created: float
+    person: str = ""
+    role: Role = "editor"
+    collections: tuple[str, ...] | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Whoever asks with it."""
+        seen = None if self.collections is None else frozenset(self.collections)
+        return Principal(self.tenant, self.person, self.role, seen)
 
 
 class ApiKeys:
@@ -47,29 +58,50 @@ class ApiKeys:
 
     Args:
         client: from `make_redis`.
-        asynchronous: from `make_async_redis`; needed by `tenant_of` alone.
+        asynchronous: from `make_async_redis`; needed by `principal_of` alone.
     """
 
     def __init__(self, client: RedisClient, asynchronous: AsyncRedisClient | None = None) -> None:
         self._redis = client
         self._async = asynchronous
 
-    def create(self, name: str, tenant: str) -> tuple[ApiKey, str]:
+    def create(
+        self,
+        name: str,
+        tenant: str,
+        *,
+        person: str | None = None,
+        role: Role = "editor",
+        collections: Sequence[str] | None = None,
+    ) -> tuple[ApiKey, str]:
         """A new key: its record, and the key itself, which is kept nowhere.
 
+        Args:
+            person: made from the name where it is None.
+
         Raises:
-            ValueError: a name or tenant that is not allowed; the message says what is.
+            ValueError: a name, tenant, person, role or collection that is not allowed; the message says what is.
         """
         name = name.strip()
         if not name or len(name) > NAME_CHARS or not name.isprintable():
             raise ValueError(f"the name of a key has 1 to {NAME_CHARS} printable characters")
-        if not _TENANT.fullmatch(tenant):
-            raise ValueError(
-                f"{tenant[:80]!r} is not a tenant: use 1 to 64 letters, digits, '-' or '_', beginning with a letter "
-                "or digit"
-            )
-        made = ApiKey(secrets.token_hex(6), name, tenant, time.time())
-        key = f"{PREFIX}{made.id}_{secrets.token_urlsafe(32)}"
+        if role not in ROLES:
+            raise ValueError(f"{str(role)[:80]!r} is not a role: use {', '.join(ROLES)}")
+        key_id, key = new_key()
+        if person is None:
+            person = _person(name) or key_id
+        for kind, given in (
+            ("tenant", tenant),
+            ("person", person),
+            *(("collection", one) for one in collections or ()),
+        ):
+            if not NAME.fullmatch(given):
+                raise ValueError(
+                    f"{given[:80]!r} is not a {kind}: use 1 to 64 letters, digits, '-' or '_', beginning with a letter "
+                    "or digit"
+                )
+        seen = None if collections is None else tuple(sorted(set(collections)))
+        made = ApiKey(key_id, name, tenant, time.time(), person, role, seen)
         record = {**asdict(made), "sha256": _hash(key)}
         with unavailable():
             self._redis.hset(keys.API_KEYS, made.id, json.dumps(record))
@@ -86,9 +118,9 @@ class ApiKeys:
         with unavailable():
             return bool(self._redis.hdel(keys.API_KEYS, key_id))
 
-    async def tenant_of(self, key: str) -> str | None:
-        """The tenant that a key names; None for one that is not valid."""
-        shape = _KEY.fullmatch(key)
+    async def principal_of(self, key: str) -> Principal | None:
+        """Whom a key names; None for one that is not valid."""
+        shape = KEY.fullmatch(key)
         if shape is None or self._async is None:
             return None
         with unavailable():
@@ -96,13 +128,20 @@ class ApiKeys:
         if text is None:
             return None
         known, digest = _record(text)
-        return known.tenant if hmac.compare_digest(digest, _hash(key)) else None
+        return known.principal if hmac.compare_digest(digest, _hash(key)) else None
 
 
 def _record(text: str) -> tuple[ApiKey, str]:
     fields = json.loads(text)
     digest = str(fields.pop("sha256"))
+    if fields.get("collections") is not None:
+        fields["collections"] = tuple(fields["collections"])
     return ApiKey(**fields), digest
+
+
+def _person(name: str) -> str:
+    """A key's name as a person's: `the web page` is `the-web-page`."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64]
 
 
 def _hash(key: str) -> str:

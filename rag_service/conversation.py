@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from rag_service.errors import BadRequest
 from rag_service.generation_options import sampling, speculation
+from rag_service.principal import Principal
 from rag_service.prompt import (
     INSTRUCTION,
     NOTHING_FOUND,
@@ -95,7 +96,7 @@ def job(
     found: Found,
     tokens: Tokens,
     *,
-    tenant: str,
+    principal: Principal,
     answer_id: str,
     window: int,
     max_tokens: int,
@@ -111,7 +112,8 @@ def job(
     measured = {"choice": request.choice, "logprobs": request.logprobs}
     return GenerateJob(
         answer_id=answer_id,
-        tenant=tenant,
+        tenant=principal.tenant,
+        person=principal.person,
         session_id="",
         collection=request.collection,
         question=request.question,

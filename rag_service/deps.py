@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from rag_service.errors import Forbidden
 from rag_service.pipeline import Pipeline
+from rag_service.principal import Principal, Role
 from rag_service.settings import Settings
 from retriever import Collection
 
@@ -16,10 +19,36 @@ def _open_pipeline(request: Request) -> Pipeline:
     return pipeline
 
 
-def _pipeline(request: Request) -> Pipeline:
-    """The tenant's, whom the authentication found."""
-    pipeline: Pipeline = request.app.state.pipeline
-    return pipeline.of(request.state.tenant)
+def _principal(request: Request) -> Principal:
+    """Whom the authentication found."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+PrincipalDep = Annotated[Principal, Depends(_principal)]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The role that a route needs; every route below /v1 names one among its dependencies, or its router's."""
+
+    role: Role
+
+    def __call__(self, principal: PrincipalDep) -> None:
+        if not principal.may(self.role):
+            raise Forbidden(
+                f"This needs the role {self.role}, and your key has the role {principal.role}: ask with another key "
+                f"(`rag keys create NAME --role {self.role}` makes one)."
+            )
+
+
+READER = Depends(Needs("reader"))
+EDITOR = Depends(Needs("editor"))
+
+
+def _pipeline(request: Request, principal: PrincipalDep) -> Pipeline:
+    """The principal's."""
+    return _open_pipeline(request).of(principal)
 
 
 OpenPipelineDep = Annotated[Pipeline, Depends(_open_pipeline)]

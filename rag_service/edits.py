@@ -17,6 +17,7 @@ from typing import Any
 from rag_service import prompt
 from rag_service.errors import Conflict
 from rag_service.generation_options import sampling, speculation
+from rag_service.principal import Principal
 from rag_service.schemas import Answer, EditRequest
 from workers.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
 from workers.streams import AnswerRecord
@@ -108,7 +109,7 @@ def job(
     turns: Sequence[TurnRecord],
     tokens: Tokens,
     *,
-    tenant: str,
+    principal: Principal,
     answer_id: str,
     versions: int,
     window: int,
@@ -153,7 +154,8 @@ def job(
     )
     return GenerateJob(
         answer_id=answer_id,
-        tenant=tenant,
+        tenant=principal.tenant,
+        person=principal.person,
         session_id=base.session_id,
         collection=base.collection,
         question=base.question,

@@ -6,9 +6,11 @@
         ├── BadRequest           400   malformed beyond its fields: not JSON, not UTF-8
         │   └── ContextOverflow  400   the prompt does not fit the model's window
         ├── Unauthorized         401   no API key, or one that is not valid
+        ├── Forbidden            403   the key's role or collections do not allow it; a foreign page asks
         ├── NotFound             404   unknown collection, document, answer, session, job
         ├── Conflict             409   it exists already, or cannot change now
         ├── TooLarge             413   body, question or upload above its limit
+        ├── UnknownHost          421   a name that the service does not go by
         ├── InvalidRequest       422   a field with a wrong type or value
         ├── Overloaded           429   the queue is full; Retry-After
         └── Unavailable          503   Redis or workers away; Retry-After
@@ -77,6 +79,11 @@ class Unauthorized(Problem):
         return {**super().headers(), "WWW-Authenticate": f'Bearer realm="rag-service"{error}'}
 
 
+class Forbidden(Problem):
+    status = 403
+    default_code = "forbidden"
+
+
 class NotFound(Problem):
     status = 404
     default_code = "not_found"
@@ -90,6 +97,11 @@ class Conflict(Problem):
 class TooLarge(Problem):
     status = 413
     default_code = "body_too_large"
+
+
+class UnknownHost(Problem):
+    status = 421
+    default_code = "unknown_host"
 
 
 class InvalidRequest(Problem):

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 
-from rag_service import problems
+from rag_service import local_key, problems
 from rag_service.authentication import KeyCheck
 from rag_service.errors import InvalidSettings
+from rag_service.hosts import HostCheck
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import describe, refusals
 from rag_service.routes import (
@@ -31,12 +32,16 @@ from rag_service.settings import Settings, load_settings
 def create_app(settings: Settings | None = None, pipeline: Pipeline | None = None) -> FastAPI:
     """The API. Settings come from the environment, and the pipeline from the settings, where they are None.
 
-    Raises (at startup): InvalidSettings: no Redis is set, or a model's files are missing.
+    Raises (at startup): InvalidSettings: no Redis is set, a model's files are missing, or the local key is of no use.
     """
     settings = settings or (pipeline.settings if pipeline else load_settings())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            app.state.local_key = local_key.ensure(settings.data_dir)
+        except local_key.LocalKeyError as error:
+            raise InvalidSettings(str(error)) from None
         app.state.pipeline = opened = pipeline or _open(settings)
         opened.warm()
         yield
@@ -44,13 +49,15 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
 
     app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan)
     problems.install(app, settings.limits)
-    app.add_middleware(KeyCheck, settings=settings)  # outermost: it comes before bodies are read
-    described = Depends(HTTPBearer(auto_error=False, description="An API key. Not needed on loopback by default."))
+    # The last one is outermost. All come before bodies are read.
+    app.add_middleware(KeyCheck, is_open=settings.open_without_key)
+    app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
+    described = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
     for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
-        app.include_router(module.router, dependencies=[described], responses=refusals(401, 503))
+        app.include_router(module.router, dependencies=[described], responses=refusals(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)
-    describe(app, keys_required=settings.keys_required)
+    describe(app, keys_required=not settings.open_without_key)
     return app
 
 

@@ -25,13 +25,13 @@ from rag_service.conversation import Conversation
 from rag_service.errors import NotFound, Problem, Unavailable
 from rag_service.models import model_folder, window_of
 from rag_service.pipeline_names import DEFAULT_COLLECTION
+from rag_service.principal import Principal
 from rag_service.retrieval import Asked, Retrieval
 from rag_service.rewriter import RECORD_S, Rewriter
 from rag_service.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.settings import Settings
 from rag_service.turns import busy, check_room, claim
 from retriever import Embedder, EmbedderUnavailable, Library
-from retriever.library import DEFAULT_TENANT
 from workers.answer_store import erase_collection
 from workers.app import make_app, make_async_redis, make_redis
 from workers.errors import ClaimLost, QueueUnavailable
@@ -60,7 +60,7 @@ class Totals:
 
 
 class Pipeline:
-    """Everything a query passes through, opened once per process; `of` gives each tenant's.
+    """Everything a query passes through, opened once per process; `of` gives each principal's.
 
     Args:
         settings: the service's.
@@ -84,7 +84,7 @@ class Pipeline:
         folder = partial(model_folder, models_folder=settings.models_folder)
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
-        self.tenant = DEFAULT_TENANT
+        self.principal = Principal()
         self.embedder = embedder or _embedder(folder(settings.embedding_model))
         self.library = Library(settings.data_dir, self.embedder)
         self.redis = make_redis(redis_url)
@@ -113,11 +113,11 @@ class Pipeline:
     def warming(self) -> bool:
         return self._warming is not None and self._warming.is_alive()
 
-    def of(self, tenant: str) -> Pipeline:
-        """The same for another tenant: shares everything but what it may see."""
+    def of(self, principal: Principal) -> Pipeline:
+        """The same for whoever asks: shares everything but what they may see."""
         theirs = copy.copy(self)
-        theirs.tenant = tenant
-        theirs.library = self.library.of(tenant)
+        theirs.principal = principal
+        theirs.library = self.library.of(principal.tenant).only(principal.collections)
         return theirs
 
     async def close(self) -> None:
@@ -133,14 +133,14 @@ class Pipeline:
         """
         self.library.collection(name)
         if self.settings.answers.store_tokens:
-            erase_collection(self.redis, self.tenant, name)
+            erase_collection(self.redis, self.principal.tenant, name)
         self.library.delete(name)
         self.forget_passages()
 
     def forget_passages(self) -> None:
         """Some documents are gone: forget the ids of the tenant's passages. While Redis is away they only expire."""
         with contextlib.suppress(QueueUnavailable):
-            forget_passages(self.redis, self.tenant)
+            forget_passages(self.redis, self.principal.tenant)
 
     async def answer(self, request: QueryRequest | Conversation) -> str:
         """Retrieve, build the prompt and enqueue. Returns the answer's id; `events` has what follows.
@@ -176,7 +176,7 @@ class Pipeline:
             NotFound: the answer is not kept (any more).
         """
         root = edits.root(await self.record(answer_id))
-        ids = await anyio.to_thread.run_sync(self.sessions.versions, self.tenant, root)
+        ids = await anyio.to_thread.run_sync(self.sessions.versions, self.principal.owner, root)
         records = [await self._stream(one).arecord() for one in ids]
         return [answers.version(record) for record in records if record is not None]
 
@@ -225,7 +225,7 @@ class Pipeline:
             NotFound: it is not kept (any more).
         """
         await self.record(answer_id)
-        return await anyio.to_thread.run_sync(self.queue.cancel, self.tenant, answer_id)
+        return await anyio.to_thread.run_sync(self.queue.cancel, self.principal.owner, answer_id)
 
     async def result(self, answer_id: str, token_ids: bool = False) -> Answer:
         """The answer in its present state; with its token ids where asked for.
@@ -257,7 +257,7 @@ class Pipeline:
         return await self.result(answer_id)
 
     def _stream(self, answer_id: str) -> AnswerStream:
-        return AnswerStream(self.redis, self.tenant, answer_id, self._async_redis)
+        return AnswerStream(self.redis, self.principal.owner, answer_id, self._async_redis)
 
     def _check(self, request: QueryRequest | EditRequest | Conversation) -> None:
         """Refuse what can be refused before anything else is looked at."""
@@ -275,7 +275,7 @@ class Pipeline:
 
         def release() -> None:
             with contextlib.suppress(QueueUnavailable):  # then the claim lapses by itself
-                self.sessions.release(self.tenant, session_id, answer_id)
+                self.sessions.release(self.principal.owner, session_id, answer_id)
 
         def enqueue(job: GenerateJob) -> bool:
             try:
@@ -288,7 +288,7 @@ class Pipeline:
             return True
 
         for _ in range(ATTEMPTS):
-            await claim(self.sessions, self.tenant, session_id, answer_id, patience_s=patience_s)
+            await claim(self.sessions, self.principal.owner, session_id, answer_id, patience_s=patience_s)
             try:
                 job = await make(answer_id)
             except BaseException:
@@ -307,14 +307,14 @@ class Pipeline:
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         asked = Asked.in_session(request.question, session_id, turns)
-        found = await self.retrieval.find(self.library, self.tenant, collection, request.retrieval, asked)
+        found = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, asked)
         make = partial(
             questions.job,
             request,
             found,
             turns,
             self.tokens,
-            tenant=self.tenant,
+            principal=self.principal,
             session_id=session_id,
             answer_id=answer_id,
             collection=collection,
@@ -332,14 +332,14 @@ class Pipeline:
             built = await self._query(request, request.session_id or "", answer_id)
             job = built.model_copy(update={"turn": edits.APART})
         else:
-            asked = Asked(request.question, request.past)
-            found = await self.retrieval.find(self.library, self.tenant, request.collection, request.retrieval, asked)
+            asked, collection = Asked(request.question, request.past), request.collection
+            found = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, asked)
             make = partial(
                 conversation.job,
                 request,
                 found,
                 self.tokens,
-                tenant=self.tenant,
+                principal=self.principal,
                 answer_id=answer_id,
                 window=self.window,
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
@@ -360,9 +360,9 @@ class Pipeline:
             base,
             self._turns(base.session_id),
             self.tokens,
-            tenant=self.tenant,
+            principal=self.principal,
             answer_id=answer_id,
-            versions=len(self.sessions.versions(self.tenant, edits.root(record))),
+            versions=len(self.sessions.versions(self.principal.owner, edits.root(record))),
             window=self.window,
             usual_tokens=self.settings.answers.max_tokens,
             drafter=self.settings.drafter,
@@ -370,8 +370,8 @@ class Pipeline:
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """Of a session that has room for one more. Raises Conflict where it has none."""
-        check_room(self.sessions, self.tenant, session_id, self.settings.answers.session_tokens)
-        return self.sessions.turns(self.tenant, session_id, self.tokens.hash)
+        check_room(self.sessions, self.principal.owner, session_id, self.settings.answers.session_tokens)
+        return self.sessions.turns(self.principal.owner, session_id, self.tokens.hash)
 
     def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
         """That of the session's last turn, else `default` if there is one."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rag_service import prompt
 from rag_service.generation_options import sampling, speculation
+from rag_service.principal import Principal
 from rag_service.retrieval import Found
 from rag_service.schemas import QueryRequest
 from workers.messages import GenerateJob, TurnRecord
@@ -22,7 +23,7 @@ def job(
     turns: Sequence[TurnRecord],
     tokens: Tokens,
     *,
-    tenant: str,
+    principal: Principal,
     session_id: str,
     answer_id: str,
     collection: str | None,
@@ -48,7 +49,8 @@ def job(
     )
     return GenerateJob(
         answer_id=answer_id,
-        tenant=tenant,
+        tenant=principal.tenant,
+        person=principal.person,
         session_id=session_id,
         collection=collection,
         question=request.question,

@@ -19,6 +19,7 @@ _LATER = {"Retry-After": {"description": "Seconds after which to try again", "sc
 MEANING: dict[int, str] = {
     400: "The body cannot be read, or the prompt does not fit the model's window",
     401: "An API key is wanted, or the one sent is not valid",
+    403: "The API key does not allow it, or a web page of another origin asks",
     404: "Something that the request names is not there",
     409: "It is there already, or cannot be changed now",
     413: "The body, or something in it, is too large",

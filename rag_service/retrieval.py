@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import anyio.to_thread
 
+from rag_service.principal import Principal
 from rag_service.rewrite import Exchange, exchanges
 from rag_service.rewriter import Rewritten
 from rag_service.schemas import RetrievalOptions
@@ -24,7 +25,7 @@ class Rewrites(Protocol):
     """What this module asks of `rewriter.Rewriter`."""
 
     async def rewrite(
-        self, question: str, past: Sequence[Exchange], *, tenant: str, session_id: str = ""
+        self, question: str, past: Sequence[Exchange], *, whose: Principal, session_id: str = ""
     ) -> Rewritten: ...
 
 
@@ -77,7 +78,7 @@ class Retrieval:
         return options.mode or self._settings.retrieval.mode
 
     async def find(
-        self, library: Library, tenant: str, collection: str | None, options: RetrievalOptions, asked: Asked
+        self, library: Library, whose: Principal, collection: str | None, options: RetrievalOptions, asked: Asked
     ) -> Found:
         """Passages for a question; none where there is no collection, or the mode is `none`.
 
@@ -90,7 +91,7 @@ class Retrieval:
         rewritten = Rewritten(asked.question)
         if self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
             rewritten = await self._rewriter.rewrite(
-                asked.question, asked.past, tenant=tenant, session_id=asked.session_id
+                asked.question, asked.past, whose=whose, session_id=asked.session_id
             )
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 

@@ -22,6 +22,7 @@ import anyio.to_thread
 
 from rag_service import rewrite
 from rag_service.follow_up import needs_rewriting
+from rag_service.principal import Principal
 from rag_service.rewrite import Exchange
 from rag_service.settings import Settings
 from workers.app import AsyncRedisClient
@@ -69,7 +70,9 @@ class Rewriter:
         self._redis = client
         self._known = Rewrites(client, settings.answers.ttl)
 
-    async def rewrite(self, question: str, past: Sequence[Exchange], *, tenant: str, session_id: str = "") -> Rewritten:
+    async def rewrite(
+        self, question: str, past: Sequence[Exchange], *, whose: Principal, session_id: str = ""
+    ) -> Rewritten:
         """What a question means, by the conversation before it; the question where that needs no look, or fails.
 
         Args:
@@ -82,28 +85,28 @@ class Rewriter:
         query = question
         try:
             with anyio.move_on_after(self._settings.retrieval.rewrite_timeout) as limit:
-                query = await self._rewritten(question, past, tenant, session_id)
+                query = await self._rewritten(question, past, whose, session_id)
             if limit.cancelled_caught:
                 log.warning("a question was not rewritten in %.1f s; it is used as it is", time.perf_counter() - began)
         except Exception as error:
             log.warning("a question could not be rewritten (%s: %s); it is used as it is", type(error).__name__, error)
         return Rewritten(query, 1e3 * (time.perf_counter() - began))
 
-    async def _rewritten(self, question: str, past: Sequence[Exchange], tenant: str, session_id: str) -> str:
+    async def _rewritten(self, question: str, past: Sequence[Exchange], whose: Principal, session_id: str) -> str:
         segments = rewrite.prompt(question, past, self._tokens, self._window)
         if segments is None:
             return question
         digest = self._digest(segments)
-        known = await self._known.get(tenant, session_id, digest)
+        known = await self._known.get(whose.owner, session_id, digest)
         if known is None:
-            said = await self._generated(self._job(question, segments, tenant, session_id))
+            said = await self._generated(self._job(question, segments, whose, session_id))
             known = (said and rewrite.usable(said, question, past)) or question
-            await self._known.put(tenant, session_id, digest, known)
+            await self._known.put(whose.owner, session_id, digest, known)
         return known
 
     async def _generated(self, job: GenerateJob) -> str | None:
         """The model's reply; None where it failed or was cut off."""
-        stream = AnswerStream(None, job.tenant, job.answer_id, self._redis)
+        stream = AnswerStream(None, job.owner, job.answer_id, self._redis)
         try:
             await anyio.to_thread.run_sync(self._queue.enqueue_generate, job)
             seen = "0-0"
@@ -118,10 +121,11 @@ class Rewriter:
             with anyio.CancelScope(shield=True), suppress(QueueUnavailable):
                 await stream.aforget()  # a worker that still writes it finds nothing, and stops
 
-    def _job(self, question: str, segments: Sequence[Segment], tenant: str, session_id: str) -> GenerateJob:
+    def _job(self, question: str, segments: Sequence[Segment], whose: Principal, session_id: str) -> GenerateJob:
         return GenerateJob(
             answer_id=uuid.uuid4().hex,
-            tenant=tenant,
+            tenant=whose.tenant,
+            person=whose.person,
             session_id="",
             question=question,
             segments=list(segments),

@@ -5,20 +5,28 @@ Beside `unknown_settings`, the only place that reads the environment. Knows name
 
 from __future__ import annotations
 
-import ipaddress
+import json
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag_service.errors import InvalidSettings
 
 PREFIX = "RAG_"
+_OPEN = "requests always need a key now; RAG_OPEN_WITHOUT_KEY=true lets anyone in who reaches the API"
+GONE = {
+    "RAG_KEYS": _OPEN,
+    "RAG_KEYS__REQUIRED": _OPEN,
+    "RAG_KEYS__REACHED_AT": "requests always need a key now, wherever the API is reached",
+}
+"""Settings of earlier versions, and what is to be said of them."""
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", re.ASCII)
 
 
 class _Section(BaseModel):
@@ -82,21 +90,6 @@ class Answers(_Section):
     )
 
 
-class Keys(_Section):
-    """Who may use the HTTP API."""
-
-    required: bool | None = Field(
-        default=None,
-        description="Whether requests need an API key (`rag keys create NAME`). Unset: unless the API listens on "
-        "loopback only; requests that a proxy forwards need one then, too.",
-    )
-    reached_at: str | None = Field(
-        default=None,
-        description="Address at which the API is reached, where that is not the one it listens on, such as a "
-        "container's published port; decides in its place whether keys are required.",
-    )
-
-
 class Limits(_Section):
     """What a request may ask for; beyond it the answer is a 4xx."""
 
@@ -134,12 +127,23 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Names under which the API is reached, beside addresses, names without a dot and `RAG_HOST`: a "
+        "list separated by commas, `*.example.com` for all below a name.",
+    )
+    open_without_key: bool = Field(
+        default=False,
+        description="Anyone who reaches the API may use it as the default tenant, without a key.",
+    )
     url: str | None = Field(
         default=None,
         description="API that `rag ask`, `rag ingest` and their like talk to. Unset: the one `rag up` started.",
     )
     api_key: SecretStr | None = Field(
-        default=None, description="API key that the `rag` commands send, where the service wants one."
+        default=None,
+        description="API key that the `rag` commands send. Unset: the local key, the file `key` in the data folder, to "
+        "a service on this machine.",
     )
     model: str = Field(
         default="smollm2-135m",
@@ -182,7 +186,6 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()
-    keys: Keys = Keys()
     limits: Limits = Limits()
 
     @property
@@ -195,20 +198,21 @@ class Settings(BaseSettings):
         """Where accepted ingests wait, each in a folder of its own."""
         return self.data_dir.resolve() / "uploads"
 
-    @property
-    def keys_required(self) -> bool:
-        """Whether requests need an API key, by what is set and where the API listens."""
-        if self.keys.required is not None:
-            return self.keys.required
-        return not is_loopback(self.keys.reached_at or self.host)
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """A list separated by commas, or JSON."""
+        if not isinstance(value, str) or value.lstrip().startswith("["):
+            return json.loads(value) if isinstance(value, str) else value
+        return [part.strip() for part in value.split(",") if part.strip()]
 
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address; False for a name other than `localhost`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not _HOST.fullmatch(name):
+                raise ValueError(f"{name[:80]!r} is not a host; write names like rag.example.com or *.example.com")
+        return tuple(name.lower() for name in value)
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -231,6 +235,8 @@ def setting_names() -> list[str]:
 
 def no_setting(name: str) -> str:
     """What to say of a variable that is no setting, with the one that was meant where that can be told."""
+    if name in GONE:
+        return f"{name} is no setting any more: {GONE[name]}."
     meant = get_close_matches(name, setting_names(), n=1, cutoff=0.8)
     return f"{name} is no setting; " + (f"did you mean {meant[0]}?" if meant else "docs/settings.md lists them.")
 
@@ -263,7 +269,8 @@ def setting_values(settings: Settings) -> dict[str, Any]:
             if isinstance(value, BaseModel):
                 collect(value, f"{prefix}{name.upper()}__")
             else:
-                values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path | SecretStr) else value
+                shown = ",".join(value) if isinstance(value, tuple) else value
+                values[f"{prefix}{name.upper()}"] = str(shown) if isinstance(shown, Path | SecretStr) else shown
 
     collect(settings, PREFIX)
     return {
@@ -286,7 +293,7 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
 
 
 def _shown(field: FieldInfo) -> str:
-    return "unset" if field.default is None else f"`{field.default}`"
+    return "unset" if field.default in (None, ()) else f"`{field.default}`"
 
 
 if __name__ == "__main__":

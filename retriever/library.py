@@ -6,6 +6,7 @@ collection appears by one rename, complete, and disappears by one rename, so oth
 
 from __future__ import annotations
 
+import copy
 import re
 import shutil
 import threading
@@ -36,6 +37,7 @@ class Library:
         self._open: dict[str, Collection] = {}
         self._tenants: dict[str, Library] = {}
         self._lock = threading.Lock()
+        self._only: frozenset[str] | None = None
 
     def of(self, tenant: str) -> Library:
         """The collections of one tenant, with the same embedder; closed with this library. Raises InvalidName."""
@@ -49,9 +51,22 @@ class Library:
                 self._tenants[tenant] = Library(folder, self._embedder, limits=self._limits)
             return self._tenants[tenant]
 
+    def only(self, names: frozenset[str] | None) -> Library:
+        """The same with these collections alone, and no other to be made; all of them where it is None."""
+        if names is None:
+            return self
+        theirs = copy.copy(self)
+        theirs._only = names
+        return theirs
+
     def create(self, name: str, *, exist_ok: bool = False) -> Collection:
-        """A new, empty collection; with `exist_ok` the one that is there. Raises InvalidName, CollectionExists."""
+        """A new, empty collection; with `exist_ok` the one that is there.
+
+        Raises InvalidName, CollectionExists, and UnknownCollection for one that is not among `only`.
+        """
         folder = self._folder(name)
+        if not self._shown(name):
+            raise UnknownCollection(name, self.collections())
         if not self._is_there(folder):
             building = self._root / f".new-{uuid.uuid4().hex}"
             building.mkdir(parents=True)
@@ -71,7 +86,7 @@ class Library:
     def collection(self, name: str) -> Collection:
         """Raises InvalidName, UnknownCollection."""
         folder = self._folder(name)
-        if not self._is_there(folder):
+        if not self._shown(name) or not self._is_there(folder):
             raise UnknownCollection(name, self.collections())
         with self._lock:
             if name not in self._open:
@@ -83,12 +98,16 @@ class Library:
         if not self._root.is_dir():
             return []
         return sorted(
-            folder.name for folder in self._root.iterdir() if _NAME.match(folder.name) and self._is_there(folder)
+            folder.name
+            for folder in self._root.iterdir()
+            if _NAME.match(folder.name) and self._shown(folder.name) and self._is_there(folder)
         )
 
     def delete(self, name: str) -> None:
         """Remove a collection with all its documents. Raises InvalidName, UnknownCollection."""
         folder = self._folder(name)
+        if not self._shown(name):
+            raise UnknownCollection(name, self.collections())
         doomed = self._root / f".deleted-{uuid.uuid4().hex}"
         try:
             folder.rename(doomed)
@@ -114,6 +133,9 @@ class Library:
         if not isinstance(name, str) or not _NAME.match(name):
             raise InvalidName(str(name))
         return self._root / name
+
+    def _shown(self, name: str) -> bool:
+        return self._only is None or name in self._only
 
     @staticmethod
     def _is_there(folder: Path) -> bool:

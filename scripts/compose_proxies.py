@@ -1,10 +1,9 @@
 """What scripts/compose-test asks of a running stack through a real nginx; standard library only.
 
-    RAG_API_KEY=… PYTHONPATH=examples python scripts/compose_proxies.py URL [open]
+    RAG_API_KEY=… PYTHONPATH=examples python scripts/compose_proxies.py URL
 
 Through the server block of docs/how-to/behind-nginx.md, and through one that only passes requests on: without a key
-nothing is answered, with it everything is: streams arrive while they are written, and 20 MB are taken. `open`: the
-service wants no key, so none is refused.
+nothing is answered, with it everything is: streams arrive while they are written, and 20 MB are taken.
 """
 
 from __future__ import annotations
@@ -54,15 +53,14 @@ COLLECTION = "proxied"
 PATIENCE_S = 20.0
 
 
-def main(url: str, *words: str) -> None:
+def main(url: str) -> None:
     shipped = re.search(r"```nginx\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL)
     check(shipped is not None, "docs/how-to/behind-nginx.md has a server block")
     assert shipped is not None
     for name, server in (("the server block of behind-nginx.md", shipped[1]), ("a plain proxy_pass", PLAIN)):
         with nginx(server, urlsplit(url).netloc) as proxied:
             print(f"  behind {name}", flush=True)
-            if "open" not in words:
-                refuses_without_key(proxied)
+            refuses_without_key(proxied)
             with use_key(os.environ["RAG_API_KEY"]):
                 uploads(Rag(proxied))
                 streams(Rag(proxied))

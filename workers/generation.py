@@ -85,10 +85,10 @@ def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
     None for a rewrite outside sessions; that of a session's question has a slot of its own.
     """
     if job.rewrites is not None:
-        return Owner(job.tenant, rewrite_rows(job.rewrites), minor=True) if job.rewrites else None
+        return Owner(job.owner, rewrite_rows(job.rewrites), minor=True) if job.rewrites else None
     if job.session_id:
-        return Owner(job.tenant, job.session_id, _shared(parts))
-    return Owner(job.tenant, answer_rows(job.answer_id))
+        return Owner(job.owner, job.session_id, _shared(parts))
+    return Owner(job.owner, answer_rows(job.answer_id))
 
 
 def _shared(parts: Sequence[PromptSegment]) -> int:

@@ -56,6 +56,10 @@ class IngestQueue:
         """How an ingest goes; None if it is not kept."""
         return self._ledger.job(tenant, job_id)
 
+    def collection(self, tenant: str, job_id: str) -> str | None:
+        """What an ingest fills; None if it is not kept."""
+        return self._ledger.collection(tenant, job_id)
+
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         """A tenant's ingests that are kept, the latest first, `limit` of them at most."""
         return self._ledger.jobs(tenant, limit)

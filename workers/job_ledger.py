@@ -74,6 +74,9 @@ class JobLedger(Protocol):
     def job(self, tenant: str, job_id: str) -> JobProgress | None:
         """How a job goes; None if it is not kept."""
 
+    def collection(self, tenant: str, job_id: str) -> str | None:
+        """What a job fills; None if it is not kept."""
+
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         """A tenant's jobs, the latest first, `limit` of them at most."""
 

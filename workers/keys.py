@@ -1,4 +1,7 @@
-"""Names of the keys in Redis. Everything of a tenant lies below `rag:{tenant}:`."""
+"""Names of the keys in Redis. Everything of a tenant lies below `rag:{tenant}:`, or `rag:{tenant}@{person}:`.
+
+Collections' jobs, stores and passages belong to the tenant, sessions and answers to an owner: the tenant's person.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ WORKER_INFO = "rag:workers:info"
 """Hash: worker name to a JSON object (model, tokenizer, window, drafter)."""
 
 API_KEYS = "rag:api_keys"
-"""Hash: id of an API key to a JSON object (name, tenant, sha256, created)."""
+"""Hash: id of an API key to a JSON object (name, tenant, person, role, collections, sha256, created)."""
 
 RUNNING = "rag:running"
-"""Hash: running task (`name tenant id`) to the name of the worker that has it, or `resend NAME` while that one sends it
-again."""
+"""Hash: running task (`name owner id`, of ingests `name tenant id`) to the name of the worker that has it, or
+`resend NAME` while that one sends it again."""
 
 INGEST_TENANTS = "rag:ingest:tenants"
 """Sorted set: tenants that ever ingested, by the turn at which one of their jobs was taken last."""
@@ -27,64 +30,74 @@ QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time that something was last sent to them."""
 
 
-def answer(tenant: str, answer_id: str) -> str:
+def owner(tenant: str, person: str) -> str:
+    """Whose sessions and answers: neither name has an `@`. Without a person those of the tenant at large."""
+    return f"{tenant}@{person}" if person else tenant
+
+
+def tenant_of(owner: str) -> str:
+    """The tenant that an owner belongs to."""
+    return owner.partition("@")[0]
+
+
+def answer(owner: str, answer_id: str) -> str:
     """Hash: request, status, streamed, epoch, result or error."""
-    return f"rag:{tenant}:answer:{answer_id}"
+    return f"rag:{owner}:answer:{answer_id}"
 
 
-def answer_events(tenant: str, answer_id: str) -> str:
+def answer_events(owner: str, answer_id: str) -> str:
     """Stream: one entry per event, its JSON in the field `event`."""
-    return f"{answer(tenant, answer_id)}:events"
+    return f"{answer(owner, answer_id)}:events"
 
 
-def answer_cancel(tenant: str, answer_id: str) -> str:
-    return f"{answer(tenant, answer_id)}:cancel"
+def answer_cancel(owner: str, answer_id: str) -> str:
+    return f"{answer(owner, answer_id)}:cancel"
 
 
-def versions(tenant: str, root: str) -> str:
+def versions(owner: str, root: str) -> str:
     """List: ids of an answer's versions in order, the first one's (`root`) first. Absent until there are two."""
-    return f"{answer(tenant, root)}:versions"
+    return f"{answer(owner, root)}:versions"
 
 
-def session(tenant: str, session_id: str) -> str:
+def session(owner: str, session_id: str) -> str:
     """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
     its last answer; rewrite_of, rewrite: digest of the question that was rewritten last, and what to."""
-    return f"rag:{tenant}:session:{session_id}"
+    return f"rag:{owner}:session:{session_id}"
 
 
-def session_turns(tenant: str, session_id: str) -> str:
+def session_turns(owner: str, session_id: str) -> str:
     """List of TurnRecord as JSON."""
-    return f"{session(tenant, session_id)}:turns"
+    return f"{session(owner, session_id)}:turns"
 
 
-def session_ids(tenant: str, session_id: str) -> str:
+def session_ids(owner: str, session_id: str) -> str:
     """String: the ids of the session's prompt and last answer, little-endian int32."""
-    return f"{session(tenant, session_id)}:ids"
+    return f"{session(owner, session_id)}:ids"
 
 
-def session_parts(tenant: str, session_id: str) -> str:
+def session_parts(owner: str, session_id: str) -> str:
     """List: the segments that tile those ids, each as JSON [kind, key, tokens]."""
-    return f"{session(tenant, session_id)}:parts"
+    return f"{session(owner, session_id)}:parts"
 
 
-def session_answers(tenant: str, session_id: str) -> str:
+def session_answers(owner: str, session_id: str) -> str:
     """Set of the ids of every answer that was asked for in the session."""
-    return f"{session(tenant, session_id)}:answers"
+    return f"{session(owner, session_id)}:answers"
 
 
-def rewrite(tenant: str, digest: str) -> str:
+def rewrite(owner: str, digest: str) -> str:
     """String: what a question was rewritten to, of a conversation outside sessions."""
-    return f"rag:{tenant}:rewrite:{digest}"
+    return f"rag:{owner}:rewrite:{digest}"
 
 
-def session_claim(tenant: str, session_id: str) -> str:
+def session_claim(owner: str, session_id: str) -> str:
     """The id of the answer that the session's next turn belongs to; expires."""
-    return f"{session(tenant, session_id)}:claim"
+    return f"{session(owner, session_id)}:claim"
 
 
-def sessions(tenant: str) -> str:
+def sessions(owner: str) -> str:
     """Sorted set: session ids by the time of their last change."""
-    return f"rag:{tenant}:sessions"
+    return f"rag:{owner}:sessions"
 
 
 def jobs(tenant: str) -> str:

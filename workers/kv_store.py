@@ -1,6 +1,6 @@
 """KvStore: the rows that finished answers left behind, for the next turns of their sessions.
 
-Entries belong to a tenant and a session, and no tenant's rows are ever matched against another's prompts. A session's
+Entries belong to an owner and a session, and no tenant's rows are ever matched against another's prompts. A session's
 entry is taken out while an answer grows on it and comes back longer. A prompt whose session has nothing here begins on
 a copy of the tenant's entry that shares most with it: at least the system prompt, of which a copy of its own stays
 here, and all of a conversation that a client sends again and again without naming its session.
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from workers import keys
 
 if TYPE_CHECKING:
     from decoder import Prefix
@@ -57,12 +59,13 @@ class Owner:
     """Whose rows they are.
 
     Attributes:
+        name: as `keys.owner` has it.
         session: its id; "" for what the tenant's sessions have in common.
         shared: how many tokens of the prompt hold nothing but the service's own words (control pieces, system prompt).
         minor: its rows are kept only where there is room, and leave before all others.
     """
 
-    tenant: str
+    name: str
     session: str
     shared: int = 0
     minor: bool = False
@@ -99,12 +102,12 @@ class KvStore:
         }
 
     def owners(self) -> list[tuple[str, str]]:
-        """(tenant, session) of the sessions whose rows are here."""
+        """(owner, session) of the sessions whose rows are here."""
         return [key for key in tuple(self._entries) if key[1]]
 
     def holds(self, owner: Owner) -> bool:
         """Whether the session's rows are here."""
-        return (owner.tenant, owner.session) in self._entries
+        return (owner.name, owner.session) in self._entries
 
     def take(self, owner: Owner, ids: Sequence[int]) -> Prefix | None:
         """Rows that a prompt can begin on, for its answer alone; None where there are none worth it.
@@ -112,10 +115,11 @@ class KvStore:
         The session's own entry leaves the store; of others a copy is made of what is shared.
         """
         asked = np.asarray(ids, dtype=np.int32)
+        mine, tenant = (owner.name, owner.session), keys.tenant_of(owner.name)
         matches = [
-            (prefix.common(asked), key[1] == owner.session, key)
+            (prefix.common(asked), key == mine, key)
             for key, prefix in self._entries.items()
-            if key[0] == owner.tenant
+            if keys.tenant_of(key[0]) == tenant
         ]
         length, own, key = max(matches, default=(0, False, ("", "")))
         length = min(length, len(asked) - 1)
@@ -133,23 +137,23 @@ class KvStore:
 
     def put(self, owner: Owner, prefix: Prefix) -> None:
         """Keep the rows of a finished answer, in place of the session's older ones."""
-        common = (owner.tenant, "")
+        common = (keys.tenant_of(owner.name), "")
         shared = min(owner.shared, len(prefix))
         if shared >= LEAST_SHARED and not self._covers(common, prefix, shared):
             self._add(common, prefix.copy(shared))
         if len(prefix) < (1 - ROOM_UNUSED) * prefix.cache.capacity:
             prefix.cache.resize(len(prefix))
-        key = (owner.tenant, owner.session)
+        key = (owner.name, owner.session)
         if not owner.minor:
             self._add(key, prefix)
         elif self._bytes + prefix.nbytes <= self.most_bytes and not self._short():
             self._add(key, prefix)
             self._entries.move_to_end(key, last=False)
 
-    def drop(self, tenant: str, session: str) -> None:
+    def drop(self, owner: str, session: str) -> None:
         """Forget a session's rows."""
-        if (tenant, session) in self._entries:
-            self._remove((tenant, session))
+        if (owner, session) in self._entries:
+            self._remove((owner, session))
 
     def clear(self) -> bool:
         """Forget everything. Returns whether there was anything."""

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workers import keys
+
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -124,6 +126,8 @@ class GenerateJob(_Message):
 
     answer_id: str
     tenant: str = "default"
+    person: str = ""
+    """Of the tenant, whose answer it is; "" for nobody in particular."""
     session_id: str
     """"" for an answer that belongs to none."""
     collection: str | None = None
@@ -162,6 +166,11 @@ class GenerateJob(_Message):
     turn; its rows have a slot of their own."""
     created: float
     """Unix time, seconds."""
+
+    @property
+    def owner(self) -> str:
+        """Whose answer and session, as names in Redis have it."""
+        return keys.owner(self.tenant, self.person)
 
     @property
     def unread(self) -> list[dict[str, Any]]:

@@ -55,13 +55,13 @@ class Queue:
         """
         root = job.edit.root if job.edit else ""
         names = [
-            keys.answer(job.tenant, job.answer_id),
-            keys.answer_events(job.tenant, job.answer_id),
-            keys.session(job.tenant, job.session_id),
-            keys.session_answers(job.tenant, job.session_id),
-            keys.sessions(job.tenant),
-            keys.session_claim(job.tenant, job.session_id),
-            keys.versions(job.tenant, root),
+            keys.answer(job.owner, job.answer_id),
+            keys.answer_events(job.owner, job.answer_id),
+            keys.session(job.owner, job.session_id),
+            keys.session_answers(job.owner, job.session_id),
+            keys.sessions(job.owner),
+            keys.session_claim(job.owner, job.session_id),
+            keys.versions(job.owner, root),
         ]
         args: list[str | int | float] = [
             self._answer_ttl_s,
@@ -81,22 +81,22 @@ class Queue:
             try:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
-                queue = routing.home_queue(self._redis, job.tenant, job.session_id or job.rewrites or "")
-                self._send(GENERATE_TASK, job.tenant, job.answer_id, queue)
+                queue = routing.home_queue(self._redis, job.owner, job.session_id or job.rewrites or "")
+                self._send(GENERATE_TASK, job.owner, job.answer_id, queue)
             except ClaimLost:
                 raise
             except BaseException:
-                names.append(keys.session_turns(job.tenant, job.session_id))
+                names.append(keys.session_turns(job.owner, job.session_id))
                 self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))
                 raise
 
-    def cancel(self, tenant: str, answer_id: str) -> bool:
+    def cancel(self, owner: str, answer_id: str) -> bool:
         """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
         with unavailable():
-            status = self._redis.hget(keys.answer(tenant, answer_id), "status")
+            status = self._redis.hget(keys.answer(owner, answer_id), "status")
             if status not in ("queued", "running"):
                 return False
-            self._redis.set(keys.answer_cancel(tenant, answer_id), 1, ex=self._answer_ttl_s)
+            self._redis.set(keys.answer_cancel(owner, answer_id), 1, ex=self._answer_ttl_s)
         return True
 
     def worker_alive(self) -> bool:
@@ -121,9 +121,9 @@ class Queue:
         with unavailable():
             self._redis.ping()
 
-    def _send(self, task: str, tenant: str, key: str, queue: str | None = None) -> None:
+    def _send(self, task: str, whose: str, key: str, queue: str | None = None) -> None:
         options = {} if queue is None else {"queue": queue}
-        self._app.send_task(task, args=[tenant, key], task_id=key, retry=False, **options)
+        self._app.send_task(task, args=[whose, key], task_id=key, retry=False, **options)
 
     @staticmethod
     def _undo(action: Any) -> None:

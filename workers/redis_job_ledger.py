@@ -87,6 +87,11 @@ class RedisJobLedger:
             status, progress = self._redis.hmget(keys.job(tenant, job_id), "status", "progress")
         return None if progress is None else _progress(status, progress)
 
+    def collection(self, tenant: str, job_id: str) -> str | None:
+        with unavailable():
+            found: str | None = self._redis.hget(keys.job(tenant, job_id), "collection")
+        return found
+
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         with unavailable():
             self._redis.zremrangebyscore(keys.jobs(tenant), "-inf", time.time() - JOB_TTL_S)

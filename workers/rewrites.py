@@ -25,7 +25,7 @@ class Rewrites:
         self._redis: Any = client
         self._ttl_s = ttl_s
 
-    async def get(self, tenant: str, session_id: str, digest: str) -> str | None:
+    async def get(self, owner: str, session_id: str, digest: str) -> str | None:
         """What was kept; None for nothing.
 
         Args:
@@ -34,16 +34,16 @@ class Rewrites:
         """
         with unavailable():
             if not session_id:
-                found = await self._redis.get(keys.rewrite(tenant, digest))
+                found = await self._redis.get(keys.rewrite(owner, digest))
                 return None if found is None else str(found)
-            kept, text = await self._redis.hmget(keys.session(tenant, session_id), "rewrite_of", "rewrite")
+            kept, text = await self._redis.hmget(keys.session(owner, session_id), "rewrite_of", "rewrite")
         return str(text) if kept == digest and text is not None else None
 
-    async def put(self, tenant: str, session_id: str, digest: str, text: str) -> None:
+    async def put(self, owner: str, session_id: str, digest: str, text: str) -> None:
         """Keep one, in place of the session's last; nothing of a session that is not there any more."""
         with unavailable():
             if session_id:
                 script = self._redis.register_script(lua.REMEMBER)
-                await script(keys=[keys.session(tenant, session_id)], args=[digest, text])
+                await script(keys=[keys.session(owner, session_id)], args=[digest, text])
             else:
-                await self._redis.set(keys.rewrite(tenant, digest), text, ex=self._ttl_s)
+                await self._redis.set(keys.rewrite(owner, digest), text, ex=self._ttl_s)

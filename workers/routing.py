@@ -25,13 +25,13 @@ def own_queue(worker: str) -> str:
     return f"{GENERATE_QUEUE}.{worker}"
 
 
-def home_queue(client: RedisClient, tenant: str, session_id: str) -> str:
+def home_queue(client: RedisClient, owner: str, session_id: str) -> str:
     """The queue for a session's next answer.
 
     Raises:
         QueueUnavailable: Redis is away.
     """
-    names = [keys.session(tenant, session_id), keys.WORKERS, keys.WORKER_INFO, keys.QUEUES]
+    names = [keys.session(owner, session_id), keys.WORKERS, keys.WORKER_INFO, keys.QUEUES]
     with unavailable():
         worker = lua.run(client, lua.ROUTE, names, [GENERATE_QUEUE, HEARD_S])
     return own_queue(str(worker)) if worker else GENERATE_QUEUE

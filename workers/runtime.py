@@ -211,9 +211,9 @@ class Runtime:
             self._inbox.put(steps)
         return steps
 
-    def forget(self, tenant: str, session: str) -> None:
+    def forget(self, owner: str, session: str) -> None:
         """Forget the rows of a session, once the running pass is over."""
-        self._inbox.put(lambda: self.store.drop(tenant, session))
+        self._inbox.put(lambda: self.store.drop(owner, session))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Stop after the running step; answers that are not finished get RuntimeClosed. Waits for the thread."""

@@ -189,7 +189,7 @@ class Sessions:
         turns = keys.session_turns(tenant, session_id)
         with unavailable():
             ids = self._redis.smembers(answers)
-            erase_answers(self._redis, tenant, [str(answer_id) for answer_id in ids])
+            erase_answers(self._redis, keys.tenant_of(tenant), [str(answer_id) for answer_id in ids])
             with self._redis.pipeline(transaction=True) as pipe:
                 pipe.exists(session)
                 for answer_id in ids:

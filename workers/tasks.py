@@ -1,7 +1,7 @@
 """The Celery tasks: what a worker does with a message from the queue.
 
 Knows how errors become events and when a task goes back to the queue; the work itself is in `generation` and
-`ingestion`. A message carries a tenant and an id; everything else is in the record.
+`ingestion`. A message carries an owner (of ingests a tenant) and an id; everything else is in the record.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Workplace:
         self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
 
-    def stream(self, tenant: str, answer_id: str) -> AnswerStream:
+    def stream(self, owner: str, answer_id: str) -> AnswerStream:
         return AnswerStream(
             self.client,
-            tenant,
+            owner,
             answer_id,
             ttl_s=self.answer_ttl_s,
             session_ttl_s=self.session_ttl_s,
@@ -95,13 +95,13 @@ class Workplace:
         owners = self.runtime.store.owners()
         if owners:
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
-                for tenant, session in owners:
+                for owner, session in owners:
                     answer = answer_of(session)
-                    pipe.exists(keys.answer(tenant, answer) if answer else keys.session(tenant, session_of(session)))
+                    pipe.exists(keys.answer(owner, answer) if answer else keys.session(owner, session_of(session)))
                 there = pipe.execute()
-            for (tenant, session), exists in zip(owners, there, strict=True):
+            for (owner, session), exists in zip(owners, there, strict=True):
                 if not exists:
-                    self.runtime.forget(tenant, session)
+                    self.runtime.forget(owner, session)
 
     def close(self) -> None:
         """Stop the engine and the watch; running tasks go back to the queue."""
@@ -112,10 +112,10 @@ class Workplace:
 def register(app: Celery, place: Workplace) -> None:
     """Give the application its tasks, bound to this worker's workplace."""
 
-    def generate_answer(tenant: str, answer_id: str) -> None:
-        with _held(place, GENERATE_TASK, tenant, answer_id) as ours:
+    def generate_answer(owner: str, answer_id: str) -> None:
+        with _held(place, GENERATE_TASK, owner, answer_id) as ours:
             if ours:
-                run_generate(place, tenant, answer_id)
+                run_generate(place, owner, answer_id)
 
     def ingest_documents(*_: str) -> None:
         with _requeued():
@@ -126,9 +126,9 @@ def register(app: Celery, place: Workplace) -> None:
 
 
 @contextmanager
-def _held(place: Workplace, task: str, tenant: str, key: str) -> Iterator[bool]:
+def _held(place: Workplace, task: str, whose: str, key: str) -> Iterator[bool]:
     """Hold the task's lease."""
-    with _requeued(), place.leases.hold(task, tenant, key) as ours:
+    with _requeued(), place.leases.hold(task, whose, key) as ours:
         yield ours
 
 
@@ -141,19 +141,19 @@ def _requeued() -> Iterator[None]:
         raise Reject(str(error), requeue=True) from None
 
 
-def run_generate(place: Workplace, tenant: str, answer_id: str) -> None:
+def run_generate(place: Workplace, owner: str, answer_id: str) -> None:
     """Generate one answer; whatever goes wrong with it ends in an error event.
 
     Raises:
         RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
     """
-    stream = place.stream(tenant, answer_id)
+    stream = place.stream(owner, answer_id)
     record = stream.record()
     if record is None:
         log.info("answer %s was erased before it was begun", answer_id)
         return
     try:
-        with place.cancels.watch(keys.answer_cancel(tenant, answer_id)) as cancelled:
+        with place.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:
             generate(
                 record["job"],
                 stream,

@@ -55,7 +55,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--model", help="target model of its own stack (default RAG_MODEL)")
     parser.add_argument("--url", help="a running stack to ask (default: one of its own)")
     parser.add_argument("--url-without-reuse", metavar="URL", help="one whose workers have RAG_KV_CACHE_BYTES=0")
-    parser.add_argument("--api-key", help="key for both, where they want one (default RAG_API_KEY)")
+    parser.add_argument("--api-key", help="key for both, default RAG_API_KEY, else the local key")
     parser.add_argument("--note", help="a remark for the result, such as what else ran on the machine")
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     parser.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")

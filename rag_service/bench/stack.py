@@ -16,6 +16,7 @@ from typing import Protocol, Self
 import httpx
 
 from decoder.bench.prompts import BenchError
+from rag_service import local_key
 from rag_service.cli.process import Child
 from rag_service.cli.serve import bind
 from rag_service.client import RagClient
@@ -96,12 +97,12 @@ class OwnStack:
             self._redis = make_redis(url)
             stack.callback(self._redis.close)
             bound = stack.enter_context(bind("127.0.0.1", 0))
+            key = local_key.ensure(self._folder)
             self._environment = {
                 "RAG_REDIS_URL": url,
                 "RAG_DATA_DIR": str(self._folder),
                 "RAG_MODELS_DIR": str(self._settings.models_folder.resolve()),
                 "RAG_MODEL": self._settings.model,
-                "RAG_KEYS__REQUIRED": "false",
                 "RAG_LIMITS__QUESTION_CHARS": str(QUESTION_CHARS),
                 "RAG_RETRIEVAL__REWRITE_TIMEOUT": "45",
             }
@@ -110,7 +111,7 @@ class OwnStack:
             self._api.start()
             stack.callback(self._api.stop, 5.0)
             stack.callback(self._stop_worker)
-            self._client = stack.enter_context(RagClient(f"http://127.0.0.1:{bound.getsockname()[1]}"))
+            self._client = stack.enter_context(RagClient(f"http://127.0.0.1:{bound.getsockname()[1]}", key))
             self._closing = stack.pop_all()
         return self
 

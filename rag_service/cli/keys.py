@@ -14,6 +14,7 @@ from rag_service.api_keys import ApiKeys
 from rag_service.cli import running
 from rag_service.cli.console import UNREACHABLE, USAGE, CliError, err, out, print_json
 from rag_service.cli.options import Json, example
+from rag_service.principal import Role
 from rag_service.settings import load_settings
 
 app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
@@ -21,21 +22,42 @@ app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
 
 @app.callback()
 def _group() -> None:
-    """Keys of the HTTP API. Each names a tenant, who sees its own collections, sessions and answers alone."""
+    """Keys of the HTTP API. Each names a tenant, whose collections it sees, a person, whose sessions and answers it
+    sees, and a role."""
 
 
-@app.command("create", epilog=example('rag keys create "web page" --tenant research'))
+@app.command(
+    "create",
+    epilog=example('rag keys create "web page" --tenant research', "rag keys create ann --role reader -c handbook"),
+)
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
     tenant: Annotated[
-        str, typer.Option("--tenant", "-t", metavar="NAME", help="Whose collections, sessions and answers it opens.")
+        str, typer.Option("--tenant", "-t", metavar="NAME", help="Whose collections and jobs it opens.")
     ] = "default",
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person", metavar="NAME", help="Whose sessions and answers it opens.  [default: made from NAME]"
+        ),
+    ] = None,
+    role: Annotated[
+        Role,
+        typer.Option(
+            "--role",
+            help="reader: ask, search, read; editor: also change collections and documents; admin: everything.",
+        ),
+    ] = "editor",
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="NAME", help="See this collection alone; may be given again."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a key and show it, this once: only its hash is kept."""
     with _keys() as keys:
         try:
-            made, key = keys.create(name, tenant)
+            made, key = keys.create(name, tenant, person=person, role=role, collections=collection)
         except ValueError as error:
             raise CliError(f"No key was made: {error}.", USAGE) from None
     if as_json:
@@ -43,8 +65,8 @@ def create(
         return
     out().print(key, markup=False)
     err().print(
-        f"Key {made.id} of tenant {made.tenant!r}. It is shown this once. Send it as `Authorization: Bearer KEY`; for "
-        "the rag commands set RAG_API_KEY.",
+        f"Key {made.id} of tenant {made.tenant!r}, {made.role} {made.person!r}. It is shown this once. Send "
+        "it as `Authorization: Bearer KEY`; for the rag commands set RAG_API_KEY.",
         style="dim",
         markup=False,
     )
@@ -52,7 +74,7 @@ def create(
 
 @app.command("list", epilog=example("rag keys list"))
 def list_keys(as_json: Json = False) -> None:
-    """List the keys there are: id, tenant, when they were made, and what for."""
+    """List the keys there are: id, tenant, person, role, collections, when they were made, and what for."""
     with _keys() as keys:
         found = keys.list()
     if as_json:
@@ -60,7 +82,9 @@ def list_keys(as_json: Json = False) -> None:
         return
     for key in found:
         made = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
-        out().print(f"{key.id}  {key.tenant}  {made}  {key.name}", markup=False)
+        seen = "all collections" if key.collections is None else ",".join(key.collections)
+        whose = f"{key.tenant}  {key.person or 'nobody'}  {key.role}"
+        out().print(f"{key.id}  {whose}  {seen}  {made}  {key.name}", markup=False, soft_wrap=True)
     if not found:
         err().print("There are no keys.")
 

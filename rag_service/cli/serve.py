@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_service.cli import running
+from rag_service.cli.connect import local_key_of
 from rag_service.cli.console import UNREACHABLE, CliError
 from rag_service.cli.data_folder import keep_private
 from rag_service.cli.in_force import settings_in_force
@@ -30,13 +31,12 @@ def serve(
     end_with_parent(parent)
     given = {"host": host, "port": port}
     settings = _with_redis(settings_in_force(**{name: value for name, value in given.items() if value is not None}))
+    local_key_of(settings)
     import uvicorn
 
     from rag_service.main import create_app
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
-    # Whether keys are wanted depends on where it listens in fact.
-    settings = settings.model_copy(update={"host": bound.getsockname()[0]})
     keep_private(settings.data_dir)
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     config = uvicorn.Config(create_app(settings), log_level="info", log_config=None, timeout_graceful_shutdown=3)

@@ -11,15 +11,18 @@ import contextlib
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import httpx
 import typer
 
+from rag_service import local_key
 from rag_service.cli import running
+from rag_service.cli.connect import local_key_of
 from rag_service.cli.console import CliError, err, out
 from rag_service.cli.data_folder import keep_private, only_one
 from rag_service.cli.in_force import settings_in_force
@@ -52,6 +55,7 @@ def up(
     keep_private(settings.data_dir)
     with contextlib.ExitStack() as stack:
         stack.enter_context(only_one(settings.data_dir))
+        local_key_of(settings)
         bound = stack.enter_context(bind(settings.host, settings.port))
         _pull(settings, stop)
         _run(settings, bound, stack, stop)
@@ -82,6 +86,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     redis, redis_url = _redis(settings, stack)
     environment = {
         "RAG_REDIS_URL": redis_url,
+        "RAG_HOST": settings.host,
         "RAG_DATA_DIR": str(data_dir),
         "RAG_MODELS_DIR": str(settings.models_folder.resolve()),
     }
@@ -163,13 +168,36 @@ def _welcome(settings: Settings, url: str) -> None:
         screen.print(
             f"{settings.model} is a small demo model; set RAG_MODEL to a better one for real use.", style="dim"
         )
-    if settings.keys_required:
-        screen.print("Requests need an API key: make one with `rag keys create NAME`, and set RAG_API_KEY to it.")
+    _sign_in(settings, url)
     screen.print("Next, in another terminal:")
     where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
     screen.print(f"  rag ingest PATH…{where}", markup=False)
     screen.print(f'  rag ask "…"{where}', markup=False)
     screen.print("Ctrl-C stops it.")
+
+
+def _sign_in(settings: Settings, url: str) -> None:
+    """How to get in. The key is not written where others can read it."""
+    screen = out()
+    if settings.open_without_key:
+        screen.print(
+            "RAG_OPEN_WITHOUT_KEY is set: anyone who reaches this address may use the service.", style="yellow"
+        )
+    elif _read_by_others(screen.file):
+        screen.print(f"The page asks for a key: {local_key.key_file(settings.data_dir)} holds yours.", soft_wrap=True)
+    else:
+        screen.print("Open this address to use the page; it holds your key, so show it to nobody:")
+        key = local_key.ensure(settings.data_dir)
+        screen.print(f"  {url}/#key={key}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _read_by_others(file: IO[str]) -> bool:
+    """Whether output goes to a file that its group or everyone may read."""
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+    except (OSError, ValueError):  # no file of the system: a test's
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o044)
 
 
 def _tell(message: str | None) -> None:

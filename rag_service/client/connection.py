@@ -24,7 +24,7 @@ class Connection:
 
     Args:
         base_url: where it is; else RAG_URL, else http://127.0.0.1:8080.
-        api_key: else RAG_API_KEY, else none.
+        api_key: else RAG_API_KEY, else to this machine the local key.
         timeout: seconds of silence after which a request is given up.
         retries: when a request is sent again.
         transport: httpx's, for tests.
@@ -48,6 +48,7 @@ class Connection:
             timeout=address.limits,
             headers=address.headers,
             verify=trusted(),
+            trust_env=not address.is_loopback,
             transport=transport,
         )
 
@@ -152,6 +153,7 @@ class AsyncConnection:
             timeout=address.limits,
             headers=address.headers,
             verify=trusted(),
+            trust_env=not address.is_loopback,
             transport=transport,
         )
 

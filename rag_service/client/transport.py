@@ -6,9 +6,11 @@ import os
 import ssl
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import httpx
 
+from rag_service import local_key
 from rag_service.client.errors import RagConnectionError, RagError, RagProblem
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -77,6 +79,9 @@ def trusted() -> ssl.SSLContext:
 class Address:
     """Where the service is and who asks; what is None comes from RAG_URL and RAG_API_KEY.
 
+    Where there is no key either, a service on this machine is sent the local key, if it can be read: the file `key` in
+    RAG_DATA_DIR, else in `.rag`. "" sends none.
+
     Raises:
         RagError: the key cannot be one.
     """
@@ -89,9 +94,16 @@ class Address:
     def of(cls, base_url: str | None, api_key: str | None, timeout: float | None) -> Address:
         url = base_url or os.environ.get("RAG_URL") or DEFAULT_URL
         key = api_key if api_key is not None else os.environ.get("RAG_API_KEY")
+        if key is None:
+            key = _local_key(url)
         if key and not (key.isascii() and key.isprintable() and " " not in key):
             raise RagError("The API key holds characters that no key has; copy it again from where it was shown.")
         return cls(url.rstrip("/"), key or None, TIMEOUT_S if timeout is None else timeout)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is this machine: no proxy between is wanted, nor told the key."""
+        return local_key.is_loopback(self.base_url)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -100,3 +112,13 @@ class Address:
     @property
     def limits(self) -> httpx.Timeout:
         return httpx.Timeout(self.timeout, connect=min(CONNECT_S, self.timeout))
+
+
+def _local_key(url: str) -> str | None:
+    file = local_key.key_file(Path(os.environ.get("RAG_DATA_DIR", ".rag")))
+    if not os.access(file, os.R_OK):  # another user's, or none
+        return None
+    try:
+        return local_key.for_address(url, file.parent)
+    except local_key.LocalKeyError as error:
+        raise RagError(str(error)) from None

@@ -25,7 +25,7 @@ class Service(Serializable):
     base_url: str = Field(default_factory=from_env("RAG_URL", default=DEFAULT_URL))
     """Where the service is; RAG_URL, else http://127.0.0.1:8080."""
     api_key: SecretStr | None = Field(default_factory=secret_from_env("RAG_API_KEY", default=None))
-    """RAG_API_KEY where it is None; a service on loopback usually wants none."""
+    """RAG_API_KEY where it is not given; a service on this machine is sent the local key where there is neither."""
     timeout: float = Field(default=TIMEOUT_S, gt=0)
     """Seconds of silence after which a request is given up."""
     max_retries: int = Field(default=2, ge=0)
@@ -52,7 +52,7 @@ class Service(Serializable):
         return AsyncRagClient(**self._reach())
 
     def _reach(self) -> dict[str, Any]:
-        key = self.api_key.get_secret_value() if self.api_key is not None else ""
+        key = self.api_key.get_secret_value() if self.api_key is not None else None
         return {
             "base_url": self.base_url,
             "api_key": key,

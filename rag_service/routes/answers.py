@@ -8,12 +8,12 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 
 from rag_service import sse
-from rag_service.deps import PipelineDep
+from rag_service.deps import READER, PipelineDep
 from rag_service.errors import InvalidRequest
 from rag_service.refusals import refusals
 from rag_service.schemas import Answer, Cancelled, EditRequest, VersionList
 
-router = APIRouter(prefix="/v1/answers", tags=["answers"])
+router = APIRouter(prefix="/v1/answers", tags=["answers"], dependencies=[READER])
 
 
 @router.get("/{answer_id}", responses=refusals(404, 422))

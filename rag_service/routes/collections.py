@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 from fastapi import APIRouter
 
-from rag_service.deps import CollectionDep, PipelineDep
+from rag_service.deps import EDITOR, READER, CollectionDep, PipelineDep
+from rag_service.errors import Forbidden
 from rag_service.refusals import refusals
 from rag_service.schemas import (
     CollectionInfo,
@@ -17,12 +18,17 @@ from rag_service.schemas import (
     SearchResult,
 )
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"])
+router = APIRouter(prefix="/v1/collections", tags=["collections"], dependencies=[READER])
 
 
-@router.post("", status_code=201, responses=refusals(400, 409, 413, 422))
+@router.post("", status_code=201, dependencies=[EDITOR], responses=refusals(400, 409, 413, 422))
 def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
     """Create an empty collection. 409 if the name is taken."""
+    if not pipeline.principal.sees(body.name):
+        raise Forbidden(
+            f"Your key sees the collections {', '.join(sorted(pipeline.principal.collections or ()))} alone, so it "
+            "cannot create another one: ask with another key."
+        )
     return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
 
 
@@ -40,7 +46,7 @@ def stats(collection: CollectionDep) -> CollectionInfo:
     return CollectionInfo(**asdict(collection.stats()))
 
 
-@router.delete("/{collection}", status_code=204, responses=refusals(404, 422))
+@router.delete("/{collection}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 422))
 def delete(collection: str, pipeline: PipelineDep) -> None:
     """Delete a collection with all its documents."""
     pipeline.delete_collection(collection)

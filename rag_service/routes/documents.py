@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
-from rag_service.deps import CollectionDep, PipelineDep
+from rag_service.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.errors import BadRequest, InvalidRequest, TooLarge
 from rag_service.json_body import has_surrogates
 from rag_service.pipeline import Pipeline
@@ -25,7 +25,7 @@ from rag_service.schemas import AddDocuments, DocumentInfo, DocumentList, Docume
 from retriever.types import DocumentInfo as StoredInfo
 from workers.messages import IngestFile, IngestJob
 
-router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])
+router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], dependencies=[READER])
 
 
 def _inlined() -> dict[str, Any]:
@@ -54,13 +54,15 @@ _UPLOAD = {
 }
 
 
-@router.post("", status_code=202, openapi_extra=_UPLOAD, responses=refusals(400, 404, 409, 413, 422, 429))
+@router.post(
+    "", status_code=202, dependencies=[EDITOR], openapi_extra=_UPLOAD, responses=refusals(400, 404, 409, 413, 422, 429)
+)
 async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
     """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
 
     Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
     """
-    await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.tenant)
+    await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.principal.tenant)
     job_id = uuid.uuid4().hex
     folder = pipeline.settings.uploads_folder / job_id
     try:
@@ -69,7 +71,11 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
         else:
             files = _texts(await request.body(), pipeline)
         job = IngestJob(
-            job_id=job_id, tenant=pipeline.tenant, collection=collection.name, files=files, created=time.time()
+            job_id=job_id,
+            tenant=pipeline.principal.tenant,
+            collection=collection.name,
+            files=files,
+            created=time.time(),
         )
         await anyio.to_thread.run_sync(pipeline.ingests.enqueue, job)
     except BaseException:
@@ -95,7 +101,7 @@ def read(document_id: str, collection: CollectionDep) -> DocumentOut:
     return DocumentOut(**_info(document), text=document.text)
 
 
-@router.delete("/{document_id:path}", status_code=204, responses=refusals(404, 409, 422))
+@router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 409, 422))
 def delete(document_id: str, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document. Answers that cite it keep the passages they were given."""
     collection.delete(document_id)

@@ -6,19 +6,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from rag_service.deps import PipelineDep
+from rag_service.deps import EDITOR, READER, PipelineDep
 from rag_service.errors import NotFound
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import refusals
 from rag_service.schemas import Cancelled, JobList, JobProgress
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[READER])
+
+MOST_JOBS = 100_000
+"""Looked through for those of the collections that a key sees."""
 
 
 @router.get("", responses=refusals(422))
 def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> JobList:
     """Ingests of the last seven days, the latest first."""
-    return JobList(jobs=pipeline.ingests.jobs(pipeline.tenant, limit))
+    principal = pipeline.principal
+    most = limit if principal.collections is None else MOST_JOBS
+    found = pipeline.ingests.jobs(principal.tenant, most)
+    return JobList(jobs=[job for job in found if principal.sees(job.collection)][:limit])
 
 
 @router.get("/{job_id}", responses=refusals(404))
@@ -27,15 +33,16 @@ def read(job_id: str, pipeline: PipelineDep) -> JobProgress:
     return _job(job_id, pipeline)
 
 
-@router.delete("/{job_id}", responses=refusals(404))
+@router.delete("/{job_id}", dependencies=[EDITOR], responses=refusals(404))
 def cancel(job_id: str, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)
-    return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.tenant, job_id))
+    return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.principal.tenant, job_id))
 
 
 def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
-    progress = pipeline.ingests.job(pipeline.tenant, job_id)
-    if progress is None:
+    principal = pipeline.principal
+    progress = pipeline.ingests.job(principal.tenant, job_id)
+    if progress is None or not principal.sees(pipeline.ingests.collection(principal.tenant, job_id) or ""):
         raise NotFound(f"There is no job {job_id[:80]!r}: it has expired or was never accepted.", "unknown_job")
     return progress

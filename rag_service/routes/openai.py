@@ -12,19 +12,19 @@ from fastapi.responses import StreamingResponse
 
 from rag_service import openai_models, openai_replies, openai_request
 from rag_service.conversation import Conversation
-from rag_service.deps import PipelineDep
+from rag_service.deps import READER, PipelineDep
 from rag_service.openai_answers import ChatForm, CompletionForm, Form
 from rag_service.openai_schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import Responses, refusals
 from rag_service.sse import HEADERS
 
-responses = refusals(401, 503, model=OpenAIErrorOut)
+responses = refusals(401, 403, 503, model=OpenAIErrorOut)
 streaming: Responses = {
     200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"},
     **refusals(400, 404, 413, 429, model=OpenAIErrorOut),
 }
-router = APIRouter(prefix="/v1", tags=["openai"], responses=responses)
+router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, dependencies=[READER])
 
 
 @router.post("/chat/completions", response_model=dict[str, Any], responses=streaming)

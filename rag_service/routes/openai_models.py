@@ -8,13 +8,13 @@ from typing import Any
 from fastapi import APIRouter
 
 from rag_service import openai_models
-from rag_service.deps import PipelineDep
+from rag_service.deps import READER, PipelineDep
 from rag_service.errors import BadRequest
 from rag_service.openai_schemas import EmbeddingRequest, OpenAIErrorOut
 from rag_service.refusals import refusals
 from rag_service.routes.openai import responses
 
-router = APIRouter(prefix="/v1", tags=["openai"], responses=responses)
+router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, dependencies=[READER])
 
 
 @router.get("/models")

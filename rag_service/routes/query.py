@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from rag_service import sse
-from rag_service.deps import PipelineDep
+from rag_service.deps import READER, PipelineDep
 from rag_service.refusals import refusals
 from rag_service.schemas import Answer, QueryRequest
 
-router = APIRouter(prefix="/v1", tags=["query"])
+router = APIRouter(prefix="/v1", tags=["query"], dependencies=[READER])
 
 
 @router.post(

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from rag_service.deps import PipelineDep
+from rag_service.deps import READER, PipelineDep
 from rag_service.errors import NotFound
 from rag_service.refusals import refusals
 from rag_service.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 
 
 @router.get("", responses=refusals(422))
@@ -19,14 +19,14 @@ def list_sessions(
     pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, offset: Annotated[int, Query(ge=0)] = 0
 ) -> SessionList:
     """Sessions, the latest change first."""
-    found = pipeline.sessions.list(pipeline.tenant, limit, offset)
+    found = pipeline.sessions.list(pipeline.principal.owner, limit, offset)
     return SessionList(sessions=[SessionSummary(**summary) for summary in found])
 
 
 @router.get("/{session_id}", responses=refusals(404))
 def read(session_id: str, pipeline: PipelineDep) -> Session:
     """A session's finished turns, oldest first, and what it takes in Redis."""
-    if not pipeline.sessions.exists(pipeline.tenant, session_id):
+    if not pipeline.sessions.exists(pipeline.principal.owner, session_id):
         raise _unknown(session_id)
     turns = [
         Turn(
@@ -39,16 +39,16 @@ def read(session_id: str, pipeline: PipelineDep) -> Session:
             passages=[PassageOut(**passage) for passage in turn.passages],
             created=turn.created,
         )
-        for turn in pipeline.sessions.turns(pipeline.tenant, session_id)
+        for turn in pipeline.sessions.turns(pipeline.principal.owner, session_id)
     ]
-    memory = SessionMemory(**pipeline.sessions.memory(pipeline.tenant, session_id))
+    memory = SessionMemory(**pipeline.sessions.memory(pipeline.principal.owner, session_id))
     return Session(session_id=session_id, turns=turns, memory=memory)
 
 
 @router.delete("/{session_id}", status_code=204, responses=refusals(404))
 def erase(session_id: str, pipeline: PipelineDep) -> None:
     """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
-    if not pipeline.sessions.erase(pipeline.tenant, session_id):
+    if not pipeline.sessions.erase(pipeline.principal.owner, session_id):
         raise _unknown(session_id)
 
 

@@ -6,7 +6,7 @@ import { Conversation } from "./conversation.js";
 import { Documents } from "./documents.js";
 import { byId, problemBox } from "./dom.js";
 import { History } from "./history.js";
-import { askForKey } from "./key.js";
+import { askForKey, keyFromAddress } from "./key.js";
 import { Sources } from "./sources.js";
 
 const question = byId("question");
@@ -63,7 +63,7 @@ byId("begin-anew").addEventListener("click", () => {
   conversation.begin();
   question.focus();
 });
-addEventListener("hashchange", () => conversation.restore());
+addEventListener("hashchange", () => (keyFromAddress() ? start() : conversation.restore()));
 addEventListener("popstate", () => conversation.restore());
 
 async function start() {
@@ -92,5 +92,6 @@ async function watchReadiness() {
   if (!banner.querySelector(".problem")) banner.hidden = true;
 }
 
+keyFromAddress();
 start();
 watchReadiness();

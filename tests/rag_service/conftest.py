@@ -138,7 +138,8 @@ def world(_working: World) -> Iterator[World]:
 
 
 def make_settings(data_dir: Path, **changes: Any) -> Settings:
-    return Settings(_env_file=None, **{"data_dir": data_dir, **changes})  # type: ignore[call-arg]
+    """Open without a key unless `changes` say otherwise."""
+    return Settings(_env_file=None, **{"data_dir": data_dir, "open_without_key": True, **changes})  # type: ignore[call-arg]
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from rag_service.api_keys import ApiKeys
-from rag_service.authentication import KeyCheck
 from rag_service.settings import Settings
 from workers import keys
 from workers.app import make_redis
@@ -22,7 +21,7 @@ QUESTION = {"question": "What jumps?", "collection": "animals"}
 @pytest.fixture
 async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClient]:
     """The API with keys required."""
-    async with make_client(world.redis_url, world.data_dir, keys={"required": True}) as client:
+    async with make_client(world.redis_url, world.data_dir, open_without_key=False) as client:
         client.pipeline.redis.delete(keys.API_KEYS)
         yield client
         client.pipeline.redis.delete(keys.API_KEYS)
@@ -99,6 +98,12 @@ async def test_redis_holds_no_key(guarded: httpx.AsyncClient) -> None:
     for name, tenant in (("", "a"), ("x" * 101, "a"), ("a\nb", "a"), ("a", ""), ("a", "../up"), ("a", "a:b")):
         with pytest.raises(ValueError, match=r"name of a key|is not a tenant"):
             api_keys.create(name, tenant)
+    for given in ({"person": ""}, {"person": "a@b"}, {"role": "king"}, {"collections": ["a/b"]}):
+        with pytest.raises(ValueError, match=r"is not a (person|role|collection)"):
+            api_keys.create("a", "acme", **given)
+    persons = [api_keys.create(name, "acme")[0].person for name in ("Ann's laptop", "東京")]
+    assert persons[0] == "Ann-s-laptop"
+    assert persons[1]
 
 
 async def test_a_foreign_tenants_things_are_not_there(guarded: httpx.AsyncClient, world: Any, make_client: Any) -> None:
@@ -173,59 +178,88 @@ async def test_where_keys_are_not_required(client: httpx.AsyncClient) -> None:
 
 
 async def test_no_redis_is_no_way_in(make_client: Any, world: Any, tmp_path: Any) -> None:
-    async with make_client(f"unix://{tmp_path / 'nobody.sock'}", world.data_dir, keys={"required": True}) as client:
+    async with make_client(f"unix://{tmp_path / 'nobody.sock'}", world.data_dir, open_without_key=False) as client:
         key = "rag_" + "0" * 12 + "_" + "a" * 43
         response = await client.get("/v1/sessions", headers={"Authorization": f"Bearer {key}"})
         assert (response.status_code, response.json()["code"]) == (503, "redis_unavailable")
         assert (await client.get("/v1/sessions")).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("host", "changes", "required"),
-    [
-        ("127.0.0.1", {}, False),
-        ("127.3.2.1", {}, False),
-        ("::1", {}, False),
-        ("localhost", {}, False),
-        ("0.0.0.0", {}, True),
-        ("::", {}, True),
-        ("", {}, True),
-        ("192.168.1.5", {}, True),
-        ("box.example.org", {}, True),
-        ("0.0.0.0", {"required": False}, False),
-        ("127.0.0.1", {"required": True}, True),
-        ("0.0.0.0", {"reached_at": "127.0.0.1"}, False),
-        ("0.0.0.0", {"reached_at": "10.0.0.7"}, True),
-    ],
+PROXIES = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+    "CF-Connecting-IP",
+    "True-Client-IP",
 )
-def test_keys_are_required_unless_on_loopback(host: str, changes: dict[str, Any], required: bool) -> None:
-    settings = Settings(_env_file=None, host=host, keys=changes)  # type: ignore[call-arg]
-    assert settings.keys_required == required
 
 
-@pytest.mark.parametrize(("address", "required"), [("127.0.0.1", False), ("::1", False), ("10.0.0.7", True)])
-def test_an_address_that_is_not_loopback_wants_a_key_whatever_the_settings_think(address: str, required: bool) -> None:
-    """An application server that listens elsewhere than the settings say."""
-    settings = Settings(_env_file=None)  # type: ignore[call-arg]
-    scope = {"server": (address, 80), "headers": []}
-    assert KeyCheck(_nothing, settings)._required(scope) == required
-    free = Settings(_env_file=None, keys={"required": False})  # type: ignore[call-arg]
-    assert not KeyCheck(_nothing, free)._required(scope)
-
-
-async def test_who_comes_through_a_proxy_needs_a_key(client: httpx.AsyncClient, make_client: Any, world: Any) -> None:
+@pytest.mark.parametrize("header", PROXIES)
+async def test_who_comes_through_a_proxy_needs_a_key_where_the_service_is_open(
+    header: str, client: httpx.AsyncClient
+) -> None:
     """A proxy in front of loopback would else let everyone in."""
-    for header in ("X-Forwarded-For", "Forwarded"):
-        response = await client.get("/v1/sessions", headers={header: "for=10.0.0.9"})
-        assert (response.status_code, response.json()["code"]) == (401, "key_required")
-        theirs = {header: "10.0.0.9", **bearer(client, "acme-4")}
-        assert (await client.get("/v1/sessions", headers=theirs)).status_code == 200
-        async with make_client(world.redis_url, world.data_dir, keys={"required": False}) as free:
-            assert (await free.get("/v1/sessions", headers={header: "10.0.0.9"})).status_code == 200
+    told = {header: "10.0.0.9"}
+    response = await client.get("/v1/sessions", headers=told)
+    assert (response.status_code, response.json()["code"]) == (401, "key_required")
+    response = await client.get("/v1/sessions", headers={**told, "Authorization": "Bearer sk-something"})
+    assert (response.status_code, response.json()["code"]) == (401, "invalid_key")
+    assert (await client.get("/v1/sessions", headers={**told, **bearer(client, "acme-4")})).status_code == 200
 
 
-async def _nothing(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("not called")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "0.0.0.0"])
+async def test_a_key_is_needed_wherever_the_service_listens(host: str, world: Any, make_client: Any) -> None:
+    async with make_client(world.redis_url, world.data_dir, host=host, open_without_key=False) as client:
+        assert (await client.get("/v1/sessions")).json()["code"] == "key_required"
+    assert not Settings(_env_file=None).open_without_key  # type: ignore[call-arg]
+
+
+UNREADABLE = (
+    [("Authorization", "Basic dXNlcjpwYXNz")],
+    [("Authorization", "Bearer")],
+    [("Authorization", "Bearer ")],
+    [("Authorization", "")],
+    [("Authorization", "sk-something")],
+    [("Authorization", "Bearer sk-one two")],
+    [("Authorization", "Bearer sk-one"), ("Authorization", "Bearer sk-two")],
+    [("Authorization", b"Bearer sk-\xc3\xa9")],
+    [("Authorization", b"Bearer sk-\xff")],
+    [("Authorization", "Bearer rag_")],
+    [("Authorization", "Bearer rag_" + "0" * 12 + "_" + "a" * 43)],
+)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("headers", UNREADABLE, ids=range(len(UNREADABLE)))
+async def test_what_cannot_be_read_as_a_key_is_nobodys(
+    headers: list[tuple[str, Any]], is_open: bool, world: Any, make_client: Any
+) -> None:
+    async with make_client(world.redis_url, world.data_dir, open_without_key=is_open) as client:
+        response = await client.get("/v1/sessions", headers=[(name.encode(), _bytes(value)) for name, value in headers])
+        assert (response.status_code, response.json()["code"]) == (401, "invalid_key")
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
+
+
+async def test_keys_of_earlier_versions_are_editors_of_the_whole_tenant(guarded: httpx.AsyncClient) -> None:
+    redis: Any = guarded.pipeline.redis  # type: ignore[attr-defined]
+    headers = bearer(guarded)
+    ((key_id, text),) = redis.hgetall(keys.API_KEYS).items()
+    record = json.loads(text)
+    for field in ("person", "role", "collections"):
+        del record[field]
+    redis.hset(keys.API_KEYS, key_id, json.dumps(record))
+    (known,) = guarded.pipeline.api_keys.list()  # type: ignore[attr-defined]
+    assert (known.person, known.role, known.collections) == ("", "editor", None)
+    answer = (await guarded.post("/v1/query", json=QUESTION, headers=headers)).json()
+    assert redis.exists(f"rag:default:answer:{answer['answer_id']}")
+    assert (await guarded.post("/v1/collections", json={"name": "by-an-old-key"}, headers=headers)).status_code == 201
+    assert (await guarded.delete("/v1/collections/by-an-old-key", headers=headers)).status_code == 204
 
 
 def test_keys_outlive_the_process_that_made_them(world: Any) -> None:

@@ -181,7 +181,8 @@ def test_keys_are_made_listed_and_revoked(world: Any, monkeypatch: pytest.Monkey
     assert any(key_id in line and "acme" in line and "the web page" in line for line in listed.splitlines())
     assert key not in listed
     (found,) = [one for one in json.loads(rag("keys", "list", "--json").stdout) if one["id"] == key_id]
-    assert set(found) == {"id", "name", "tenant", "created"}
+    assert set(found) == {"id", "name", "tenant", "created", "person", "role", "collections"}
+    assert (found["person"], found["role"], found["collections"]) == ("the-web-page", "editor", None)
     again = json.loads(rag("keys", "create", "x", "--json").stdout)
     assert again["key"].startswith(f"rag_{again['id']}_")
     assert again["tenant"] == "default"

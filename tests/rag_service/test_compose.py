@@ -26,10 +26,9 @@ FIXED = {
     "RAG_MODELS_DIR": "/models",
     "RAG_HOST": "0.0.0.0",
     "RAG_PORT": "8080",
-    "RAG_KEYS__REACHED_AT": "127.0.0.1",
 }
 """What containers have of their own."""
-OF_THE_API = {"RAG_HOST", "RAG_PORT", "RAG_KEYS__REACHED_AT", "RAG_URL", "RAG_API_KEY"}
+OF_THE_API = {"RAG_HOST", "RAG_PORT", "RAG_URL", "RAG_API_KEY"}
 SETTINGS = sorted({*setting_names(), *FIXED} & {*setting_names()})
 
 
@@ -45,7 +44,7 @@ def test_every_setting_is_passed_on(name: str) -> None:
         assert name in environment, f"{service} does not get {name}: name it in docker-compose.yml's x-settings"
         value = environment[name]
         if name in FIXED:
-            assert value == FIXED[name] or name == "RAG_KEYS__REACHED_AT"
+            assert value == FIXED[name]
         else:
             assert value is None or value.startswith(f"${{{name}:-")
 

@@ -127,6 +127,5 @@ def test_no_environment_is_read_and_no_command_line_shows_a_secret(stack: Stack)
     assert shown == []
 
 
-@pytest.mark.xfail(strict=True, reason="on loopback the API asks for no key")
 def test_the_api_refuses_who_has_no_key(stack: Stack) -> None:
     assert as_another(ASK, f"{run_json(stack)['url']}/v1/collections") == "401"

@@ -55,6 +55,20 @@ class TestStore:
             assert store.take(owner, [*ids, 5]) is None
         assert store.take(Owner("t", "s"), [*ids, 5]) is not None
 
+    def test_another_person_of_the_tenant_gets_a_copy_and_never_the_rows(self) -> None:
+        """Of a session with the same name, too."""
+        store, mine, theirs = KvStore(), Owner("t@ann", "s", shared=20), Owner("t@bob", "s", shared=20)
+        kept = prefix(*range(60))
+        store.put(mine, kept)
+        copied = store.take(theirs, [*range(40), 90])
+        assert copied is not None
+        assert len(copied) == 40
+        assert sorted(store.owners()) == [("t@ann", "s")]
+        store.put(theirs, copied)
+        store.drop("t@bob", "s")
+        assert store.take(mine, [*range(60), 90]) is kept
+        assert store.take(Owner("t2@ann", "s"), [*range(60), 90]) is None
+
     def test_another_session_gets_a_copy_of_what_is_shared(self) -> None:
         store = KvStore()
         kept = prefix(*range(60))
