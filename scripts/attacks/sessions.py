@@ -1,0 +1,28 @@
+"""Sessions that grow."""
+
+from __future__ import annotations
+
+import itertools
+
+from service import Service, expect
+
+TURNS = 6
+
+
+def growth(service: Service) -> None:
+    """A session grows by the same with each turn: a passage that is found again is not kept again."""
+    name = service.collection()
+    text = "The travel policy allows a hotel of 150 euros a night. " * 30
+    service.ended(service.add(name, [{"id": str(n), "text": f"Page {n}. {text}"} for n in range(5)]))
+    sizes = []
+    for number in range(TURNS):
+        body = {"question": f"What hotel is allowed, for the {number}. time?", "collection": name, "max_tokens": 4}
+        expect(service.ask("POST", "/v1/query", {**body, "session_id": "growing"}), 200)
+        memory = expect(service.ask("GET", "/v1/sessions/growing"), 200).json["memory"]
+        sizes.append(sum(size for field, size in memory.items() if field.endswith("_bytes")))
+    grown = [after - before for before, after in itertools.pairwise(sizes)]
+    assert max(grown) < sizes[0] / 2, f"bytes by turn: {sizes}"
+    expect(service.ask("DELETE", "/v1/sessions/growing"), 204)
+
+
+OVER_HTTP = [growth]
