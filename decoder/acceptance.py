@@ -10,13 +10,16 @@ What the model shows of a token besides turns the estimate into its chance (`cal
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import math
 import os
+from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from decoder.calibrator import Calibrator
 from decoder.endings import Endings
@@ -56,6 +59,10 @@ SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
 them."""
 _SHIPPED_WEIGHT = 500.0
 """Observations that an average of the shipped table counts for at most, so that a domain soon goes its own way."""
+
+
+MOST_TABLES = 64
+"""Domains whose tables stay in memory."""
 
 
 def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat: int) -> int:
@@ -196,30 +203,49 @@ class AcceptanceTable:
 class AcceptanceTables:
     """One table per domain (a collection, say), each beginning as the shipped one.
 
+    The least recently used leave memory once nobody holds them; what they learned is written where there is a folder.
+
     Args:
         folder: where tables are kept between runs; None keeps them in memory only.
+        most: tables that stay in memory, those in use aside.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, most: int = MOST_TABLES) -> None:
         self._folder = folder
-        self._tables: dict[str, AcceptanceTable] = {}
+        self._most = most
+        self._tables: OrderedDict[str, AcceptanceTable] = OrderedDict()
 
     def of(self, domain: str) -> AcceptanceTable:
         """The table of a domain; a file that cannot be read is learned anew."""
         table = self._tables.get(domain)
         if table is None:
-            table = self._tables[domain] = self._read(domain) or shipped().faded(_SHIPPED_WEIGHT)
+            table = self._read(domain) or shipped().faded(_SHIPPED_WEIGHT)
+            self.set(domain, table)
+        self._tables.move_to_end(domain)
         return table
 
     def set(self, domain: str, table: AcceptanceTable) -> None:
         """Let a domain begin with another table."""
         self._tables[domain] = table
+        if len(self._tables) > self._most:
+            self._evict()
 
     def save(self) -> None:
         """Keep what was learned, where there is a folder."""
         if self._folder is not None:
             for domain, table in self._tables.items():
                 table.save(self._file(domain))
+
+    def _evict(self) -> None:
+        """Let those go that were used longest ago and that nobody else holds."""
+        held: WeakValueDictionary[str, AcceptanceTable] = WeakValueDictionary(self._tables)
+        for domain in list(self._tables)[: len(self._tables) - self._most]:
+            if self._folder is not None:
+                with contextlib.suppress(OSError):  # it is learned anew
+                    self._tables[domain].save(self._file(domain))
+            del self._tables[domain]
+            if domain in held:  # by an answer that learns
+                self._tables[domain] = held[domain]
 
     def _read(self, domain: str) -> AcceptanceTable | None:
         if self._folder is None or not self._file(domain).is_file():

@@ -73,7 +73,7 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
                 if answer.answer is None:
                     raise failed(answer)
                 reader = readers[index]
-                if isinstance(reader, Withheld) and (rest := reader.rest(form.split(answer)[1])):
+                if isinstance(reader, Withheld) and (rest := reader.rest(form.split(answer)[0].answer)):
                     yield _data(form.chunk(form.piece(index, rest, ())), include_usage)
                 yield _data(form.chunk(form.ending(index, answer)), include_usage)
         if include_usage:

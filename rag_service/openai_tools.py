@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from rag_service.schemas import Answer
@@ -25,10 +25,10 @@ def split(answer: Answer, most: int | None = None) -> tuple[Answer, list[dict[st
     """
     text = answer.answer or ""
     written = list(_calls(text))
-    found = [call for call in written if call is not None][:most]
+    found = [call for _, call in written if call is not None][:most]
     if not found or len(found) < len(written[:most]):
         return answer, []
-    before = text[: text.index(OPENS)]
+    before = text[: written[0][0]]
     kept = [citation for citation in answer.citations or () if citation.answer_end <= len(before)]
     calls = [
         {"id": f"call_{answer.answer_id[:24]}_{index}", "type": "function", "function": call}
@@ -58,9 +58,9 @@ class Withheld:
         self.shown += given
         return given
 
-    def rest(self, calls: Sequence[Any]) -> str:
-        """What is still to be shown at the end."""
-        return "" if calls else self._held
+    def rest(self, content: str | None) -> str:
+        """What is still to be shown at the end, where `content` is the answer without its calls."""
+        return (content or "")[len(self.shown) :]
 
     def _begun(self) -> int:
         """Length of the end of the held text that may begin a call."""
@@ -70,14 +70,15 @@ class Withheld:
         return 0
 
 
-def _calls(text: str) -> Iterator[dict[str, str] | None]:
-    """Name and arguments of each call, in order; None for what stands between the tags and is no call.
+def _calls(text: str) -> Iterator[tuple[int, dict[str, str] | None]]:
+    """Where each call begins, and its name and arguments; None for what stands between the tags and is no call.
 
+    A tag that no object follows is text that speaks of calls.
     A call ends where its JSON object does, whatever its strings hold.
     """
     place = 0
     while opened := _OPENED.search(text, place):
-        place = opened.end()
+        begin, place = opened.span()
         try:
             read, end = _READER.raw_decode(text, place)
         except ValueError:
@@ -85,7 +86,7 @@ def _calls(text: str) -> Iterator[dict[str, str] | None]:
         closed = _CLOSED.match(text, end) or _CLOSED.search(text, place)
         if closed is None:  # written to the end
             return
-        yield _call(read) if closed.start() == end else None
+        yield begin, _call(read) if closed.start() == end else None
         place = closed.end()
 
 

@@ -24,6 +24,7 @@ from rag_service.settings import Limits
 from retriever import (
     CollectionBusy,
     CollectionExists,
+    DiskFull,
     EmbedderMismatch,
     EmbedderUnavailable,
     InvalidName,
@@ -88,6 +89,8 @@ def as_problem(error: Exception) -> Problem:
         return errors.Conflict(text, "embedder_mismatch")
     if isinstance(error, CollectionBusy):
         return errors.Unavailable(text, "collection_busy", retry_after=5)
+    if isinstance(error, DiskFull):
+        return errors.Unavailable(text, "disk_full", retry_after=60)
     if isinstance(error, EmbedderUnavailable):
         return errors.Unavailable(text, "embedder_unavailable", retry_after=60)
     log.error("unexpected error", exc_info=error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import (
     CollectionBusy,
     CollectionExists,
+    DiskFull,
     EmbedderMismatch,
     EmbedderUnavailable,
     InvalidName,
@@ -52,6 +53,7 @@ __all__ = [
     "CollectionBusy",
     "CollectionExists",
     "CollectionStats",
+    "DiskFull",
     "Document",
     "DocumentInfo",
     "Embedder",

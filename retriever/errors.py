@@ -6,6 +6,7 @@
     ├── UnknownCollection     no collection of that name
     ├── CollectionExists      a collection of that name is there already
     ├── CollectionBusy        another process holds the collection's write lock for too long
+    ├── DiskFull              a change found no room on the disk
     ├── UnknownDocument       no document of that id in the collection
     ├── EmbedderMismatch      the collection was built with another embedder
     ├── EmbedderUnavailable   the embedding model cannot be loaded
@@ -61,6 +62,13 @@ class CollectionBusy(RetrieverError):
     def __init__(self, name: str) -> None:
         super().__init__(f"collection {name!r} is being written by another process; try again in a moment")
         self.name = name
+
+
+class DiskFull(RetrieverError):
+    def __init__(self, collection: str) -> None:
+        super().__init__(
+            f"the disk is full: collection {collection!r} keeps what it had; make room in the data folder and try again"
+        )
 
 
 class UnknownDocument(RetrieverError, LookupError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import sqlite3
 from pathlib import Path
@@ -22,6 +23,8 @@ from .store import CollectionFacts
 
 # faiss has type stubs in some versions only, and those leave out what its Python layer adds
 faiss: Any = importlib.import_module("faiss")
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "vectors.faiss"
 _BATCH = 4096
@@ -56,7 +59,10 @@ class VectorIndex:
         self._uid, self._generation = facts.uid, facts.generation
 
     def save(self) -> None:
-        """Write the file anew and put it in place by one rename. Nothing to do if it is the same as the last."""
+        """Write the file anew and put it in place by one rename. Nothing to do if it is the same as the last.
+
+        Where that fails, for want of room say, the next one who opens the collection builds the index anew.
+        """
         if self._index is None or self._saved == self._generation:
             return
         temporary = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.tmp")
@@ -64,6 +70,8 @@ class VectorIndex:
             faiss.write_index(self._index, str(temporary))
             os.replace(temporary, self.path)
             self._saved = self._generation
+        except (OSError, RuntimeError) as error:
+            log.warning("the index %s cannot be kept (%s); it is built anew when needed", self.path, error)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()

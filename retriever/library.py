@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import re
 import shutil
-import threading
 import uuid
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from .collection import Collection
 from .embedder import Embedder
 from .errors import CollectionExists, InvalidName, UnknownCollection
 from .loading import ReadLimits
+from .opened import Opened
 
 DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""
@@ -28,15 +28,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 class Library:
     """Collections by name; safe to use from several threads, and beside other processes on the same folder."""
 
-    def __init__(self, data_dir: Path, embedder: Embedder, *, limits: ReadLimits | None = None) -> None:
-        """`limits` bound the reading of each ingested file."""
+    def __init__(
+        self,
+        data_dir: Path,
+        embedder: Embedder,
+        *,
+        limits: ReadLimits | None = None,
+        opened: Opened | None = None,
+    ) -> None:
+        """`limits` bound the reading of each ingested file; `opened` holds collections of other libraries as well."""
         self._data_dir = Path(data_dir)
         self._root = self._data_dir / "collections"
         self._embedder = embedder
         self._limits = limits
-        self._open: dict[str, Collection] = {}
-        self._tenants: dict[str, Library] = {}
-        self._lock = threading.Lock()
+        self._opened = opened or Opened()
         self._only: frozenset[str] | None = None
 
     def of(self, tenant: str) -> Library:
@@ -45,11 +50,8 @@ class Library:
             return self
         if not _NAME.match(tenant):
             raise InvalidName(tenant)
-        with self._lock:
-            if tenant not in self._tenants:
-                folder = self._data_dir / "tenants" / tenant
-                self._tenants[tenant] = Library(folder, self._embedder, limits=self._limits)
-            return self._tenants[tenant]
+        folder = self._data_dir / "tenants" / tenant
+        return Library(folder, self._embedder, limits=self._limits, opened=self._opened)
 
     def only(self, names: frozenset[str] | None) -> Library:
         """The same with these collections alone, and no other to be made; all of them where it is None."""
@@ -88,10 +90,7 @@ class Library:
         folder = self._folder(name)
         if not self._shown(name) or not self._is_there(folder):
             raise UnknownCollection(name, self.collections())
-        with self._lock:
-            if name not in self._open:
-                self._open[name] = Collection(folder, name, self._embedder, self._limits)
-            return self._open[name]
+        return self._opened.get(folder, lambda: Collection(folder, name, self._embedder, self._limits))
 
     def collections(self) -> list[str]:
         """The names, in order."""
@@ -113,21 +112,12 @@ class Library:
             folder.rename(doomed)
         except FileNotFoundError:
             raise UnknownCollection(name, self.collections()) from None
-        with self._lock:
-            held = self._open.pop(name, None)
-        if held is not None:
-            held.close()
+        self._opened.close(folder)
         shutil.rmtree(doomed, ignore_errors=True)
 
     def close(self) -> None:
-        """Close every open collection."""
-        with self._lock:
-            held, self._open = self._open, {}
-            tenants, self._tenants = self._tenants, {}
-        for library in tenants.values():
-            library.close()
-        for collection in held.values():
-            collection.close()
+        """Close every open collection, those of its tenants included."""
+        self._opened.close_all()
 
     def _folder(self, name: str) -> Path:
         if not isinstance(name, str) or not _NAME.match(name):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import lexical
-from .errors import CollectionBusy, RetrieverError, UnknownCollection
+from .errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
@@ -101,7 +101,8 @@ class Store:
     def write(self) -> Iterator[sqlite3.Connection]:
         """One atomic change, which raises the generation; left by an exception, it did not happen.
 
-        Raises UnknownCollection, or CollectionBusy when another process writes for longer than `BUSY_SECONDS`.
+        Raises UnknownCollection, DiskFull, or CollectionBusy when another process writes for longer than
+        `BUSY_SECONDS`.
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
@@ -127,6 +128,8 @@ class Store:
             connection.close()
             if isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error)):
                 raise CollectionBusy(self.name) from error
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise DiskFull(self.name) from error
             raise
         with self._lock:
             self._idle.append((inode, connection))

@@ -85,21 +85,25 @@ class Leases:
         Raises:
             QueueUnavailable: Redis is away.
         """
-        with self._lock:
-            held = sorted(self._held)
-            meanwhile = sorted(self._sent_meanwhile - self._held)
-        args: list[str | int | float] = [self._worker, self._lapse_s, GENERATE_TASK, *held]
         with unavailable():
-            fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
+            with self._lock:  # a task that is taken now is either known to the script, or told to Redis behind it
+                meanwhile = sorted(self._sent_meanwhile - self._held)
+                args: list[str | int | float] = [self._worker, self._lapse_s, GENERATE_TASK, *sorted(self._held)]
+                fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 log.warning("the worker that had %s is gone; sending it again", field)
                 _send(app, field)
                 lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, f"resend {self._worker}"])
             for field in meanwhile:
                 log.warning("%s was sent while it was held here; sending it again", field)
-                _send(app, field)
-                with self._lock:
+                with self._lock:  # before it is sent: it may come back here, and be held, at once
                     self._sent_meanwhile.discard(field)
+                try:
+                    _send(app, field)
+                except BaseException:
+                    with self._lock:
+                        self._sent_meanwhile.add(field)
+                    raise
         return len(fields) + len(meanwhile)
 
 

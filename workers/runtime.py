@@ -256,12 +256,27 @@ class Runtime:
             if not isinstance(steps, Steps):
                 steps()
                 continue
+            if self._begun(steps):
+                self._running.append(steps)
+
+    def _begun(self, steps: Steps) -> bool:
+        """Set an answer up; where memory is short, once more without the rows of earlier ones. Else it has failed."""
+        try:
             try:
                 steps.begin()
             except Exception as error:
-                steps.fail(error)
+                if not (is_out_of_memory(error) and self.store.clear()):
+                    raise
+                log.warning("an answer found no memory to begin (%s); it begins again without kept rows", error)
+                cleared = True
             else:
-                self._running.append(steps)
+                cleared = False
+            if cleared:  # out here, where the failure and what its frames hold are gone
+                steps.begin()
+        except Exception as failure:
+            steps.fail(failure)
+            return False
+        return True
 
     def _advance(self) -> None:
         """One pass for all that run together, and one for each that runs alone."""
@@ -288,11 +303,7 @@ class Runtime:
             alone: list[Steps] = []
             for steps in group:
                 steps.alone = True
-                try:
-                    steps.begin()
-                except Exception as failure:
-                    steps.fail(failure)
-                else:
+                if self._begun(steps):
                     alone.append(steps)
             return alone
         return [steps for steps, step in zip(group, made, strict=True) if self._goes_on(steps, step)]
@@ -300,7 +311,17 @@ class Runtime:
     def _goes_on(self, steps: Steps, step: Step) -> bool:
         """Hand a step over; the rows of an answer that ends with it are kept first, for the turn that may follow."""
         if step.finish_reason is not None and steps.owner is not None:
-            prefix = steps.sequence.leave()
-            if prefix is not None:
-                self.store.put(steps.owner, prefix)
+            self._keep(steps.owner, steps.sequence)
         return steps.deliver(step)
+
+    def _keep(self, owner: Owner, sequence: EngineSequence) -> None:
+        """Keep the rows of a finished answer; without the room for it they go, and all others with them."""
+        try:
+            prefix = sequence.leave()
+            if prefix is not None:
+                self.store.put(owner, prefix)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            log.warning("no memory to keep an answer's rows (%s); all kept rows are forgotten", error)
+            self.store.clear()

@@ -189,6 +189,20 @@ def test_domains_learn_apart_and_are_kept(tmp_path: Path) -> None:
         assert AcceptanceTables(tmp_path).of("a").probability(0) == pytest.approx(shipped().probability(0), abs=0.05)
 
 
+def test_tables_in_memory_are_bounded_and_come_back_as_they_were(tmp_path: Path) -> None:
+    tables = AcceptanceTables(tmp_path, most=2)
+    for _ in range(2000):
+        tables.of("a").learn(0, True)
+    learned = tables.of("a").probability(0)
+    held = tables.of("b")
+    for number in range(20):
+        tables.of(f"c{number}")
+    assert len(tables._tables) <= 3
+    assert tables.of("b") is held, "an answer learns into it"
+    assert "a" not in tables._tables
+    assert tables.of("a").probability(0) == pytest.approx(learned, abs=0.01)
+
+
 def test_the_shipped_table_knows_that_longer_matches_are_better() -> None:
     from decoder.acceptance import evidence
 

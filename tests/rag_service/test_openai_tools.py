@@ -12,7 +12,8 @@ from typing import Any
 import openai
 import pytest
 
-from rag_service.openai_tools import Withheld
+from rag_service.openai_tools import Withheld, split
+from rag_service.schemas import Answer
 from retriever import Library
 from retriever.testing import HashEmbedder
 from workers import keys
@@ -140,6 +141,31 @@ def test_withheld_text_comes_in_the_end_unless_it_was_a_call() -> None:
             withheld = Withheld()
             given = "".join(withheld.push(text[at : at + size]) for at in range(0, len(text), size))
             assert text.startswith(given)
-            assert given + withheld.rest([]) == text
+            assert given + withheld.rest(text) == text
             assert "<tool_call>" not in given
-            assert withheld.rest([{}]) == ""
+            assert withheld.rest(text[: len(given)] or None) == ""
+
+
+REAL = '<tool_call>\n{"name": "jump", "arguments": {}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("The tag <tool_call> opens a call.", "The tag <tool_call> opens a call."),
+        (f"I write <tool_call> now: {REAL}", "I write <tool_call> now: "),
+        (f"<tool_call> and <tool_call>! {REAL}{REAL}", "<tool_call> and <tool_call>! "),
+        (f"plain {REAL}", "plain "),
+        (REAL, ""),
+        ("so <tool_call>\n{not JSON", "so <tool_call>\n{not JSON"),
+    ],
+)
+def test_a_text_that_speaks_of_calls_loses_nothing(text: str, content: str) -> None:
+    answer = Answer.model_construct(answer_id="a", answer=text, citations=[])
+    rest, calls = split(answer)
+    assert bool(calls) == text.endswith(REAL)
+    assert (rest.answer or "") == content
+    for size in (1, 4, 100):
+        withheld = Withheld()
+        given = "".join(withheld.push(text[at : at + size]) for at in range(0, len(text), size))
+        assert given + withheld.rest(rest.answer) == content

@@ -14,6 +14,7 @@ import pytest
 from retriever import (
     CollectionBusy,
     CollectionExists,
+    DiskFull,
     InvalidName,
     Library,
     RetrieverError,
@@ -21,6 +22,7 @@ from retriever import (
     UnknownCollection,
     store,
 )
+from retriever.opened import Opened
 from retriever.testing import HashEmbedder
 
 
@@ -51,6 +53,59 @@ def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
     for call in (holder.collection, holder.delete):
         with pytest.raises(UnknownCollection, match="'b'"):
             call("b")
+
+
+def test_open_collections_are_bounded_and_one_in_use_stays(tmp_path: Path) -> None:
+    opened = Opened(most=2)
+    holder = Library(tmp_path, HashEmbedder(), opened=opened)
+    held = holder.create("held")
+    held.ingest([source("a", "apples")])
+    for number in range(5):
+        holder.of(f"t{number}").create("docs").ingest([source("a", f"apples {number}")])
+    assert len(opened._open) <= 3
+    assert holder.collection("held") is held
+    assert found(holder, "apples", "held") == ["a"]
+    for number in range(5):
+        assert found(holder.of(f"t{number}"), "apples") == ["a"]
+    assert len(opened._open) <= 3
+    holder.close()
+    assert not opened._open
+
+
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a collection's file cannot grow, as on a full disk."""
+    connect = store.Store._connect
+
+    def connect_full(self: store.Store) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size where it is larger
+        return connection
+
+    monkeypatch.setattr(store.Store, "_connect", connect_full)
+
+
+def test_a_full_disk_leaves_a_collection_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(tmp_path).create("docs").ingest([source("a", "apples")])
+    with monkeypatch.context() as patch:
+        full(patch)
+        later = library(tmp_path)
+        with pytest.raises(DiskFull, match="disk is full"):
+            later.collection("docs").ingest([source("b", "bananas " * 20_000)])
+        assert found(later, "apples") == ["a"]
+        later.close()
+    again = library(tmp_path)
+    again.collection("docs").ingest([source("b", "bananas")])
+    assert set(found(again, "bananas")) == {"a", "b"}
+
+
+def test_an_index_that_finds_no_room_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_index(*_: object) -> None:
+        raise RuntimeError("Error: 'ret == (n)' failed: write error: No space left on device")
+
+    monkeypatch.setattr("faiss.write_index", write_index)
+    report = library(tmp_path).create("docs").ingest([source("a", "apples")])
+    assert report.added == ("a",)
+    assert found(library(tmp_path), "apples") == ["a"]
 
 
 @pytest.mark.parametrize("name", ["", "-a", "_a", "a b", "a/b", "..", ".", "a\n", "ä", "a" * 65, "a\0"])
@@ -178,7 +233,8 @@ def test_tenants_have_collections_of_their_own(tmp_path: Path) -> None:
     holder = library(tmp_path)
     assert holder.of("default") is holder
     theirs = holder.of("acme")
-    assert holder.of("acme") is theirs
+    assert holder.of("acme").create("shared", exist_ok=True) is theirs.create("shared", exist_ok=True)
+    theirs.delete("shared")
     theirs.create("notes")
     assert (holder.collections(), theirs.collections(), holder.of("other").collections()) == ([], ["notes"], [])
     with pytest.raises(UnknownCollection):

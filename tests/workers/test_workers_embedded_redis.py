@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,17 +212,17 @@ def test_a_killed_server_and_parent_leave_nothing_behind_for_temporary_files(tmp
 
 def test_where_the_path_is_too_long_the_same_folder_elsewhere_is_used_again(tmp_path: Path) -> None:
     data = tmp_path.joinpath(*["a-rather-long-name-for-a-folder"] * 4)
-    elsewhere = tmp_path / "tmp"
-    elsewhere.mkdir()
-    with EmbeddedRedis(data, elsewhere) as server:
-        first = Path(server.url.removeprefix("unix://"))
-    assert first.parent.parent == elsewhere
-    assert list(elsewhere.iterdir()) == []
-    first.parent.mkdir()  # as a killed one leaves it
-    first.touch()
-    with EmbeddedRedis(data, elsewhere) as server:
-        assert server.url == f"unix://{first}"
-    assert list(elsewhere.iterdir()) == []
+    with tempfile.TemporaryDirectory() as made:  # the test's own folder may be too long as well
+        elsewhere = Path(made)
+        with EmbeddedRedis(data, elsewhere) as server:
+            first = Path(server.url.removeprefix("unix://"))
+        assert first.parent.parent == elsewhere
+        assert list(elsewhere.iterdir()) == []
+        first.parent.mkdir()  # as a killed one leaves it
+        first.touch()
+        with EmbeddedRedis(data, elsewhere) as server:
+            assert server.url == f"unix://{first}"
+        assert list(elsewhere.iterdir()) == []
 
 
 def test_a_folder_of_that_name_that_is_not_ones_own_is_passed_over(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from retriever import Library, SourceDocument
 from retriever.embedder import Vectors
+from retriever.store import Store
 from retriever.testing import HashEmbedder
 from workers import keys, wire
 from workers.app import INGEST_QUEUE
@@ -82,6 +84,28 @@ def test_an_unknown_collection_fails_the_job(work: Any, ingests: IngestQueue, to
     progress = wait(ingests, "j")
     assert (progress.status, progress.failures[0].name) == ("failed", "none")
     assert "none" in progress.failures[0].reason
+
+
+def test_a_full_disk_fails_the_job_and_says_so(
+    work: Any, ingests: IngestQueue, tokens: Tokens, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.collection("c").ingest([SourceDocument(document_id="old", text="Old foxes.")])
+    library.close()
+    connect = Store._connect
+
+    def connect_full(self: Store) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size where it is larger
+        return connection
+
+    monkeypatch.setattr(Store, "_connect", connect_full)
+    work(FakeEngine(tokens), library=library)
+    files = [IngestFile(name="n", text="New dogs. " * 20_000)]
+    ingests.enqueue(IngestJob(job_id="j", collection="c", files=files, created=0.0))
+    progress = wait(ingests, "j")
+    assert progress.status == "failed"
+    assert "the disk is full" in progress.failures[0].reason
+    assert [document.id for document in library.collection("c").documents()] == ["old"]
 
 
 def test_a_cancelled_job_says_so(work: Any, ingests: IngestQueue, tokens: Tokens, library: Library) -> None:

@@ -169,6 +169,66 @@ def test_memory_that_runs_out_is_taken_from_earlier_turns(tokens: Tokens, open_r
     assert runtime.store.state()["evicted"] == 1
 
 
+def test_an_answer_that_finds_no_memory_to_begin_begins_again_without_kept_rows(
+    tokens: Tokens, open_runtime: Any
+) -> None:
+    class Full(Engine):
+        full = False
+
+        def start(self, *args: Any, **options: Any) -> Any:
+            if self.full and (runtime.store.state()["entries"] or options["reuse"] is not None):
+                raise RuntimeError("CUDA out of memory")
+            return super().start(*args, **options)
+
+    engine = Full(tiny_target(vocab_size=tokens.vocab_size), "auto")
+    runtime = open_runtime(engine)
+    params = SamplingParams(max_tokens=8)
+    expected = ids_of(runtime.submit([5, 6, 7], params, owner=Owner("t", "s")))
+    engine.full = True
+    assert ids_of(runtime.submit([5, 6, 7], params, owner=Owner("t", "s"))) == expected
+    assert runtime.store.state()["evicted"] == 1
+
+
+def test_an_answer_that_never_finds_memory_fails_after_one_more_try(tokens: Tokens, open_runtime: Any) -> None:
+    tries: list[bool] = []
+
+    class Full(Engine):
+        full = False
+
+        def start(self, *args: Any, **options: Any) -> Any:
+            if self.full:
+                tries.append(True)
+                raise RuntimeError("CUDA out of memory")
+            return super().start(*args, **options)
+
+    engine = Full(tiny_target(vocab_size=tokens.vocab_size), "auto")
+    runtime = open_runtime(engine)
+    params = SamplingParams(max_tokens=8)
+    ids_of(runtime.submit([5, 6, 7], params, owner=Owner("t", "s")))
+    engine.full = True
+    with pytest.raises(RuntimeError, match="out of memory"):
+        next(runtime.submit([5, 6, 7], params))
+    assert len(tries) == 2
+    with pytest.raises(RuntimeError, match="out of memory"):  # nothing is left to give away
+        next(runtime.submit([5, 6, 7], params))
+    assert len(tries) == 3
+    assert runtime.alive
+
+
+def test_rows_that_memory_has_no_room_for_cost_no_answer(
+    tokens: Tokens, open_runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = open_runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
+
+    def full(owner: Owner, prefix: Prefix) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(runtime.store, "put", full)
+    assert len(ids_of(runtime.submit([5, 6, 7], SamplingParams(max_tokens=8), owner=Owner("t", "s")))) == 8
+    assert len(ids_of(runtime.submit([5, 6, 7], SamplingParams(max_tokens=8)))) == 8
+    assert runtime.alive
+
+
 def test_a_refused_prompt_leaves_the_rows_where_they_were(tokens: Tokens, open_runtime: Any) -> None:
     runtime = open_runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
     first = ids_of(runtime.submit([5, 6, 7], SamplingParams(max_tokens=8), owner=Owner("t", "s")))
