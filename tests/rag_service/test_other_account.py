@@ -99,7 +99,10 @@ def socket_of(stack: Stack) -> str:
 
 def test_the_other_account_can_reach_what_is_open(stack: Stack) -> None:
     """So that being refused means something."""
-    assert json.loads(as_another(REACH, socket_of(stack), str(stack.output))) == [str(stack.output)]
+    shared = stack.output.with_name("shared.txt")
+    shared.write_text("For all to read.")
+    shared.chmod(0o644)
+    assert json.loads(as_another(REACH, socket_of(stack), str(shared))) == [str(shared)]
 
 
 def test_no_file_of_the_data_folder_and_no_socket_is_reached(stack: Stack) -> None:
