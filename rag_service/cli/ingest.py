@@ -38,7 +38,11 @@ class Source:
 
 def ingest(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATHS…", help="Files and folders; folders with all they hold.")
+        list[Path],
+        typer.Argument(
+            metavar="PATHS…",
+            help="Files and folders; folders with all they hold, but for hidden files and links that lead out.",
+        ),
     ],
     collection: Annotated[
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; made if it is not there.")
