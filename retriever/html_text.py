@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from .errors import UnreadableDocument
+from .html_depth import too_complex
 from .text import clean, decode
 from .types import LoadedDocument
 
@@ -32,7 +33,10 @@ _BACKTICKS = re.compile("`{3,}")
 def read_html(data: bytes, stem: str) -> LoadedDocument:
     """Text of the page's main part. The title is that of `<title>`, else the first `<h1>`, else `stem`."""
     declared = _CHARSET.search(data[:4096])
-    tree = LexborHTMLParser(decode(data, declared[1].decode("ascii") if declared else None))
+    page = decode(data, declared[1].decode("ascii") if declared else None)
+    if reason := too_complex(page):
+        raise UnreadableDocument(f"the page cannot be read in reasonable time: {reason}; save the text it shows")
+    tree = LexborHTMLParser(page)
     title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
     tree.strip_tags(_DROPPED)
     text = ""

@@ -32,6 +32,11 @@ RUN_CHUNKS = 256
 """Documents are embedded and stored together until they have this many chunks."""
 MAX_METADATA_BYTES = 65536
 
+MAX_NAME = 500
+"""Characters of a file's name."""
+
+_NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
+"""Control characters, and what stands for bytes that are no text."""
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9._]+")
 
 
@@ -113,7 +118,7 @@ class Ingest:
                 try:
                     prepared = self._prepare(source, reader)
                 except LoadError as error:
-                    self.failures.append(IngestFailure(name, error.reason))
+                    self.failures.append(IngestFailure(name[:MAX_NAME], error.reason))
                     self._finished(name)
                     continue
                 if prepared is None:
@@ -139,6 +144,8 @@ class Ingest:
         """The source read and chunked; None if the collection holds it already, the same. Raises LoadError."""
         if (source.path is None) == (source.text is None):
             raise UnreadableDocument("give either a file or a text, not both and not neither")
+        if source.path is not None:
+            _check_name(source.name)
         identity = document_id(source)
         if identity in self.seen:
             raise UnreadableDocument(
@@ -244,6 +251,13 @@ class Ingest:
         self.done += 1
         if self.progress is not None:
             self.progress(self.done, self.total, name)
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MAX_NAME:
+        raise UnreadableDocument(f"the name is longer than {MAX_NAME} characters; rename the file")
+    if _NOT_IN_NAME.search(name):
+        raise UnreadableDocument("the name holds bytes that are not UTF-8, or control characters; rename the file")
 
 
 def _digest(text: str) -> str:

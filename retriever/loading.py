@@ -34,9 +34,9 @@ _KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRA
 class ReadLimits:
     """Limits on reading one file. 0 switches the memory or processor limit off."""
 
-    seconds: float = 60.0
+    seconds: float = 30.0
     """Wall-clock time."""
-    cpu_seconds: int = 60
+    cpu_seconds: int = 20
     memory_bytes: int = 2 * 1024**3
     """Address space of the reading process."""
     input_bytes: int = 100_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from rag_service.cli.connect import connect
 from rag_service.cli.console import FAILED, CliError, err, out, print_json
 from rag_service.cli.jobs import wait_for
 from rag_service.cli.options import ApiKey, Json, Url
+from rag_service.client.file_names import sendable
 from rag_service.pipeline_names import DEFAULT_COLLECTION
 
 BATCH_FILES = 50
@@ -30,11 +32,17 @@ class Source:
 
     path: Path
     name: str
+    problem: str = ""
+    """Why it is not sent; "" for one that is."""
 
 
 def ingest(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATHS…", help="Files and folders; folders with all they hold.")
+        list[Path],
+        typer.Argument(
+            metavar="PATHS…",
+            help="Files and folders; folders with all they hold, but for hidden files and links that lead out.",
+        ),
     ],
     collection: Annotated[
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; made if it is not there.")
@@ -49,19 +57,22 @@ def ingest(
     Exit status 0 when every file is in, 1 when some could not be read (each is named with the reason). What was
     uploaded goes in whether or not anyone waits for it.
     """
-    sources = list(find(paths))
-    if not sources:
+    found = list(find(paths))
+    sources = [source for source in found if not source.problem]
+    skipped = [{"name": source.name, "reason": source.problem} for source in found if source.problem]
+    if not found:
         raise CliError("There are no files in what you named; name files, or folders that hold some.")
     with connect(url, api_key, PATIENCE_S) as api:
         _make(api, collection)
         jobs, failures = _ingest(api, collection, sources, wait)
+    failures = skipped + failures
     if as_json:
-        print_json({"collection": collection, "files": len(sources), "jobs": jobs, "failures": failures})
+        print_json({"collection": collection, "files": len(found), "jobs": jobs, "failures": failures})
     else:
         for failure in failures:
             err().print(f"{failure['name']}: {failure['reason']}", style="yellow", markup=False)
         if wait:
-            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {collection!r}.", markup=False)
+            out().print(f"{len(found) - len(failures)} of {len(found)} files are in {collection!r}.", markup=False)
         else:
             for job in jobs:
                 out().print(job, markup=False)
@@ -73,25 +84,52 @@ def find(paths: Sequence[Path]) -> Iterator[Source]:
     """The files named and those in the folders named; hidden ones in folders are left out.
 
     A file in a folder goes by the folder's name and its path therein, so that ingesting the folder again replaces it.
+    Of links in a folder those that lead out of it have a problem, and so has what cannot be read.
 
     Raises:
         CliError: a path does not exist.
     """
     taken: set[str] = set()
     for path in paths:
-        if not path.exists():
-            raise CliError(f"{path} does not exist.")
-        if path.is_dir():
-            root = path.resolve()
-            files = sorted(p for p in root.rglob("*") if p.is_file() and not _hidden(p.relative_to(root)))
-            found = [Source(p, (Path(root.name) / p.relative_to(root)).as_posix()) for p in files]
-        else:
-            found = [Source(path, path.name)]
-        for source in found:
+        for source in _named(path):
             name = source.name if source.name not in taken else source.path.resolve().as_posix()
             if name not in taken:
                 taken.add(name)
-                yield Source(source.path, name)
+                yield Source(source.path, sendable(name), source.problem or _unreadable(source.path))
+
+
+def _named(path: Path) -> list[Source]:
+    try:
+        path.lstat()
+        if not path.exists():
+            raise FileNotFoundError
+    except FileNotFoundError:
+        raise CliError(f"{sendable(str(path))} does not exist.") from None
+    except OSError as error:
+        return [Source(path, path.name[:500], f"the file cannot be read: {error.strerror}")]
+    if not path.is_dir():
+        return [Source(path, path.name)]
+    root = path.resolve()
+    found = []
+    for inside in sorted(root.rglob("*")):
+        way = inside.relative_to(root)
+        name = (Path(root.name) / way).as_posix()
+        if _hidden(way):
+            continue
+        if inside.is_symlink() and not Path(os.path.realpath(inside)).is_relative_to(root):
+            found.append(Source(inside, name, "a link that leads out of the folder; name its target to ingest that"))
+        elif inside.is_file():
+            found.append(Source(inside, name))
+    return found
+
+
+def _unreadable(path: Path) -> str:
+    """Why a file cannot be read; "" for one that can."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        return f"the file cannot be read: {error.strerror}"
+    return ""
 
 
 def batches(sources: Sequence[Source]) -> Iterator[list[Source]]:

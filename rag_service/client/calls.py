@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
+from rag_service.client.file_names import sendable
 from rag_service.schemas import (
     Answer,
     CollectionInfo,
     CollectionList,
     DocumentList,
     DocumentOut,
+    IngestFailure,
     JobList,
     JobProgress,
     ListedJob,
@@ -171,7 +173,7 @@ def add_texts(name: str, texts: Iterable[str | Text]) -> Call[str]:
 
 
 def add_files(name: str, paths: Iterable[Path]) -> Call[str]:
-    files = [("files", (path.name, path.read_bytes())) for path in paths]
+    files = [("files", (sendable(path.name), path.read_bytes())) for path in paths]
     return Call("POST", f"/v1/collections/{_part(name)}/documents", _job_id, files=files)
 
 
@@ -185,6 +187,21 @@ def jobs(limit: int) -> Call[list[ListedJob]]:
 
 def cancel_job(job_id: str) -> Call[bool]:
     return Call("DELETE", f"/v1/jobs/{_part(job_id)}", lambda body: bool(body["cancelled"]))
+
+
+def readable(paths: Iterable[Path]) -> tuple[list[Path], tuple[IngestFailure, ...]]:
+    """The files that are there and may be read, and why the others cannot be sent."""
+    good: list[Path] = []
+    failures: list[IngestFailure] = []
+    for path in paths:
+        try:
+            path.open("rb").close()
+        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+            reason = getattr(error, "strerror", None) or str(error)
+            failures.append(IngestFailure(name=sendable(str(path))[:500], reason=f"the file cannot be read: {reason}"))
+        else:
+            good.append(path)
+    return good, tuple(failures)
 
 
 def batches(paths: Iterable[Path]) -> list[list[Path]]:

@@ -97,13 +97,16 @@ class RagClient(Connection):
     ) -> Ingested:
         """Files (by their names) and texts into a collection, made if it is not there; returns when all are in.
 
+        Files that cannot be read are failures, here as there; the rest go in.
+
         Args:
             progress: called with how many of how many are done.
         """
         with contextlib.suppress(Conflict):
             self.create_collection(collection)
-        paths = [Path(file) for file in files]
-        told = Ingested(total=len(paths) + len(texts))
+        paths, unread = calls.readable(map(Path, files))
+        total = len(paths) + len(unread) + len(texts)
+        told = Ingested(total=total, done=len(unread), failures=unread)
         for batch in calls.batches(paths):
             told = told.plus(self.wait(self.send(calls.add_files(collection, batch)), told.tell(progress)))
         if texts:

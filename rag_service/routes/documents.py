@@ -16,9 +16,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
+from rag_service.client.file_names import sendable
 from rag_service.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.errors import BadRequest, InvalidRequest, TooLarge
-from rag_service.json_body import has_surrogates
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import refusals
 from rag_service.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
@@ -130,9 +130,7 @@ async def _uploads(request: Request, pipeline: Pipeline, folder: Path) -> list[I
         files = []
         await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
         for number, part in enumerate(parts):
-            name = (part.filename or "").replace("\x00", "")[:500]
-            if not name or has_surrogates(name):
-                raise InvalidRequest(f"File {number + 1} has no usable name; send one that ends in its format.")
+            name = sendable(part.filename or f"file {number + 1}")  # the worker refuses one that will not do
             path = folder / str(number)
             await anyio.to_thread.run_sync(_keep, part, path)
             files.append(IngestFile(name=name, path=str(path)))

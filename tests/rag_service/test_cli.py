@@ -137,6 +137,51 @@ def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path
     assert "Kiwis are green." in found.stdout
 
 
+def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key.txt").write_text("secret")
+    folder = tmp_path / "papers"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "own.txt").write_text("own")
+    (folder / "file.txt").symlink_to(tmp_path / "secret" / "key.txt")
+    (folder / "dir").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to("..")
+    (folder / "sub" / "round").symlink_to(folder)
+    (folder / "itself").symlink_to("itself")
+    (folder / "again.txt").symlink_to("own.txt")
+    found = list(find([folder]))
+    assert [one.name for one in found if not one.problem] == ["papers/again.txt", "papers/own.txt"]
+    named = {one.name: one.problem for one in found if one.problem}
+    assert sorted(named) == ["papers/dir", "papers/file.txt", "papers/up"]
+    assert all("leads out of the folder" in problem for problem in named.values())
+    (direct,) = find([folder / "file.txt"])
+    assert (direct.name, direct.problem) == ("file.txt", "")
+    (tmp_path / "link").symlink_to(folder)
+    assert [one.name for one in find([tmp_path / "link"]) if not one.problem] == ["papers/again.txt", "papers/own.txt"]
+
+
+def test_bad_file_names_fail_alone(api_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    for name in (b"caf\xe9.md", b"two\nlines.md", b"esc\x1b[2J.md", b"good.md"):
+        (folder / os.fsdecode(name)).write_text(f"Text of {name!r}.")
+    long = tmp_path / ("x" * 5000 + ".md")
+    (folder / "out.md").symlink_to("/etc/passwd")
+    result = rag("ingest", str(folder), str(long), "-c", "odd", "--json", "--url", api_url)
+    assert result.exit_code == 1, result.output
+    told = json.loads(result.stdout)
+    assert told["files"] == 6
+    reasons = {failure["name"]: failure["reason"] for failure in told["failures"]}
+    assert len(reasons) == 5
+    assert "leads out of the folder" in reasons.pop("odd/out.md")
+    assert "too long" in reasons.pop(long.name[:500])
+    assert set(reasons) == {"odd/caf\ufffd.md", "odd/two\ufffdlines.md", "odd/esc\ufffd[2J.md"}
+    assert all("rename the file" in reason for reason in reasons.values())
+    with Api(api_url) as api:
+        documents = api.request("GET", "/v1/collections/odd/documents")["documents"]
+    assert [document["name"] for document in documents] == ["odd/good.md"]
+
+
 def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / part).mkdir()

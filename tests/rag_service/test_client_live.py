@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from rag_service.client import (
     RagConnectionError,
     Token,
     Unauthorized,
+    calls,
 )
+from rag_service.client.file_names import sendable
 
 
 def test_a_question_its_stream_and_its_follow_up(live_url: str, world: Any) -> None:
@@ -94,6 +97,32 @@ def test_files_and_texts_go_in_and_are_found(live_url: str, tmp_path: Path) -> N
         with pytest.raises(Conflict):
             rag.create_collection("sea")
         rag.delete_collection("sea")
+
+
+def test_files_with_bad_names_fail_alone(live_url: str, tmp_path: Path) -> None:
+    good, odd = tmp_path / "good.md", tmp_path / os.fsdecode(b"caf\xe9.md")
+    for path in (good, odd):
+        path.write_text("Text.")
+    with RagClient(live_url) as rag:
+        done = rag.ingest("odd-files", [tmp_path / ("x" * 5000), odd, good])
+        assert (done.total, done.done) == (3, 3)
+        assert [failure.name for failure in done.failures][1:] == ["caf\ufffd.md"]
+        assert "too long" in done.failures[0].reason
+        assert [document.name for document in rag.documents("odd-files").documents] == ["good.md"]
+        rag.delete_collection("odd-files")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000 + ".md", "x" * 501, "bell\x07.md", "caf\udce9.md"])
+def test_an_upload_with_a_bad_name_fails_alone(live_url: str, name: str) -> None:
+    with RagClient(live_url) as rag:
+        rag.create_collection("odd-parts")
+        parts = [("files", (sendable(name), b"Text.")), ("files", ("good.md", b"Text."))]
+        job = rag.send(calls.Call("POST", "/v1/collections/odd-parts/documents", files=parts))
+        ended = rag.wait(job["job_id"])
+        assert [failure.name for failure in ended.failures] == [sendable(name)[:500]]
+        assert "rename the file" in ended.failures[0].reason
+        assert [document.name for document in rag.documents("odd-parts").documents] == ["good.md"]
+        rag.delete_collection("odd-parts")
 
 
 def test_refusals_say_what_to_do(live_url: str) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_service.problems import as_problem
+from retriever import DiskFull
+
 
 @pytest.fixture
 async def notes(client: httpx.AsyncClient) -> Any:
@@ -89,3 +92,9 @@ async def test_the_page_and_the_api_description(client: httpx.AsyncClient) -> No
     assert "rag-service" in (await client.get("/")).text
     paths = (await client.get("/openapi.json")).json()["paths"]
     assert {"/v1/query", "/v1/answers/{answer_id}/events", "/v1/collections/{collection}/documents"} <= set(paths)
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    problem = as_problem(DiskFull("c"))
+    assert (problem.status, problem.code) == (503, "disk_full")
+    assert "make room" in str(problem)

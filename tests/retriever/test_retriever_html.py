@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retriever.errors import UnreadableDocument
+from retriever.html_depth import too_complex
 from retriever.html_text import read_html
 
 
@@ -67,3 +68,47 @@ def test_a_page_without_text_is_reported(page: str) -> None:
 
 def test_depth_costs_no_stack() -> None:
     assert text_of("<div>" * 5000 + "deep") == "deep"
+
+
+MANY = 300_000
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div>" * MANY,
+        "<ul><li>" * MANY,
+        "<table><tr><td>" * MANY,
+        "<b>" * MANY,
+        "<span>" * MANY + "</p>" * MANY,
+        "<svg>" + "<div/>" * MANY,
+        "<svg><desc>" + "<section/>" * MANY,
+        "<p " + " ".join(f"a{number}=1" for number in range(MANY)) + ">x",
+    ],
+)
+def test_a_page_that_parsers_take_for_ever_with_is_refused_before(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.html_text.LexborHTMLParser", lambda page: pytest.fail("it was parsed"))
+    with pytest.raises(UnreadableDocument, match=r"nest more than 6,000 deep|more than 5,000 attributes"):
+        read_html(page.encode(), "page")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>x" * MANY,
+        "<ul>" + "<li>x" * MANY,
+        "<table>" + "<tr><td>x" * MANY,
+        "<div>x</div>" * MANY,
+        "<div>x<br>" * 900,
+        "x" + "<div><span>x</div>" * MANY,
+        "x<svg>" + "<path d='M0 0'/>" * MANY + "</svg>",
+        "x<script>" + "'<div>'" * MANY + "</script>",
+        "x<!--" + "<div>" * MANY + "-->",
+        "x" + "<img alt='a'>" * MANY,
+        "<!--" * MANY,
+        "<" * MANY,
+        "</div>" * MANY,
+    ],
+)
+def test_long_pages_are_not_complex(page: str) -> None:
+    assert too_complex(page) is None
