@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from rag_service import problems
 from rag_service.authentication import KeyCheck
+from rag_service.body_limit import BodyLimit
 from rag_service.errors import InvalidSettings
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import describe, refusals
@@ -43,7 +44,8 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         await opened.close()
 
     app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan)
-    problems.install(app, settings.limits)
+    problems.install(app)
+    app.add_middleware(BodyLimit, limits=settings.limits)
     app.add_middleware(KeyCheck, settings=settings)  # outermost: it comes before bodies are read
     described = Depends(HTTPBearer(auto_error=False, description="An API key. Not needed on loopback by default."))
     for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):

@@ -102,7 +102,10 @@ class Limits(_Section):
 
     question_chars: int = Field(default=8000, ge=1, description="Most characters of a question.")
     prediction_chars: int = Field(default=200_000, ge=1, description="Most characters of a `prediction`.")
-    body_bytes: int = Field(default=16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
+    body_bytes: int = Field(default=2 * 2**20, ge=1024, description="Most bytes of a request body, documents aside.")
+    documents_bytes: int = Field(
+        default=16 * 2**20, ge=1024, description="Most bytes of one request that adds documents as JSON."
+    )
     upload_bytes: int = Field(
         default=100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together."
     )

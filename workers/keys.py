@@ -19,9 +19,16 @@ QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time that something was last sent to them."""
 
 
+def _part(name: str) -> str:
+    """A part of a key. Raises ValueError for one that could name another key."""
+    if any(character == ":" or character.isspace() for character in name):
+        raise ValueError(f"{name[:80]!r} is no id: ids have no colon and no white space")
+    return name
+
+
 def answer(tenant: str, answer_id: str) -> str:
     """Hash: request, status, streamed, epoch, result or error."""
-    return f"rag:{tenant}:answer:{answer_id}"
+    return f"rag:{_part(tenant)}:answer:{_part(answer_id)}"
 
 
 def answer_events(tenant: str, answer_id: str) -> str:
@@ -41,7 +48,7 @@ def versions(tenant: str, root: str) -> str:
 def session(tenant: str, session_id: str) -> str:
     """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
     its last answer; rewrite_of, rewrite: digest of the question that was rewritten last, and what to."""
-    return f"rag:{tenant}:session:{session_id}"
+    return f"rag:{_part(tenant)}:session:{_part(session_id)}"
 
 
 def session_turns(tenant: str, session_id: str) -> str:
@@ -66,7 +73,7 @@ def session_answers(tenant: str, session_id: str) -> str:
 
 def rewrite(tenant: str, digest: str) -> str:
     """String: what a question was rewritten to, of a conversation outside sessions."""
-    return f"rag:{tenant}:rewrite:{digest}"
+    return f"rag:{_part(tenant)}:rewrite:{_part(digest)}"
 
 
 def session_claim(tenant: str, session_id: str) -> str:
@@ -86,7 +93,7 @@ def jobs(tenant: str) -> str:
 
 def job(tenant: str, job_id: str) -> str:
     """Hash: request, progress, collection, created."""
-    return f"rag:{tenant}:job:{job_id}"
+    return f"rag:{_part(tenant)}:job:{_part(job_id)}"
 
 
 def job_cancel(tenant: str, job_id: str) -> str:
@@ -100,7 +107,7 @@ def stores(tenant: str) -> str:
 
 def store_answers(tenant: str, name: str) -> str:
     """Hash: answer id to its ids as a JSON list."""
-    return f"rag:{tenant}:store:{name}"
+    return f"rag:{_part(tenant)}:store:{name}"
 
 
 def store_order(tenant: str, name: str) -> str:
