@@ -28,7 +28,8 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
-        kind: TypeAdapter[Any] = TypeAdapter(self.body_field.field_info.annotation)
+        annotation: Any = self.body_field.field_info.annotation
+        kind: TypeAdapter[Any] = TypeAdapter(annotation)
 
         async def handler(request: Request) -> Response:
             check_media_type(request, JSON)

@@ -43,9 +43,8 @@ TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
 """Said in the JSON schema; the validator says it better."""
 Filter = Annotated[dict[str, Any], Field(max_length=16), at_most(16)]
-LogitBias = Annotated[
-    dict[TokenId, Annotated[float, Field(ge=-100.0, le=100.0)]], Field(max_length=1024), at_most(1024)
-]
+Bias = Annotated[float, Field(ge=-100.0, le=100.0)]
+LogitBias = Annotated[dict[TokenId, Bias], Field(max_length=1024), at_most(1024)]
 
 
 class RetrievalOptions(RequestBody):

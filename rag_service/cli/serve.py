@@ -15,6 +15,8 @@ from rag_service.cli.process import end_with_parent
 from rag_service.settings import Settings
 
 _NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
+HEAD_BYTES = 16 * 1024
+"""Most bytes of a request's head."""
 Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
 
 
@@ -30,12 +32,20 @@ def serve(
     settings = _with_redis(settings_in_force(**{name: value for name, value in given.items() if value is not None}))
     import uvicorn
 
+    from rag_service.cli.connections import protocol
     from rag_service.main import create_app
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     # Whether keys are wanted depends on where it listens in fact.
     settings = settings.model_copy(update={"host": bound.getsockname()[0]})
-    config = uvicorn.Config(create_app(settings), log_level="info", timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        create_app(settings),
+        http=protocol(settings.limits),
+        ws="none",
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        log_level="info",
+        timeout_graceful_shutdown=3,
+    )
     logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
     server = uvicorn.Server(config)
     server.run(sockets=[bound])
