@@ -5,6 +5,7 @@ Starlette's own parser keeps the first megabyte of every file in memory and the 
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class _Parser(MultiPartParser):
     def __init__(self, folder: Path, request: Request, most: int) -> None:
         super().__init__(request.headers, request.stream(), max_files=most, max_fields=_FIELDS, max_part_size=1 << 16)
         self._folder = folder
-        self._opened: list[Any] = []
+        self._opened = ExitStack()
         self.uploads: list[Upload] = []
         self.ended = False
 
@@ -64,8 +65,7 @@ class _Parser(MultiPartParser):
         path = self._folder / str(len(self.uploads))
         part.file.file.close()
         # Written to by UploadFile in a thread, as a file on disk.
-        file: Any = path.open("wb", buffering=0)
-        self._opened.append(file)
+        file: Any = self._opened.enter_context(path.open("wb"))
         part.file = UploadFile(file=file, size=0, filename=part.file.filename, headers=part.file.headers)
         self.uploads.append(Upload(part.file.filename or "", path))
 
@@ -73,6 +73,5 @@ class _Parser(MultiPartParser):
         self.ended = True
 
     def close(self) -> None:
-        """Close what is open, also after an error."""
-        for file in self._opened:
-            file.close()
+        """Close what is open, also after an error. Raises OSError where the last bytes cannot be written."""
+        self._opened.close()
