@@ -9,11 +9,14 @@
         ├── Forbidden            403   the key's role or collections do not allow it; a foreign page asks
         ├── NotFound             404   unknown collection, document, answer, session, job
         ├── Conflict             409   it exists already, or cannot change now
+        ├── Slow                 408   the request did not come in time
         ├── TooLarge             413   body, question or upload above its limit
+        ├── UnsupportedMediaType 415   a body that is not of the type the address takes
         ├── UnknownHost          421   a name that the service does not go by
         ├── InvalidRequest       422   a field with a wrong type or value
         ├── Overloaded           429   the queue is full; Retry-After
-        └── Unavailable          503   Redis or workers away; Retry-After
+        ├── Unavailable          503   Redis or workers away; Retry-After
+        └── StorageFull          507   a disk is full, the service's or Redis's
 
 Knows status codes and sentences; knows no FastAPI.
 """
@@ -94,6 +97,11 @@ class Conflict(Problem):
     default_code = "conflict"
 
 
+class Slow(Problem):
+    status = 408
+    default_code = "request_timeout"
+
+
 class TooLarge(Problem):
     status = 413
     default_code = "body_too_large"
@@ -102,6 +110,11 @@ class TooLarge(Problem):
 class UnknownHost(Problem):
     status = 421
     default_code = "unknown_host"
+
+
+class UnsupportedMediaType(Problem):
+    status = 415
+    default_code = "unsupported_media_type"
 
 
 class InvalidRequest(Problem):
@@ -117,6 +130,11 @@ class Overloaded(Problem):
 class Unavailable(Problem):
     status = 503
     default_code = "unavailable"
+
+
+class StorageFull(Problem):
+    status = 507
+    default_code = "storage_full"
 
 
 def problem_document(status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
@@ -146,4 +164,27 @@ def no_worker() -> Unavailable:
         "send the request again.",
         "no_worker",
         retry_after=10,
+    )
+
+
+def storage_full() -> StorageFull:
+    return StorageFull(
+        "The disk of the service is full, so nothing was kept of the request. Free space in the data folder "
+        "(RAG_DATA_DIR), then send it again."
+    )
+
+
+def redis_disk_full() -> StorageFull:
+    return StorageFull(
+        "Redis cannot write to its disk and takes no changes, so nothing was kept of the request. Free space where "
+        "Redis keeps its data, then send it again."
+    )
+
+
+def redis_memory_full() -> Unavailable:
+    return Unavailable(
+        "Redis is out of memory, so nothing was kept of the request. Raise its maxmemory or erase sessions, then send "
+        "it again.",
+        "redis_out_of_memory",
+        retry_after=60,
     )

@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from rag_service import local_key, problems
 from rag_service.authentication import KeyCheck
+from rag_service.body_limit import BodyLimit
 from rag_service.errors import InvalidSettings
 from rag_service.hosts import HostCheck
 from rag_service.pipeline import Pipeline
@@ -48,8 +49,9 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         await opened.close()
 
     app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan)
-    problems.install(app, settings.limits)
+    problems.install(app)
     # The last one is outermost. All come before bodies are read.
+    app.add_middleware(BodyLimit, limits=settings.limits)
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     described = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))

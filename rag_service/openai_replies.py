@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -40,15 +40,41 @@ async def ask(pipeline: Pipeline, asked: Sequence[Conversation]) -> list[str]:
     return ids
 
 
-async def whole(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int) -> dict[str, Any]:
-    """Wait for all choices. Raises Problem where one fails."""
-    answers = [await pipeline.finished(answer_id) for answer_id in ids]
+async def whole(
+    pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, gone: Callable[[], Awaitable[None]]
+) -> dict[str, Any] | None:
+    """Wait for all choices; None where the client went away, which cancels them. Raises Problem where one fails.
+
+    Args:
+        gone: returns once the client is gone.
+    """
+    answers = await _finished(pipeline, ids, gone)
+    if answers is None:
+        return None
     for answer in answers:
         if answer.answer is None:
             raise failed(answer)
     runs = [await _measured(pipeline, answer) if form.measured else [] for answer in answers]
     choices = [form.choice(index, answer, run) for index, (answer, run) in enumerate(zip(answers, runs, strict=True))]
     return form.response(choices, usage(answers, n))
+
+
+async def _finished(pipeline: Pipeline, ids: Sequence[str], gone: Callable[[], Awaitable[None]]) -> list[Answer] | None:
+    answering = asyncio.gather(*map(pipeline.finished, ids))
+    leaving = asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return list(answering.result())
+        await _cancel(pipeline, ids)
+        return None
+    except asyncio.CancelledError:
+        await _cancel(pipeline, ids)
+        raise
+    finally:
+        answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
 
 
 async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, include_usage: bool) -> AsyncIterator[str]:

@@ -21,8 +21,8 @@ from pydantic import (
     model_validator,
 )
 
-from rag_service.json_body import RequestBody
-from rag_service.schemas import DrafterName, Prediction, RetrievalOptions, SpeculationOptions, StopString, TokenId
+from rag_service.json_body import RequestBody, at_most
+from rag_service.schemas import DrafterName, LogitBias, Prediction, RetrievalOptions, SpeculationOptions, StopString
 
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
 
@@ -223,9 +223,7 @@ class _Generation(_Body):
     stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(default_factory=list)
     presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
     frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100.0, le=100.0)]] = Field(
-        default_factory=dict, max_length=1024
-    )
+    logit_bias: LogitBias = Field(default_factory=dict)
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=lambda: StreamOptions.model_validate({}))
     prediction: Prediction | None = Field(default=None, description="What the answer will be, or much of it.")
@@ -246,7 +244,7 @@ class _Generation(_Body):
 
 
 class ChatRequest(_Generation):
-    messages: list[ChatMessage] = Field(min_length=1, max_length=2048)
+    messages: Annotated[list[ChatMessage], at_most(2048)] = Field(min_length=1, max_length=2048)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=32768)
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
@@ -254,7 +252,7 @@ class ChatRequest(_Generation):
     parallel_tool_calls: bool = Field(default=True, description="False: the first call alone.")
     modalities: Refused
     audio: Refused
-    tools: list[Tool] = Field(default_factory=list, max_length=128)
+    tools: Annotated[list[Tool], at_most(128)] = Field(default_factory=list, max_length=128)
     tool_choice: Annotated[
         Literal["none", "auto", "required"] | ChosenTool, WrapValidator(_told_choice), Field(description=TOOL_CHOICE)
     ] = "auto"
@@ -307,7 +305,9 @@ class ChatRequest(_Generation):
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
-TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1, max_length=1_000_000, fail_fast=True)
+]
 
 
 class CompletionRequest(_Generation):
@@ -319,7 +319,7 @@ class CompletionRequest(_Generation):
     )
     logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")
-    best_of: int | None = Field(default=None, ge=1)
+    best_of: int | None = Field(default=None, ge=1, le=16)
     echo: Refused
     suffix: Refused
 
@@ -353,7 +353,7 @@ class EmbeddingRequest(_Body):
     model: str
     input: Annotated[str | Annotated[list[str], Field(min_length=1, max_length=2048)], BeforeValidator(_texts_only)]
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(default=None, ge=1, description="Only the model's own.")
+    dimensions: int | None = Field(default=None, ge=1, le=1_000_000, description="Only the model's own.")
     user: Ignored
 
     @property

@@ -22,7 +22,8 @@ from rag_service import answers, conversation, edits, questions
 from rag_service.admission import Admission
 from rag_service.api_keys import ApiKeys
 from rag_service.conversation import Conversation
-from rag_service.errors import NotFound, Problem, Unavailable
+from rag_service.errors import Unavailable
+from rag_service.ids import unknown_answer
 from rag_service.models import model_folder, window_of
 from rag_service.pipeline_names import DEFAULT_COLLECTION
 from rag_service.principal import Principal
@@ -380,12 +381,6 @@ class Pipeline:
             if last is not None and last["collection"] in self.library.collections():
                 return last["collection"]
         return DEFAULT_COLLECTION if DEFAULT_COLLECTION in self.library.collections() else None
-
-
-def unknown_answer(answer_id: str) -> Problem:
-    return NotFound(
-        f"There is no answer {answer_id[:80]!r}: it was erased, has expired, or was never asked for.", "unknown_answer"
-    )
 
 
 def _tried(load: Callable[[], None]) -> None:

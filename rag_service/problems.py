@@ -1,4 +1,4 @@
-"""Errors as HTTP: every exception that a route can raise becomes a problem document; too large a body is cut off.
+"""Errors as HTTP: every exception that a route can raise becomes a problem document.
 
 Knows FastAPI's and the other packages' exceptions; knows no endpoint. Bad input never gives a 5xx, and no answer shows
 a stack trace.
@@ -6,8 +6,10 @@ a stack trace.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
+import sqlite3
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,12 +17,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag_service import errors
 from rag_service.errors import Problem
 from rag_service.openai_errors import error_document, speaks_openai, status_of
-from rag_service.settings import Limits
 from retriever import (
     CollectionBusy,
     CollectionExists,
@@ -33,7 +33,7 @@ from retriever import (
     UnknownCollection,
     UnknownDocument,
 )
-from workers.queue import QueueUnavailable
+from workers.errors import QueueUnavailable, RedisDiskFull, RedisFull
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +42,14 @@ MEDIA_TYPE = "application/problem+json"
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 _BRANCHES = {"str", "list", "dict", "int", "float", "bool"}
 _NOT_AN_OBJECT = {"model_attributes_type", "model_type", "dict_type"}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SHOWN = 60
 """Characters of a refused value that are repeated."""
 
 
-def install(app: FastAPI, limits: Limits) -> None:
-    """Handle every error of `app`, and limit the size of bodies."""
-    app.add_middleware(BodyLimit, limits=limits)
-    for kind in (Problem, RetrieverError, QueueUnavailable):
+def install(app: FastAPI) -> None:
+    """Handle every error of `app`."""
+    for kind in (Problem, RetrieverError, QueueUnavailable, OSError, sqlite3.Error):
         app.add_exception_handler(kind, _unexpected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -74,9 +74,15 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     text = sentence(str(error))
+    if isinstance(error, RedisFull):
+        log.warning("%s", error)
+        return errors.redis_disk_full() if isinstance(error, RedisDiskFull) else errors.redis_memory_full()
     if isinstance(error, QueueUnavailable):
         log.warning("%s", error)
         return errors.redis_unavailable()
+    if _disk_is_full(error):
+        log.error("%s", error)
+        return errors.storage_full()
     if isinstance(error, UnknownCollection):
         return errors.NotFound(text, "unknown_collection")
     if isinstance(error, UnknownDocument):
@@ -90,11 +96,22 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, CollectionBusy):
         return errors.Unavailable(text, "collection_busy", retry_after=5)
     if isinstance(error, DiskFull):
-        return errors.Unavailable(text, "disk_full", retry_after=60)
+        return errors.storage_full()
     if isinstance(error, EmbedderUnavailable):
         return errors.Unavailable(text, "embedder_unavailable", retry_after=60)
     log.error("unexpected error", exc_info=error)
     return Problem("Something failed here that is not your request's fault; the service's log has the details.")
+
+
+def _disk_is_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it came from, is that no more can be written."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def sentence(text: str) -> str:
@@ -190,38 +207,3 @@ def _methods(request: Request) -> list[str]:
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
     return response(as_problem(error), request.url.path)
-
-
-class BodyLimit:
-    """ASGI middleware that answers 413 to bodies above the limit, without reading on."""
-
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app = app
-        self._limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        upload = headers.get(b"content-type", b"").startswith(b"multipart/")
-        limit = self._limits.upload_bytes if upload else self._limits.body_bytes
-        told = headers.get(b"content-length", b"0")
-        if told.isdigit() and int(told) > limit:
-            await response(_too_large(limit), scope["path"])(scope, receive, send)
-            return
-        taken = 0
-
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > limit:
-                raise HTTPException(413, _too_large(limit).detail)
-            return message
-
-        await self._app(scope, counted, send)
-
-
-def _too_large(limit: int) -> errors.TooLarge:
-    return errors.TooLarge(f"The body is larger than {limit:,} bytes; send less, or in several requests.")

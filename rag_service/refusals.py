@@ -23,9 +23,11 @@ MEANING: dict[int, str] = {
     404: "Something that the request names is not there",
     409: "It is there already, or cannot be changed now",
     413: "The body, or something in it, is too large",
+    415: "The body is not of the media type that the address takes",
     422: "A field or parameter is missing, or has a type or value that it cannot have",
     429: "Too much is waiting already",
     503: "Redis, a worker or the embedding model is away",
+    507: "A disk is full, so nothing was kept",
 }
 
 

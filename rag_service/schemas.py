@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from rag_service.json_body import RequestBody
+from rag_service.ids import COLLECTION, DocumentId, SessionId
+from rag_service.json_body import RequestBody, at_most
 from workers.messages import IngestFailure, JobProgress, JobStatus, ListedJob
 
 __all__ = ["IngestFailure", "JobProgress", "ListedJob"]
@@ -37,18 +38,19 @@ DRAFTERS: tuple[str, ...] = get_args(DrafterName)
 those of an EAGLE head one for the model, which RAG_EAGLE_HEAD can name, and so with RAG_SDSAT_ADAPTERS."""
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
-SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 StopString = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
 """Said in the JSON schema; the validator says it better."""
-Filter = Annotated[dict[str, Any], Field(max_length=16)]
+Filter = Annotated[dict[str, Any], Field(max_length=16), at_most(16)]
+Bias = Annotated[float, Field(ge=-100.0, le=100.0)]
+LogitBias = Annotated[dict[TokenId, Bias], Field(max_length=1024), at_most(1024)]
 
 
 class RetrievalOptions(RequestBody):
     """How passages are found; what is left out comes from the settings."""
 
-    top_k: int | None = Field(default=None, ge=1, description="Most passages to retrieve.")
+    top_k: int | None = Field(default=None, ge=1, le=1000, description="Most passages to retrieve.")
     mode: Mode | None = Field(default=None, description="`none` answers without passages.")
     filter: Filter | None = Field(default=None, description="Metadata names and the exact values a document must have.")
     rewrite: bool | None = Field(
@@ -112,9 +114,7 @@ class AnswerOptions(RequestBody):
     repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
     presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
     frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100.0, le=100.0)]] = Field(
-        default_factory=dict, max_length=1024, description="Token id to an amount added to its logit."
-    )
+    logit_bias: LogitBias = Field(default_factory=dict, description="Token id to an amount added to its logit.")
     seed: int | None = Field(default=None, ge=0, lt=2**63, description="Drawn when absent; always returned.")
     stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(
         default_factory=list, description="Strings that end the answer; it never contains one."
@@ -182,22 +182,22 @@ class EditRequest(AnswerOptions):
 
 class SearchRequest(RequestBody):
     question: str = Field(min_length=1)
-    top_k: int | None = Field(default=None, ge=1)
+    top_k: int | None = Field(default=None, ge=1, le=1000)
     mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
     filter: Filter | None = None
 
 
 class CreateCollection(RequestBody):
-    name: str = Field(json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"})
+    name: str = Field(json_schema_extra={"pattern": COLLECTION})
 
 
 class TextDocument(RequestBody):
     """A document as JSON text. An id that exists already is replaced; without an id one is made from the text."""
 
-    id: Annotated[str, Field(pattern=r"^[^/\x00-\x1f\x7f]{1,200}$")] | None = None
+    id: DocumentId | None = None
     title: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     text: str = Field(min_length=1)
-    metadata: Annotated[dict[str, Any], Field(max_length=64)] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, Any], Field(max_length=64), at_most(64)] = Field(default_factory=dict)
 
 
 class AddDocuments(RequestBody):

@@ -95,11 +95,23 @@ class Limits(_Section):
 
     question_chars: int = Field(default=8000, ge=1, description="Most characters of a question.")
     prediction_chars: int = Field(default=200_000, ge=1, description="Most characters of a `prediction`.")
-    body_bytes: int = Field(default=16 * 2**20, ge=1024, description="Most bytes of a request body, uploads aside.")
+    body_bytes: int = Field(default=2 * 2**20, ge=1024, description="Most bytes of a request body, documents aside.")
+    documents_bytes: int = Field(
+        default=16 * 2**20, ge=1024, description="Most bytes of one request that adds documents as JSON."
+    )
     upload_bytes: int = Field(
         default=100 * 2**20, ge=1024, description="Most bytes of one upload request, all files together."
     )
     upload_files: int = Field(default=200, ge=1, description="Most documents in one upload request.")
+    connections: int = Field(
+        default=1000, ge=1, description="Open connections beyond which requests get 503, probes of health aside."
+    )
+    head_timeout: float = Field(default=10.0, gt=0, description="Seconds in which the head of a request must come.")
+    body_timeout: float = Field(
+        default=30.0,
+        gt=0,
+        description="Seconds without a byte after which a body is given up; 10,000 bytes a second must come in all.",
+    )
     passages: int = Field(default=50, ge=1, le=100, description="Largest `retrieval.top_k` a request may ask for.")
     queued: int = Field(default=100, ge=1, description="Jobs waiting for a worker beyond which new ones get 429.")
 

@@ -2,6 +2,8 @@
 
 WorkersError
 ├── QueueUnavailable    Redis cannot be reached or refuses work
+│   └── RedisFull       it has no memory left
+│       └── RedisDiskFull   it cannot write to its disk
 ├── AnswerGone          the answer's record is no longer kept
 ├── AnswerEnded         the answer was finished before
 ├── AnswerTaken         another worker goes on with the answer
@@ -25,6 +27,14 @@ class WorkersError(Exception):
 
 class QueueUnavailable(WorkersError):
     """Redis cannot be reached or takes no work at the moment; nothing was kept of the call. Try again later."""
+
+
+class RedisFull(QueueUnavailable):
+    """Redis takes no writes because it has no memory left."""
+
+
+class RedisDiskFull(RedisFull):
+    """Redis takes no writes because it cannot save to its disk."""
 
 
 class AnswerGone(WorkersError):
@@ -70,8 +80,8 @@ class RuntimeClosed(WorkersError):
         super().__init__("this worker is shutting down; the answer goes back to the queue")
 
 
-_REFUSES_WRITES = ("ReadOnlyError", "OutOfMemoryError")
-_NOT_READY = ("MISCONF", "LOADING", "MASTERDOWN", "NOAUTH", "NOREPLICAS")
+_DISK_FULL = ("MISCONF", "No space left on device")
+_NOT_READY = ("LOADING", "MASTERDOWN", "NOAUTH", "NOREPLICAS")
 _AWAY = (
     redis.exceptions.ConnectionError,  # BusyLoadingError and authentication errors are of this kind
     redis.exceptions.TimeoutError,
@@ -87,15 +97,20 @@ def unavailable() -> Iterator[None]:
         yield
     except redis.exceptions.AuthenticationError as error:
         raise QueueUnavailable(f"Redis refuses the password: {error}; check the redis URL") from error
-    except _AWAY as error:
-        raise QueueUnavailable(
-            f"Redis cannot be reached ({type(error).__name__}: {error}); start it, or check the redis URL"
-        ) from error
-    except redis.exceptions.ResponseError as error:
-        if type(error).__name__ in _REFUSES_WRITES:
-            raise QueueUnavailable(f"Redis takes no writes: {error}; free memory or point to the primary") from error
-        if str(error).startswith(_NOT_READY):
-            raise QueueUnavailable(f"Redis takes no work: {error}") from error
+    except (*_AWAY, redis.exceptions.ResponseError) as error:
+        text = str(error)
+        if any(said in text for said in _DISK_FULL):
+            raise RedisDiskFull(f"Redis cannot write to its disk: {text}; free space there") from error
+        if isinstance(error, redis.exceptions.OutOfMemoryError) or "OOM command not allowed" in text:
+            raise RedisFull(f"Redis is out of memory: {text}; raise its maxmemory") from error
+        if isinstance(error, redis.exceptions.ReadOnlyError):
+            raise QueueUnavailable(f"Redis takes no writes: {text}; point to the primary") from error
+        if isinstance(error, _AWAY):
+            raise QueueUnavailable(
+                f"Redis cannot be reached ({type(error).__name__}: {text}); start it, or check the redis URL"
+            ) from error
+        if text.startswith(_NOT_READY):
+            raise QueueUnavailable(f"Redis takes no work: {text}") from error
         raise
 
 

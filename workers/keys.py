@@ -40,9 +40,16 @@ def tenant_of(owner: str) -> str:
     return owner.partition("@")[0]
 
 
+def _part(name: str) -> str:
+    """A part of a key. Raises ValueError for one that could name another key."""
+    if any(character == ":" or character.isspace() for character in name):
+        raise ValueError(f"{name[:80]!r} is no id: ids have no colon and no white space")
+    return name
+
+
 def answer(owner: str, answer_id: str) -> str:
     """Hash: request, status, streamed, epoch, result or error."""
-    return f"rag:{owner}:answer:{answer_id}"
+    return f"rag:{_part(owner)}:answer:{_part(answer_id)}"
 
 
 def answer_events(owner: str, answer_id: str) -> str:
@@ -62,7 +69,7 @@ def versions(owner: str, root: str) -> str:
 def session(owner: str, session_id: str) -> str:
     """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
     its last answer; rewrite_of, rewrite: digest of the question that was rewritten last, and what to."""
-    return f"rag:{owner}:session:{session_id}"
+    return f"rag:{_part(owner)}:session:{_part(session_id)}"
 
 
 def session_turns(owner: str, session_id: str) -> str:
@@ -87,7 +94,7 @@ def session_answers(owner: str, session_id: str) -> str:
 
 def rewrite(owner: str, digest: str) -> str:
     """String: what a question was rewritten to, of a conversation outside sessions."""
-    return f"rag:{owner}:rewrite:{digest}"
+    return f"rag:{_part(owner)}:rewrite:{_part(digest)}"
 
 
 def session_claim(owner: str, session_id: str) -> str:
@@ -107,7 +114,7 @@ def jobs(tenant: str) -> str:
 
 def job(tenant: str, job_id: str) -> str:
     """Hash: status, progress, collection, created; while it runs worker, attempts, and cancel once asked to stop."""
-    return f"rag:{tenant}:job:{job_id}"
+    return f"rag:{_part(tenant)}:job:{_part(job_id)}"
 
 
 def jobs_waiting(tenant: str) -> str:
@@ -122,7 +129,7 @@ def stores(tenant: str) -> str:
 
 def store_answers(tenant: str, name: str) -> str:
     """Hash: answer id to its ids as a JSON list."""
-    return f"rag:{tenant}:store:{name}"
+    return f"rag:{_part(tenant)}:store:{name}"
 
 
 def store_order(tenant: str, name: str) -> str:

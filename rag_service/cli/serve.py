@@ -18,6 +18,8 @@ from rag_service.settings import Settings
 
 _NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+HEAD_BYTES = 16 * 1024
+"""Most bytes of a request's head."""
 Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
 
 
@@ -34,12 +36,21 @@ def serve(
     local_key_of(settings)
     import uvicorn
 
+    from rag_service.cli.connections import protocol
     from rag_service.main import create_app
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     keep_private(settings.data_dir)
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    config = uvicorn.Config(create_app(settings), log_level="info", log_config=None, timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        create_app(settings),
+        http=protocol(settings.limits),
+        ws="none",
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        log_level="info",
+        log_config=None,
+        timeout_graceful_shutdown=3,
+    )
     logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
     server = uvicorn.Server(config)
     server.run(sockets=[bound])

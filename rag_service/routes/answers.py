@@ -10,14 +10,16 @@ from fastapi.responses import StreamingResponse
 from rag_service import sse
 from rag_service.deps import READER, PipelineDep
 from rag_service.errors import InvalidRequest
+from rag_service.ids import AnswerPath
+from rag_service.json_route import JsonRoute
 from rag_service.refusals import refusals
 from rag_service.schemas import Answer, Cancelled, EditRequest, VersionList
 
-router = APIRouter(prefix="/v1/answers", tags=["answers"], dependencies=[READER])
+router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])
 
 
 @router.get("/{answer_id}", responses=refusals(404, 422))
-async def read(answer_id: str, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
+async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
     """The answer in its present state: while it runs, `answer` and `citations` are null.
 
     `?token_ids=true` adds the ids that the model chose.
@@ -35,7 +37,7 @@ async def read(answer_id: str, pipeline: PipelineDep, token_ids: bool = False) -
     },
 )
 async def events(
-    answer_id: str, pipeline: PipelineDep, last_event_id: Annotated[str | None, Header()] = None
+    answer_id: AnswerPath, pipeline: PipelineDep, last_event_id: Annotated[str | None, Header()] = None
 ) -> Response:
     """The answer's server-sent events, from the start or after `Last-Event-ID`.
 
@@ -53,7 +55,7 @@ async def events(
 
 
 @router.delete("/{answer_id}", responses=refusals(404))
-async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
+async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
     """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
     return Cancelled(cancelled=await pipeline.cancel(answer_id))
 
@@ -63,10 +65,10 @@ async def cancel(answer_id: str, pipeline: PipelineDep) -> Cancelled:
     response_model=Answer,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"},
-        **refusals(400, 404, 409, 413, 422, 429),
+        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
     },
 )
-async def edit(answer_id: str, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
+async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
     """Change an answer: the whole answer again, as a new version with an id of its own.
 
     The edit is the next turn of the answer's session. The answer under edit is copied from first, so an edit that
@@ -83,6 +85,6 @@ async def edit(answer_id: str, body: EditRequest, pipeline: PipelineDep) -> Answ
 
 
 @router.get("/{answer_id}/versions", responses=refusals(404))
-async def versions(answer_id: str, pipeline: PipelineDep) -> VersionList:
+async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
     """An answer and its edits, the first version first; any version's id gives the same list."""
     return VersionList(versions=await pipeline.versions(answer_id))

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from rag_service.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.errors import Forbidden
+from rag_service.json_route import JsonRoute
 from rag_service.refusals import refusals
 from rag_service.schemas import (
     CollectionInfo,
@@ -18,10 +19,10 @@ from rag_service.schemas import (
     SearchResult,
 )
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"], dependencies=[READER])
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])
 
 
-@router.post("", status_code=201, dependencies=[EDITOR], responses=refusals(400, 409, 413, 422))
+@router.post("", status_code=201, dependencies=[EDITOR], responses=refusals(400, 409, 413, 415, 422, 507))
 def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
     """Create an empty collection. 409 if the name is taken."""
     if not pipeline.principal.sees(body.name):
@@ -52,7 +53,7 @@ def delete(collection: str, pipeline: PipelineDep) -> None:
     pipeline.delete_collection(collection)
 
 
-@router.post("/{collection}/search", responses=refusals(400, 404, 409, 413, 422))
+@router.post("/{collection}/search", responses=refusals(400, 404, 409, 413, 415, 422))
 def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
     """Retrieval alone: the best passages for a question."""
     pipeline.admission.check_question(body.question)

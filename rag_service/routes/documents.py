@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import time
 import uuid
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import anyio
-from fastapi import APIRouter, Query, Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-from starlette.datastructures import UploadFile
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
 
 from rag_service.client.file_names import sendable
 from rag_service.deps import EDITOR, READER, CollectionDep, PipelineDep
-from rag_service.errors import BadRequest, InvalidRequest, TooLarge
+from rag_service.errors import InvalidRequest, TooLarge
+from rag_service.ids import After, DocumentPath, PageSize
+from rag_service.json_route import JSON, check_media_type, media_type, validated
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import refusals
 from rag_service.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
+from rag_service.uploads import MULTIPART, uploads_to
 from retriever.types import DocumentInfo as StoredInfo
 from workers.messages import IngestFile, IngestJob
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], dependencies=[READER])
+_ADD_DOCUMENTS = TypeAdapter(AddDocuments)
 
 
 def _inlined() -> dict[str, Any]:
@@ -55,21 +56,26 @@ _UPLOAD = {
 
 
 @router.post(
-    "", status_code=202, dependencies=[EDITOR], openapi_extra=_UPLOAD, responses=refusals(400, 404, 409, 413, 422, 429)
+    "",
+    status_code=202,
+    dependencies=[EDITOR],
+    openapi_extra=_UPLOAD,
+    responses=refusals(400, 404, 409, 413, 415, 422, 429, 507),
 )
 async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
     """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
 
     Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
     """
+    check_media_type(request, JSON, MULTIPART)
     await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.principal.tenant)
     job_id = uuid.uuid4().hex
     folder = pipeline.settings.uploads_folder / job_id
     try:
-        if request.headers.get("content-type", "").startswith("multipart/"):
+        if media_type(request) == MULTIPART:
             files = await _uploads(request, pipeline, folder)
         else:
-            files = _texts(await request.body(), pipeline)
+            files = await anyio.to_thread.run_sync(_texts, await request.body(), pipeline)
         job = IngestJob(
             job_id=job_id,
             tenant=pipeline.principal.tenant,
@@ -85,9 +91,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
 
 
 @router.get("", responses=refusals(404, 409, 422))
-def list_documents(
-    collection: CollectionDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: str = ""
-) -> DocumentList:
+def list_documents(collection: CollectionDep, limit: PageSize = 100, after: After = "") -> DocumentList:
     """Documents in order of their ids, in pages."""
     found = collection.documents(limit=limit, after=after)
     more = found[-1].id if len(found) == limit else None
@@ -95,14 +99,14 @@ def list_documents(
 
 
 @router.get("/{document_id:path}", responses=refusals(404, 409, 422))
-def read(document_id: str, collection: CollectionDep) -> DocumentOut:
+def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
     """A document with its text, into which the offsets of passages and citations point."""
     document = collection.get(document_id)
     return DocumentOut(**_info(document), text=document.text)
 
 
 @router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 409, 422))
-def delete(document_id: str, collection: CollectionDep, pipeline: PipelineDep) -> None:
+def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document. Answers that cite it keep the passages they were given."""
     collection.delete(document_id)
     pipeline.forget_passages()
@@ -124,35 +128,23 @@ def _info(document: StoredInfo) -> dict[str, Any]:
 async def _uploads(request: Request, pipeline: Pipeline, folder: Path) -> list[IngestFile]:
     """Keep the uploaded files in `folder`, from where the worker reads and deletes them."""
     most = pipeline.settings.limits.upload_files
-    async with request.form(max_files=most + 1, max_fields=100) as form:
-        parts = [part for _, part in form.multi_items() if isinstance(part, UploadFile)]
-        _check_count(len(parts), pipeline, "send at least one file, in the form field `files`")
-        files = []
-        await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
-        for number, part in enumerate(parts):
-            name = sendable(part.filename or f"file {number + 1}")  # the worker refuses one that will not do
-            path = folder / str(number)
-            await anyio.to_thread.run_sync(_keep, part, path)
-            files.append(IngestFile(name=name, path=str(path)))
+    await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
+    uploads = await uploads_to(folder, request, most)
+    _check_count(len(uploads), pipeline, "send at least one file, in the form field `files`")
+    files = []
+    for number, upload in enumerate(uploads, start=1):
+        name = sendable(upload.name or f"file {number}")  # the worker refuses one that will not do
+        files.append(IngestFile(name=name, path=str(upload.path)))
     return files
 
 
-def _keep(part: UploadFile, path: Path) -> None:
-    with path.open("wb") as file:
-        shutil.copyfileobj(part.file, file, 1 << 20)
-
-
 def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"The body is not valid JSON ({str(error)[:100]}); correct it.", "invalid_json") from None
-    try:
-        request = AddDocuments.model_validate(value)
-    except ValidationError as error:
-        found = [{**e, "loc": ("body", *e["loc"])} for e in error.errors()]
-        raise RequestValidationError(found) from None
-    _check_count(len(request.documents), pipeline, "send at least one document")
+    def check(value: Any) -> None:
+        documents = value.get("documents") if isinstance(value, dict) else None
+        if isinstance(documents, list):
+            _check_count(len(documents), pipeline, "send at least one document, in `documents`")
+
+    request = validated(body, _ADD_DOCUMENTS, check)
     return [
         IngestFile(
             name=document.title or document.id or f"document {number}",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from rag_service.deps import EDITOR, READER, PipelineDep
-from rag_service.errors import NotFound
+from rag_service.ids import JobPath, PageSize, unknown_job
 from rag_service.pipeline import Pipeline
 from rag_service.refusals import refusals
 from rag_service.schemas import Cancelled, JobList, JobProgress
@@ -19,7 +17,7 @@ MOST_JOBS = 100_000
 
 
 @router.get("", responses=refusals(422))
-def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> JobList:
+def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
     """Ingests of the last seven days, the latest first."""
     principal = pipeline.principal
     most = limit if principal.collections is None else MOST_JOBS
@@ -28,13 +26,13 @@ def list_jobs(pipeline: PipelineDep, limit: Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.get("/{job_id}", responses=refusals(404))
-def read(job_id: str, pipeline: PipelineDep) -> JobProgress:
+def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
     """How an ingest goes: documents done of the total, and failures by name and reason."""
     return _job(job_id, pipeline)
 
 
 @router.delete("/{job_id}", dependencies=[EDITOR], responses=refusals(404))
-def cancel(job_id: str, pipeline: PipelineDep) -> Cancelled:
+def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)
     return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.principal.tenant, job_id))
@@ -44,5 +42,5 @@ def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
     principal = pipeline.principal
     progress = pipeline.ingests.job(principal.tenant, job_id)
     if progress is None or not principal.sees(pipeline.ingests.collection(principal.tenant, job_id) or ""):
-        raise NotFound(f"There is no job {job_id[:80]!r}: it has expired or was never accepted.", "unknown_job")
+        raise unknown_job(job_id)
     return progress

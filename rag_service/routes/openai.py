@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from rag_service import openai_models, openai_replies, openai_request
 from rag_service.conversation import Conversation
 from rag_service.deps import READER, PipelineDep
+from rag_service.json_route import JsonRoute
 from rag_service.openai_answers import ChatForm, CompletionForm, Form
 from rag_service.openai_schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
 from rag_service.pipeline import Pipeline
@@ -22,9 +23,9 @@ from rag_service.sse import HEADERS
 responses = refusals(401, 403, 503, model=OpenAIErrorOut)
 streaming: Responses = {
     200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"},
-    **refusals(400, 404, 413, 429, model=OpenAIErrorOut),
+    **refusals(400, 404, 413, 415, 429, 507, model=OpenAIErrorOut),
 }
-router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, dependencies=[READER])
+router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, route_class=JsonRoute, dependencies=[READER])
 
 
 @router.post("/chat/completions", response_model=dict[str, Any], responses=streaming)
@@ -33,12 +34,13 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
 
     The model `rag:<collection>` looks for passages for the last user message and cites them: `citations` and
     `passages` on the message (of a stream, on the last delta), and `annotations` of type `url_citation`. No session is
-    kept: the client sends its history every time. A client that goes away from a stream cancels its answer.
+    kept: the client sends its history every time. A client that goes away cancels its
+    answers.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
     asked = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
-    return await _reply(pipeline, asked, form, body)
+    return await _reply(pipeline, asked, form, body, request)
 
 
 @router.post("/completions", response_model=dict[str, Any], responses=streaming)
@@ -50,17 +52,24 @@ async def complete(body: CompletionRequest, pipeline: PipelineDep, request: Requ
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
     asked = await anyio.to_thread.run_sync(openai_request.completion, body, collection, pipeline.tokens.vocab_size)
     form = _form(CompletionForm, body, pipeline, request, collection, body.logprobs is not None)
-    return await _reply(pipeline, asked, form, body)
+    return await _reply(pipeline, asked, form, body, request)
 
 
 async def _reply(
-    pipeline: Pipeline, asked: list[Conversation], form: Form, body: ChatRequest | CompletionRequest
+    pipeline: Pipeline, asked: list[Conversation], form: Form, body: ChatRequest | CompletionRequest, request: Request
 ) -> dict[str, Any] | Response:
     ids = await openai_replies.ask(pipeline, asked)
     if not body.stream:
-        return await openai_replies.whole(pipeline, ids, form, body.n)
+        reply = await openai_replies.whole(pipeline, ids, form, body.n, lambda: _gone(request))
+        return Response(status_code=204) if reply is None else reply  # nobody reads it
     chunks = openai_replies.stream(pipeline, ids, form, body.n, body.stream_options.include_usage)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _gone(request: Request) -> None:
+    """Wait until the client has closed the connection. The body was read, so nothing else can come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _form(

@@ -10,11 +10,13 @@ from fastapi import APIRouter
 from rag_service import openai_models
 from rag_service.deps import READER, PipelineDep
 from rag_service.errors import BadRequest
+from rag_service.ids import ModelPath
+from rag_service.json_route import JsonRoute
 from rag_service.openai_schemas import EmbeddingRequest, OpenAIErrorOut
 from rag_service.refusals import refusals
 from rag_service.routes.openai import responses
 
-router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, dependencies=[READER])
+router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, route_class=JsonRoute, dependencies=[READER])
 
 
 @router.get("/models")
@@ -24,12 +26,12 @@ def list_models(pipeline: PipelineDep) -> dict[str, Any]:
 
 
 @router.get("/models/{model:path}", responses=refusals(404, model=OpenAIErrorOut))
-def model(model: str, pipeline: PipelineDep) -> dict[str, Any]:
+def model(model: ModelPath, pipeline: PipelineDep) -> dict[str, Any]:
     """One of them; `default` is the served model."""
     return openai_models.one(model, pipeline)
 
 
-@router.post("/embeddings", responses=refusals(400, 404, 413, 429, model=OpenAIErrorOut))
+@router.post("/embeddings", responses=refusals(400, 404, 413, 415, 429, model=OpenAIErrorOut))
 def embeddings(body: EmbeddingRequest, pipeline: PipelineDep) -> dict[str, Any]:
     """Vectors of length 1 from the embedding model, as passages are embedded.
 

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Response
 
 from rag_service import sse
 from rag_service.deps import READER, PipelineDep
+from rag_service.json_route import JsonRoute
 from rag_service.refusals import refusals
 from rag_service.schemas import Answer, QueryRequest
 
-router = APIRouter(prefix="/v1", tags=["query"], dependencies=[READER])
+router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependencies=[READER])
 
 
 @router.post(
@@ -17,7 +18,7 @@ router = APIRouter(prefix="/v1", tags=["query"], dependencies=[READER])
     response_model=Answer,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The answer, or with `stream` its events"},
-        **refusals(400, 404, 409, 413, 422, 429),
+        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
     },
 )
 async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:

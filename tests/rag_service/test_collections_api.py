@@ -96,5 +96,5 @@ async def test_the_page_and_the_api_description(client: httpx.AsyncClient) -> No
 
 def test_a_full_disk_is_told_as_such() -> None:
     problem = as_problem(DiskFull("c"))
-    assert (problem.status, problem.code) == (503, "disk_full")
-    assert "make room" in str(problem)
+    assert (problem.status, problem.code) == (507, "storage_full")
+    assert "Free space" in str(problem)
