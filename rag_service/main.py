@@ -17,6 +17,7 @@ from rag_service.pipeline import Pipeline
 from rag_service.refusals import describe, refusals
 from rag_service.routes import (
     answers,
+    api_docs,
     collections,
     documents,
     health,
@@ -48,7 +49,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         yield
         await opened.close()
 
-    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan)
+    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
     problems.install(app)
     # The last one is outermost. All come before bodies are read.
     app.add_middleware(BodyLimit, limits=settings.limits)
@@ -59,6 +60,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         app.include_router(module.router, dependencies=[described], responses=refusals(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)
+    app.include_router(api_docs.router)
     describe(app, keys_required=not settings.open_without_key)
     return app
 
