@@ -112,7 +112,8 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     for log in (stack.data_dir / "logs").iterdir():
         assert key not in log.read_text()
     (tmp_path / "fox.md").write_text("# Foxes\n\nThe quick brown fox jumps over the lazy dog.")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
+    given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    environment = {**given, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
 
     def rag(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "rag_service.cli", *arguments]
