@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import anyio.to_thread
 from fastapi import Request
 from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartCallbacks, MultipartParser, parse_options_header
+from python_multipart.multipart import MultipartParser, parse_options_header
 
 from rag_service.errors import BadRequest
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 MULTIPART = "multipart/form-data"
 HEADER_BYTES = 64 * 1024

@@ -14,7 +14,7 @@ Url = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", metavar="KEY", help="Key of the API, where it wants one.  [default: RAG_API_KEY]"),
+    typer.Option("--api-key", metavar="KEY", help="Key of the API.  [default: RAG_API_KEY, else the local key]"),
 ]
 InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection that it is in.")]
 Collection = Annotated[

@@ -20,9 +20,10 @@ HEAD = """\
 `rag COMMAND --help` says the same. This page is generated: `python -m rag_service.reference docs`.
 
 Commands talk to the stack that `rag up` started on the same data folder, else to `RAG_URL`, else to
-`http://127.0.0.1:8080`; `--url` and `--api-key` decide otherwise. Answers and lists go to standard output, progress,
-notes and errors to standard error. Colours and bars are for terminals: piped output is plain, and `NO_COLOR` turns them
-off. With `--json` standard output is one JSON value (of `rag chat` one a line).
+`http://127.0.0.1:8080`, with `RAG_API_KEY`, else on this machine with the local key; `--url` and `--api-key` decide
+otherwise. Answers and lists go to standard output, progress, notes and errors to standard error. Colours and bars are
+for terminals: piped output is plain, and `NO_COLOR` turns them off. With `--json` standard output is one JSON value (of
+`rag chat` one a line).
 
 Completion: `rag --install-completion` sets it up for your shell; `rag --show-completion` prints what it would add.
 

@@ -263,6 +263,12 @@ def parse() -> Callable[[str], list[tuple[str | None, str, Any]]]:
     return parse_sse
 
 
+@pytest.fixture(autouse=True)
+def _no_key_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients send no key unless a test says so: not the one of a service that was started in this folder."""
+    monkeypatch.setenv("RAG_API_KEY", "")
+
+
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No `.env`, no running stack, no settings from outside."""

@@ -70,6 +70,7 @@ def started(models: Path, folder: Path) -> Iterator[Stack]:
         "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
         "OMP_NUM_THREADS": "1",
     }
+    output.touch(0o600)  # else `rag up` shows no key in it
     with output.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "rag_service.cli", "up", "--port", "0"],

@@ -6,6 +6,7 @@ the page's source, and is read instead (`markdown_blocks.check`).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -43,21 +44,35 @@ def rag_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def _guarded(_working: Any, serve: Callable[..., contextlib.AbstractContextManager[str]]) -> Iterator[str]:
+    with serve(_working, open_without_key=False) as url:
+        yield url
+
+
+@pytest.fixture
+def guarded_url(_guarded: str, world: Any) -> str:
+    """The API as it is by default: it wants a key."""
+    return _guarded
+
+
 @pytest.fixture
 def reader(
-    live_url: str, world: Any, tmp_path: Path, own_folder: None, rag_folder: Path, monkeypatch: pytest.MonkeyPatch
+    guarded_url: str, world: Any, tmp_path: Path, own_folder: None, rag_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Block], str]]:
     """Someone at a fresh machine with a running service, a folder of notes, the examples, and the collection `notes`.
 
     Runs a console block; returns what it printed.
     """
     world.stage.text = SPOKEN
+    (tmp_path / ".rag").mkdir()
+    (tmp_path / ".rag" / "key").symlink_to(world.data_dir / "key")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "backups.md").write_text(NOTE)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for name, value in {
         "HOME": str(tmp_path),
-        "RAG_URL": live_url,
+        "RAG_URL": guarded_url,
         "RAG_REDIS_URL": world.redis_url,
         "PATH": f"{rag_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "NO_PROXY": "127.0.0.1",
@@ -66,7 +81,7 @@ def reader(
 
     def run(block: Block) -> str:
         told = subprocess.run(
-            ["bash", "-c", PRELUDE + here(script(block), live_url)],
+            ["bash", "-c", PRELUDE + here(script(block), guarded_url)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -76,7 +91,7 @@ def reader(
         assert told.returncode == 0, f"{block.where}\n{script(block)}\n{told.stdout}\n{told.stderr}"
         return told.stdout
 
-    with RagClient(live_url) as rag:
+    with RagClient(guarded_url) as rag:
         before = {collection.name for collection in rag.collections()}
         rag.ingest("notes", texts=[{"id": "backups", "title": "Backups", "text": NOTE}])
         yield run
@@ -91,7 +106,7 @@ def here(code: str, url: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(
-    page: Path, reader: Callable[[Block], str], live_url: str, capsys: pytest.CaptureFixture[str]
+    page: Path, reader: Callable[[Block], str], guarded_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names: dict[str, Any] = {}
     for block in blocks(page):
@@ -100,7 +115,7 @@ def test_the_examples_of_a_page_run(
         elif block.language in SHELLS:
             reader(block)
         else:
-            exec(compile(here(block.code, live_url), block.where, "exec"), names)
+            exec(compile(here(block.code, guarded_url), block.where, "exec"), names)
     for name in ("client", "chat"):
         if hasattr(names.get(name), "close"):
             names[name].close()
@@ -135,7 +150,7 @@ def test_pages_are_found_from_the_index() -> None:
         assert page.name == "index.md" or f"({page.relative_to(docs)})" in index, page.name
 
 
-def test_a_block_that_fails_is_noticed(tmp_path: Path, reader: Callable[[Block], str], live_url: str) -> None:
+def test_a_block_that_fails_is_noticed(tmp_path: Path, reader: Callable[[Block], str], guarded_url: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "```console\n$ rag ask x -c nowhere | cat\n```\n\n"

@@ -15,6 +15,7 @@ import pytest
 from command_line import nowhere, rag
 
 from rag_service import local_key
+from rag_service.cli import up
 from rag_service.cli.connect import key_for
 from rag_service.client import RagClient, RagError
 from rag_service.client.transport import Address
@@ -177,3 +178,17 @@ def test_the_copied_client_takes_it(world: Any, guarded_url: str) -> None:
         check=False,
     )
     assert told.stdout.strip() == world.stage.text, told.stderr
+
+
+@pytest.mark.parametrize(("mode", "shown"), [(0o600, True), (0o640, False), (0o644, False)])
+def test_up_tells_it_to_nobody_else(mode: int, shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "data")  # type: ignore[call-arg]
+    key = local_key.ensure(settings.data_dir)
+    output = tmp_path / "up.log"
+    output.touch(mode)
+    output.chmod(mode)
+    with output.open("w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        up._sign_in(settings, "http://127.0.0.1:8080")
+    assert (f"http://127.0.0.1:8080/#key={key}\n" in output.read_text()) == shown
+    assert shown or (key not in output.read_text() and str(settings.data_dir / "key") in output.read_text())

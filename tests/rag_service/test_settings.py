@@ -56,6 +56,19 @@ def test_a_slip_in_a_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         load_settings()
 
 
+@pytest.mark.parametrize("required", ["true", "false"])
+def test_settings_that_are_gone_say_what_replaces_them(
+    required: str, own_folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And refuse no start, nor open anything."""
+    monkeypatch.setenv("RAG_KEYS__REQUIRED", required)
+    Path(".env").write_text("RAG_KEYS__REACHED_AT=127.0.0.1\n")
+    reached, wanted = unknown_settings()
+    assert wanted.startswith("RAG_KEYS__REQUIRED is no setting any more: requests always need a key now; RAG_OPEN_WITH")
+    assert reached.startswith("RAG_KEYS__REACHED_AT is no setting any more: requests always need a key now")
+    assert not load_settings().open_without_key
+
+
 def test_what_compose_reads_is_no_slip() -> None:
     root = Path(__file__).parents[2]
     read = re.findall(r"\$\{(RAG_\w+)", (root / "docker-compose.yml").read_text(encoding="utf-8"))

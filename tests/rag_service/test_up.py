@@ -49,9 +49,17 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     stack.until(lambda: stack.process.poll() is not None or "Ctrl-C stops it." in stack.text, "getting ready")
     where = stack.run_json()
     assert where is not None, stack.text
-    assert where["url"] in stack.text
+    key = (stack.data_dir / "key").read_text().strip()
+    assert f"{where['url']}/#key={key}\n" in stack.text, "in a file that nobody else reads"
+    sent = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{where['url']}/v1/collections").status_code == 401
+    assert httpx.get(f"{where['url']}/v1/collections", headers=sent).status_code == 200
+    assert httpx.get(f"{where['url']}/", headers={"Host": "evil.example"}).status_code == 421
+    for log in (stack.data_dir / "logs").iterdir():
+        assert key not in log.read_text()
     (tmp_path / "fox.md").write_text("# Foxes\n\nThe quick brown fox jumps over the lazy dog.")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
+    given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    environment = {**given, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
 
     def rag(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "rag_service.cli", *arguments]

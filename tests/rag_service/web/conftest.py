@@ -230,7 +230,7 @@ def keyed_address(
     """An API that wants keys, and one of its keys."""
     client = make_redis(scene.redis_url)
     made, key = ApiKeys(client).create("the page", "default")
-    with serve(scene, keys={"required": True}) as url:
+    with serve(scene, open_without_key=False) as url:
         yield url, key
     ApiKeys(client).revoke(made.id)
     client.close()

@@ -168,6 +168,41 @@ async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
     visit.complaints.clear()
 
 
+async def test_the_address_that_up_prints_signs_in_and_keeps_no_key(
+    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+) -> None:
+    url, key = keyed_address
+    visit = await new_visit(f"/#key={key}", url=url)
+    page = visit.page
+    await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    assert page.url == f"{url}/"
+    assert await page.evaluate("history.length") == 2, "about:blank and this page: no address with the key"
+    await visit.ask(BACKUPS)
+    await visit.answered()
+    await page.reload()
+    await visit.answered()
+    assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    assert key not in page.url
+
+
+async def test_the_address_signs_a_page_in_that_asks_for_a_key(
+    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+) -> None:
+    """Opened in the same tab, where only what is behind the # changes."""
+    url, key = keyed_address
+    visit = await new_visit("/#key=<script>", url=url)
+    page = visit.page
+    dialog = page.get_by_role("dialog", name="API key")
+    await expect(dialog).to_be_visible()
+    assert page.url == f"{url}/"
+    await page.goto(f"{url}/#key={key}")
+    await expect(dialog).to_be_hidden()
+    await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    assert page.url == f"{url}/"
+    assert [one for one in visit.complaints if "401" not in one] == []
+    visit.complaints.clear()
+
+
 async def fits(page: Any) -> bool:
     """Whether nothing is wider than the window."""
     fitting: bool = await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
