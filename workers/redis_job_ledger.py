@@ -41,6 +41,8 @@ class RedisJobLedger:
         self._files = files
         self._lapse_s = lapse_s
         self._adopted = False
+        self._tenants: dict[str, str] = {}
+        """Of the jobs on disk."""
 
     def add(self, job: IngestJob) -> bool:
         """As JobLedger.add. Raises OSError where the job cannot be written to disk."""
@@ -132,23 +134,26 @@ class RedisJobLedger:
         if not self._adopted:
             found += self._adopt()
             self._adopted = True
-        for job_id in self._files.kept():
-            ended = self._files.ended(job_id)
-            job = self._files.load(job_id)
-            if job is None:
-                continue
-            known = self.job(job.tenant, job_id)
-            if ended is not None:
-                progress, since = ended
-                if known is None:
-                    self._index(job, progress)
-                elif known.status == progress.status and since > WRITTEN_S:
+        kept = self._files.kept()
+        self._tenants = {job_id: tenant for job_id in kept if (tenant := self._tenant(job_id)) is not None}
+        for job_id, tenant in self._tenants.items():
+            ended, known = self._files.ended(job_id), self.job(tenant, job_id)
+            if known is None and (job := self._files.load(job_id)) is not None:
+                progress = JobProgress(job_id=job_id, status="queued", total=len(job.files))
+                found += self._index(job, ended[0] if ended else progress) and ended is None
+            elif known is not None and known.status not in ("queued", "running"):
+                if ended is None:
+                    self._files.end(job_id, known)
+                elif ended[1] > WRITTEN_S:
                     self._files.drop(job_id)
-            elif known is None:
-                found += self._index(job, JobProgress(job_id=job_id, status="queued", total=len(job.files)))
-            elif known.status not in ("queued", "running"):
-                self._files.end(job_id, known)
         return found
+
+    def _tenant(self, job_id: str) -> str | None:
+        """Whose a job on disk is; read once, as a job may hold long texts."""
+        if job_id in self._tenants:
+            return self._tenants[job_id]
+        job = self._files.load(job_id)
+        return None if job is None else job.tenant
 
     def _index(self, job: IngestJob, progress: JobProgress) -> bool:
         """Make the job known to Redis, as waiting or as ended. False if it is known already."""
