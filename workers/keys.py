@@ -77,6 +77,11 @@ def session_turns(owner: str, session_id: str) -> str:
     return f"{session(owner, session_id)}:turns"
 
 
+def session_texts(owner: str, session_id: str) -> str:
+    """Hash: what the records of the session's answers and turns name (`session_texts`), as JSON by its digest."""
+    return f"{session(owner, session_id)}:texts"
+
+
 def session_ids(owner: str, session_id: str) -> str:
     """String: the ids of the session's prompt and last answer, little-endian int32."""
     return f"{session(owner, session_id)}:ids"

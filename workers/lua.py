@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 CREATE = """
--- keys: record, events, session, session answers, sessions, claim, versions
+-- keys: record, events, session, session answers, sessions, claim, versions, session texts
 -- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
---       first version or '', seconds for which versions are listed, then field/value pairs of the record
+--       first version or '', seconds for which versions and texts are kept, texts by name as a JSON object,
+--       then field/value pairs of the record
 -- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 if ARGV[7] ~= '' then
@@ -20,7 +21,7 @@ if ARGV[8] ~= '' then
   redis.call('RPUSH', KEYS[7], ARGV[5])
   redis.call('EXPIRE', KEYS[7], ARGV[9])
 end
-for i = 10, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 11, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
@@ -30,18 +31,20 @@ redis.call('HSET', KEYS[3], 'updated', ARGV[3])
 redis.call('SADD', KEYS[4], ARGV[5])
 redis.call('ZADD', KEYS[5], ARGV[3], ARGV[4])
 for i = 3, 4 do redis.call('EXPIRE', KEYS[i], ARGV[6]) end
+for name, text in pairs(cjson.decode(ARGV[10])) do redis.call('HSETNX', KEYS[8], name, text) end
+redis.call('EXPIRE', KEYS[8], ARGV[9])
 return 1
 """
 
 FORGET = """
--- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, turns
+-- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, session texts, turns
 -- args: session id, answer id
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('SREM', KEYS[4], ARGV[2])
 if redis.call('GET', KEYS[6]) == ARGV[2] then redis.call('DEL', KEYS[6]) end
 redis.call('LREM', KEYS[7], 0, ARGV[2])
-if redis.call('EXISTS', KEYS[4], KEYS[8]) == 0 then
-  redis.call('DEL', KEYS[3])
+if redis.call('EXISTS', KEYS[4], KEYS[9]) == 0 then
+  redis.call('DEL', KEYS[3], KEYS[8])
   redis.call('ZREM', KEYS[5], ARGV[1])
 end
 return 1
@@ -112,10 +115,11 @@ return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 """
 
 FINISH = f"""
--- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts
+-- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts,
+--       session texts
 -- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
---       session id, now, answer id, epoch or '', tokenizer or '' (no ids to keep), bytes and parts of the turns before,
---       ids of prompt and answer, their parts
+--       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
+--       tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer, their parts
 -- returns 'gone', 'ended' (someone finished it before), 'taken' (another goes on with it), 'finished' or 'apart'
 --         (finished, but not part of the session)
 {_EPOCH}
@@ -128,6 +132,8 @@ redis.call('XADD', KEYS[2], '*', 'event', ARGV[3])
 redis.call('HSET', KEYS[1], 'status', ARGV[1], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
 redis.call('EXPIRE', KEYS[2], ARGV[5])
+local texts_ttl = math.max(tonumber(ARGV[5]), tonumber(ARGV[8]))
+redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('DEL', KEYS[3])
 local holder = redis.call('GET', KEYS[8])
 if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
@@ -137,23 +143,25 @@ if ARGV[7] ~= '' then
   if holder and holder ~= ARGV[11] then return 'apart' end  -- its claim lapsed, and the turn is another's
 end
 redis.call('RPUSH', KEYS[5], ARGV[6])
+for name, text in pairs(cjson.decode(ARGV[13])) do redis.call('HSETNX', KEYS[11], name, text) end
+redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
 redis.call('HSET', KEYS[4], 'updated', ARGV[10])
 redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
-if ARGV[13] ~= '' then
-  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[15])
+if ARGV[14] ~= '' then
+  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[16])
   local known = redis.call('HGET', KEYS[4], 'tokenizer')
-  if kept == tonumber(ARGV[14]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[13] or kept == 0) then
-    redis.call('APPEND', KEYS[9], string.sub(ARGV[16], kept + 1))
+  if kept == tonumber(ARGV[15]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[14] or kept == 0) then
+    redis.call('APPEND', KEYS[9], string.sub(ARGV[17], kept + 1))
     redis.call('HSETNX', KEYS[4], 'epoch', 1)
   else
-    redis.call('SET', KEYS[9], ARGV[16])
+    redis.call('SET', KEYS[9], ARGV[17])
     redis.call('DEL', KEYS[10])
     redis.call('HINCRBY', KEYS[4], 'epoch', 1)
     first = 0
   end
-  for i = 17 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
-  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[13])
+  for i = 18 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
+  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[14])
 end
 for _, i in ipairs({{4, 5, 6, 9, 10}}) do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
 return 'finished'

@@ -256,7 +256,8 @@ class TokenOrigin(_Message):
 
 class PassagesEvent(_Message):
     type: Literal["passages"] = "passages"
-    passages: list[dict[str, Any]]
+    passages: list[dict[str, Any]] | None
+    """None in the stream alone: they are in the answer's record, and put back as the event is read."""
 
 
 class DoneEvent(_Message):

@@ -5,6 +5,7 @@ Knows records, task names and heartbeats; knows no engine and no HTTP. A call ei
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ from workers import keys, lua, routing, wire
 from workers.app import GENERATE_QUEUE, GENERATE_TASK, RedisClient
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.messages import GenerateJob, PassagesEvent
+from workers.session_texts import stored
 from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
 
 __all__ = ["Queue", "QueueUnavailable"]
@@ -62,10 +64,12 @@ class Queue:
             keys.sessions(job.owner),
             keys.session_claim(job.owner, job.session_id),
             keys.versions(job.owner, root),
+            keys.session_texts(job.owner, job.session_id),
         ]
+        request, texts = stored(job, apart=not job.session_id)
         args: list[str | int | float] = [
             self._answer_ttl_s,
-            wire.dumps(PassagesEvent(passages=job.passages)),
+            wire.dumps(PassagesEvent(passages=None)),  # the record has them
             time.time(),
             job.session_id,
             job.answer_id,
@@ -73,8 +77,9 @@ class Queue:
             CLAIM_S if claimed else "",
             root,
             max(self._answer_ttl_s, self._session_ttl_s),
+            json.dumps(texts),
         ]
-        fields: dict[str, str | int] = {"request": wire.dumps(job), "status": "queued", "streamed": 0}
+        fields: dict[str, str | int] = {"request": request, "status": "queued", "streamed": 0}
         for name, value in fields.items():
             args += [name, value]
         with unavailable():

@@ -6,16 +6,18 @@ when nothing was added to it for its time to live.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from workers import keys, lua, wire
+from workers import keys, lua
 from workers.answer_store import erase_answers
 from workers.app import RedisClient
 from workers.errors import QueueUnavailable, unavailable
 from workers.messages import TurnRecord
 from workers.session_log import ID_BYTES, read_log
+from workers.session_texts import read_turns, stored
 from workers.streams import SESSION_TTL_S
 
 __all__ = ["QueueUnavailable", "SessionMemory", "SessionSummary", "Sessions"]
@@ -44,7 +46,7 @@ class SessionMemory(TypedDict):
     ids_bytes: int
     """Of the ids and the segments that they come from."""
     turns_bytes: int
-    """Of questions, answers and passages as people read them."""
+    """Of questions, answers and passages as people read them, each kept once."""
     answers_bytes: int
     """Of its answers' records and events, which are kept for a shorter time."""
 
@@ -68,11 +70,15 @@ class Sessions:
             keys.session(tenant, session_id),
             keys.session_turns(tenant, session_id),
             keys.session_answers(tenant, session_id),
+            keys.session_texts(tenant, session_id),
         )
+        text, texts = stored(turn)
         with unavailable(), self._redis.pipeline(transaction=True) as pipe:
             pipe.hsetnx(names[0], "created", now)
             pipe.hset(names[0], "updated", now)
-            pipe.rpush(names[1], wire.dumps(turn))
+            pipe.rpush(names[1], text)
+            for name, kept in texts.items():
+                pipe.hsetnx(names[3], name, kept)
             pipe.sadd(names[2], turn.answer_id)
             pipe.zadd(keys.sessions(tenant), {session_id: now})
             for name in names:
@@ -87,7 +93,7 @@ class Sessions:
         """
         with unavailable():
             texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
-        turns = [wire.loads(TurnRecord, text) for text in texts]
+            turns = read_turns(self._redis, tenant, session_id, texts)
         if all(turn.segments[-1].ids is not None for turn in turns):
             return turns
         log = read_log(self._redis, tenant, session_id)
@@ -108,7 +114,12 @@ class Sessions:
             epoch = int(self._redis.hget(session, "epoch") or 0)
             groups = (
                 [ids, parts],
-                [session, keys.session_turns(tenant, session_id), keys.session_answers(tenant, session_id)],
+                [
+                    session,
+                    keys.session_turns(tenant, session_id),
+                    keys.session_answers(tenant, session_id),
+                    keys.session_texts(tenant, session_id),
+                ],
                 [name for one in answers for name in (keys.answer(tenant, one), keys.answer_events(tenant, one))],
             )
             with self._redis.pipeline(transaction=False) as pipe:
@@ -170,7 +181,7 @@ class Sessions:
         for index, session_id in enumerate(ids):
             fields, turns, first = replies[3 * index : 3 * index + 3]
             if fields:
-                question = wire.loads(TurnRecord, first).question if first else ""
+                question = str(json.loads(first)["question"]) if first else ""
                 summaries.append(
                     SessionSummary(
                         session_id=session_id,
@@ -201,6 +212,7 @@ class Sessions:
                     )
                 pipe.delete(session, answers, turns, keys.session_claim(tenant, session_id))
                 pipe.delete(keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id))
+                pipe.delete(keys.session_texts(tenant, session_id))
                 pipe.zrem(keys.sessions(tenant), session_id)
                 existed = pipe.execute()[0]
         return bool(existed)

@@ -8,6 +8,7 @@ epoch is a later one then): nothing can appear twice.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from typing import Any, TypedDict
@@ -21,10 +22,12 @@ from workers.messages import (
     ErrorEvent,
     GenerateJob,
     JobStatus,
+    PassagesEvent,
     TokenEvent,
     TurnRecord,
 )
 from workers.session_log import SessionLog
+from workers.session_texts import aread_job, read_job, stored
 
 __all__ = [
     "ANSWER_TTL_S",
@@ -44,6 +47,9 @@ CLAIM_S = 900
 it waits in a queue and than its prompt takes, so that only an answer that was lost gives it up."""
 BLOCK_MS = 400
 """Longest single blocking read; below the client's socket timeout."""
+
+Entries = list[tuple[str, AnswerEvent]]
+"""Events behind their entry ids."""
 
 _ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
@@ -188,20 +194,23 @@ class AnswerStream:
             keys.session_claim(self.tenant, session_id),
             keys.session_ids(self.tenant, session_id),
             keys.session_parts(self.tenant, session_id),
+            keys.session_texts(self.tenant, session_id),
         ]
+        text, texts = stored(turn) if turn is not None else ("", {})
         args: list[str | int | float | bytes] = [
             _status(event),
             "result" if isinstance(event, DoneEvent) else "error",
             wire.dumps(event),
             wire.dumps(held_back) if held_back is not None else "",
             self._ttl_s,
-            wire.dumps(turn) if turn is not None else "",
+            text,
             "" if turns_before is None else turns_before,
             self._session_ttl_s,
             session_id,
             time.time(),
             self.answer_id,
             self._epoch,
+            json.dumps(texts),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         with unavailable():
@@ -212,7 +221,7 @@ class AnswerStream:
             raise AnswerTaken(self.answer_id)
         return bool(reply != "apart")
 
-    def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> list[tuple[str, AnswerEvent]]:
+    def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
         """Events after an entry id, oldest first; waits up to `block_ms` for the first. [] if there are none.
 
         Raises:
@@ -224,11 +233,13 @@ class AnswerStream:
             with unavailable():
                 reply = self._redis.xread({self._events: after}, count=count, block=_block(deadline))
             if reply or time.monotonic() >= deadline:
-                return _entries(reply)
+                break
+        entries = _entries(reply)
+        if _lacks_passages(entries):
+            return _with_passages(entries, self.record())
+        return entries
 
-    async def aread(
-        self, after: str = "0-0", block_ms: int = 0, count: int | None = None
-    ) -> list[tuple[str, AnswerEvent]]:
+    async def aread(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
         """`read` for asyncio."""
         _check_entry_id(after)
         deadline = time.monotonic() + block_ms / 1000
@@ -236,29 +247,33 @@ class AnswerStream:
             with unavailable():
                 reply = await self._async.xread({self._events: after}, count=count, block=_block(deadline))
             if reply or time.monotonic() >= deadline:
-                return _entries(reply)
+                break
             await asyncio.sleep(0)
+        entries = _entries(reply)
+        if _lacks_passages(entries):
+            return _with_passages(entries, await self.arecord())
+        return entries
 
     def record(self) -> AnswerRecord | None:
         """The answer's record; None if it is not kept (any more)."""
         with unavailable():
-            return self._parse(self._redis.hgetall(self._record))
+            fields = self._redis.hgetall(self._record)
+            job = read_job(self._redis, self.tenant, fields["request"]) if fields else None
+        return None if job is None else self._parse(fields, job)
 
     async def arecord(self) -> AnswerRecord | None:
         """`record` for asyncio."""
         with unavailable():
             fields = await self._async.hgetall(self._record)
-        return self._parse(fields)
+            job = await aread_job(self._async, self.tenant, fields["request"]) if fields else None
+        return None if job is None else self._parse(fields, job)
 
     async def aforget(self) -> None:
         """Delete all that is kept of the answer; one that is running stops at its next write."""
         with unavailable():
             await self._async.delete(self._record, self._events, self._cancel)
 
-    def _parse(self, fields: dict[str, str]) -> AnswerRecord | None:
-        if not fields:
-            return None
-        job = wire.loads(GenerateJob, fields["request"])
+    def _parse(self, fields: dict[str, str], job: GenerateJob) -> AnswerRecord:
         return AnswerRecord(
             answer_id=job.answer_id,
             status=fields["status"],  # type: ignore[typeddict-item]
@@ -274,6 +289,18 @@ class AnswerStream:
             error=wire.loads(ErrorEvent, fields["error"]) if "error" in fields else None,
             job=job,
         )
+
+
+def _lacks_passages(entries: Entries) -> bool:
+    return any(isinstance(event, PassagesEvent) and event.passages is None for _, event in entries)
+
+
+def _with_passages(entries: Entries, record: AnswerRecord | None) -> Entries:
+    """The passages of the answer's record in the event that tells them; no events where the answer was erased."""
+    if record is None:
+        return []
+    told = PassagesEvent(passages=record["passages"])
+    return [(entry_id, told if isinstance(event, PassagesEvent) else event) for entry_id, event in entries]
 
 
 def _status(event: DoneEvent | ErrorEvent) -> JobStatus:
@@ -292,7 +319,7 @@ def _block(deadline: float) -> int | None:
     return min(left, BLOCK_MS) if left > 0 else None
 
 
-def _entries(reply: Any) -> list[tuple[str, AnswerEvent]]:
+def _entries(reply: Any) -> Entries:
     if not reply:
         return []
     streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
