@@ -1,27 +1,35 @@
-"""How deep a page's elements nest and how many attributes they have, told before it is parsed.
+"""How deep a page's elements nest, how many attributes and options they have, told before it is parsed.
 
-Parsers look through all open elements at many a tag, and through all attributes at each: time grows with the square of
-either. Goes through the text once and follows HTML's rules roughly; knows no parser. Tags in attributes' values count.
+Parsers look through all open elements at many a tag, through all attributes at each and all options of a list at the
+next: time grows with the square of each. Goes through the text once and follows HTML's rules roughly; knows no parser.
+Tags in attributes' values count.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 
 MOST_DEPTH = 6000
 """Elements that may be open at a time, those aside whose end tag may be left out."""
 MOST_ATTRIBUTES = 5000
-"""Words that a tag may hold."""
+"""Of one tag."""
+MOST_OPTIONS = 10_000
+"""Of one list to select from."""
 
 _TAG = re.compile(r"<(?:(!--)|(/?)([a-z][^\s/><]*)([^<>]*))")
+_ATTRIBUTE = re.compile(r"""[^\s/="']+(?:\s*=\s*(?:"[^"]*"?|'[^']*'?|[^\s"']*))?""")
 _VOID = frozenset([
     "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "keygen", "link", "meta", "param", "source",
     "track", "wbr",
 ])  # fmt: skip
 _CLOSED_BY_OTHERS = frozenset([
-    "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot", "colgroup", "caption", "option", "optgroup",
+    "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot", "colgroup", "caption", "option", "a", "nobr",
 ])  # fmt: skip
+_CELLS = frozenset(["tr", "td", "th", "tbody", "thead", "tfoot"])
+"""Begin or end with everything closed that stands in the table's cell before."""
+_WALLS = frozenset(["table", "object", "marquee", "applet", "template"])
+"""No end tag within reaches an element around one of these."""
 _RAW = frozenset(["script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"])
 _FOREIGN = frozenset(["svg", "math"])
 _HTML_WITHIN = frozenset(["foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"])
@@ -36,8 +44,16 @@ def too_complex(page: str) -> str | None:
     """Why a page should not be parsed; None for one that may be."""
     text = page.lower()
     stack: list[str] = []
-    count: Counter[str] = Counter()
-    place = 0
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    walls: list[int] = []
+    options = place = 0
+
+    def close(depth: int) -> None:
+        while len(stack) > depth:
+            places[gone := stack.pop()].pop()
+            if gone in _WALLS:
+                walls.pop()
+
     while found := _TAG.search(text, place):
         place = found.end()
         comment, closes, name, rest = found.groups()
@@ -46,27 +62,34 @@ def too_complex(page: str) -> str | None:
             if place < 0:
                 return None
             continue
-        if len(rest) > MOST_ATTRIBUTES and len(re.split(r"[\s/]+", rest)) > MOST_ATTRIBUTES:
+        if len(rest) > MOST_ATTRIBUTES and sum(1 for _ in _ATTRIBUTE.finditer(rest)) > MOST_ATTRIBUTES:
             return f"a tag in it has more than {MOST_ATTRIBUTES:,} attributes"
-        foreign = any(count[one] for one in _FOREIGN) and not any(count[one] for one in _HTML_WITHIN)
+        foreign = any(places[one] for one in _FOREIGN) and not any(places[one] for one in _HTML_WITHIN)
         if foreign and name in _LEAVES_FOREIGN and not closes:
-            while count["svg"] or count["math"]:
-                count[stack.pop()] -= 1
+            close(min(places[one][0] for one in _FOREIGN if places[one]))
             foreign = False
+        if name == "select":
+            options = 0
+        elif name == "option" and not closes:
+            options += 1
+            if options > MOST_OPTIONS:
+                return f"a list in it has more than {MOST_OPTIONS:,} options"
+        if name in _CELLS and places["table"]:
+            close(places["table"][-1] + 1)
         if name in _VOID or name in _CLOSED_BY_OTHERS or (foreign and rest.endswith("/")):
             continue
         if closes:
-            while count[name]:
-                count[gone := stack.pop()] -= 1
-                if gone == name:
-                    break
+            if places[name] and (name in _WALLS or not walls or places[name][-1] > walls[-1]):
+                close(places[name][-1])
         elif name in _RAW and not foreign:
             place = text.find(f"</{name}", place)
             if place < 0:
                 return None
         else:
+            if name in _WALLS:
+                walls.append(len(stack))
+            places[name].append(len(stack))
             stack.append(name)
-            count[name] += 1
             if len(stack) > MOST_DEPTH:
                 return f"its elements nest more than {MOST_DEPTH:,} deep"
     return None

@@ -25,6 +25,8 @@ _BLOCKS = frozenset([
     "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "li",
     "main", "ol", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
 ])  # fmt: skip
+FILLED_COLUMNS = 100
+"""Columns up to which the rows of a table are made as long as its longest."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.IGNORECASE)
 _BACKTICKS = re.compile("`{3,}")
@@ -187,7 +189,8 @@ class _Writer:
             for row in rows:
                 self._block(row[0])
             return
-        lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in rows]
+        # a row of a very wide table is not filled up: rows times columns may be far more than the page has
+        lines = ["| " + " | ".join(row + [""] * (min(width, FILLED_COLUMNS) - len(row))) + " |" for row in rows]
         lines.insert(1, "|" + " --- |" * width)
         self.out += ["", "\n".join(lines)]
         self.marker = ""

@@ -10,6 +10,7 @@ to see that what they hold is out of date.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import threading
 import time
@@ -23,6 +24,8 @@ from .errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
+ROOM_BYTES = 1 << 20
+"""A disk with less than this is as good as full: opening a collection takes some ten pages."""
 FILE_NAME = "collection.sqlite3"
 
 _SCHEMA = f"""
@@ -128,7 +131,7 @@ class Store:
             connection.close()
             if isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error)):
                 raise CollectionBusy(self.name) from error
-            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            if isinstance(error, sqlite3.Error) and self._no_room(error):
                 raise DiskFull(self.name) from error
             raise
         with self._lock:
@@ -151,6 +154,12 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             raise UnknownCollection(self.name) from None
 
+    def _no_room(self, error: sqlite3.Error) -> bool:
+        """Whether the disk is full. SQLite says so when it writes, not when it lays out the files of a connection."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        full = code == sqlite3.SQLITE_IOERR and shutil.disk_usage(self.folder).free < ROOM_BYTES
+        return full or code == sqlite3.SQLITE_FULL
+
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
@@ -163,6 +172,8 @@ class Store:
             connection.execute("PRAGMA foreign_keys = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
+            if self._no_room(error):
+                raise DiskFull(self.name) from error
             raise RetrieverError(
                 f"collection {self.name!r} cannot be opened ({error}); delete it and ingest its documents again"
             ) from error

@@ -116,6 +116,11 @@ def _named(path: Path) -> list[Source]:
         name = (Path(root.name) / way).as_posix()
         if _hidden(way):
             continue
+        try:
+            inside.lstat()
+        except OSError as error:  # its folder may be listed, and nothing in it looked at
+            found.append(Source(inside, name, f"the file cannot be read: {error.strerror}"))
+            continue
         if inside.is_symlink() and not Path(os.path.realpath(inside)).is_relative_to(root):
             found.append(Source(inside, name, "a link that leads out of the folder; name its target to ingest that"))
         elif inside.is_file():

@@ -160,6 +160,21 @@ def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> Non
     assert [one.name for one in find([tmp_path / "link"]) if not one.problem] == ["papers/again.txt", "papers/own.txt"]
 
 
+def test_a_file_that_may_not_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("closed.md", "open.md"):
+        (tmp_path / name).write_text("x")
+    lstat = Path.lstat
+
+    def denied(path: Path) -> os.stat_result:
+        if path.name == "closed.md":
+            raise PermissionError(13, "Permission denied", str(path))
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", denied)
+    problems = {source.path.name: source.problem for source in find([tmp_path])}
+    assert problems == {"closed.md": "the file cannot be read: Permission denied", "open.md": ""}
+
+
 def test_bad_file_names_fail_alone(api_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "odd"
     folder.mkdir()

@@ -98,6 +98,28 @@ def test_a_full_disk_leaves_a_collection_as_it_was(tmp_path: Path, monkeypatch: 
     assert set(found(again, "bananas")) == {"a", "b"}
 
 
+def test_a_collection_that_finds_no_room_to_open_is_not_said_to_be_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(tmp_path).create("docs").ingest([source("a", "apples")])
+
+    def connect(*_: object, **__: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+        raise error
+
+    later = library(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("retriever.store.sqlite3.connect", connect)
+        with pytest.raises(RetrieverError, match="cannot be opened"):
+            found(later, "apples")
+        patch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=0))
+        with pytest.raises(DiskFull, match="disk is full"):
+            found(later, "apples")
+    assert found(later, "apples") == ["a"]
+
+
 def test_an_index_that_finds_no_room_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_index(*_: object) -> None:
         raise RuntimeError("Error: 'ret == (n)' failed: write error: No space left on device")
