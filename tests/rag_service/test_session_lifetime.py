@@ -99,7 +99,7 @@ async def test_sessions_and_answers_expire(world: Any, make_client: Callable[...
             place.answer_ttl_s, place.session_ttl_s = type(place).answer_ttl_s, type(place).session_ttl_s
         session = answer["session_id"]
         kept = [name for name in redis.keys("rag:*") if session in name or answer["answer_id"] in name]
-        assert len(kept) == 7
+        assert len(kept) == 8
         for name in kept:
             assert 0 < redis.ttl(name) <= (100 if answer["answer_id"] in name else 200), name
         redis.expire(keys.answer("default", answer["answer_id"]), 0)  # what time does
