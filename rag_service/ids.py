@@ -10,16 +10,10 @@ from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from rag_service.errors import NotFound
-
-HEX_ID = r"^[0-9a-f]{32}$"
-"""Ids that the service makes: of answers and jobs."""
-SESSION_ID = r"^[A-Za-z0-9_-]{1,64}$"
-COLLECTION = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-DOCUMENT_ID = r"^[^/\x00-\x1f\x7f]{1,200}$"
-MODEL_ID = r"^[^\x00-\x1f\x7f]{1,300}$"
+from rag_service.id_patterns import DOCUMENT_ID, HEX_ID, MODEL_ID, SESSION_ID
 
 
 def unknown_answer(answer_id: str) -> NotFound:
@@ -72,8 +66,6 @@ JobPath = Annotated[str, Path(json_schema_extra=_shown(HEX_ID)), _fitting(HEX_ID
 SessionPath = Annotated[str, Path(json_schema_extra=_shown(SESSION_ID)), _fitting(SESSION_ID, unknown_session)]
 DocumentPath = Annotated[str, Path(json_schema_extra=_shown(DOCUMENT_ID)), _fitting(DOCUMENT_ID, unknown_document)]
 ModelPath = Annotated[str, Path(json_schema_extra=_shown(MODEL_ID)), _fitting(MODEL_ID, unknown_model)]
-SessionId = Annotated[str, Field(pattern=SESSION_ID)]
-DocumentId = Annotated[str, Field(pattern=DOCUMENT_ID)]
 
 PageSize = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000_000)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from rag_service.ids import COLLECTION, DocumentId, SessionId
+from rag_service.id_patterns import COLLECTION, DocumentId, SessionId
 from rag_service.json_body import RequestBody, at_most
 from workers.messages import IngestFailure, JobProgress, JobStatus, ListedJob
 
