@@ -7,20 +7,19 @@ engine speaks from a script and its embedder hashes; Celery, Redis, SQLite, file
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import socket
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
 
 import httpx
 
+from tests.fork_server import fork_server
 from workers.embedded_redis import EmbeddedRedis
 from workers.testing import save_tokenizer
 
-PRELOADED = ["rag_service.main", "workers.main", "workers.testing", "retriever.testing", "uvicorn"]
 WINDOW = 1200
 
 
@@ -74,8 +73,7 @@ class Processes:
         self._bound.listen(128)
         self._bound.set_inheritable(True)
         self.url = f"http://127.0.0.1:{self._bound.getsockname()[1]}"
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(PRELOADED)
+        self._context = fork_server()
         self._running: dict[str, ForkServerProcess] = {}
         self._workers = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from rag_service.prompt import build
 from workers import keys, wire
 from workers.app import make_app, make_redis
+from workers.embedded_redis import EmbeddedRedis
 from workers.generation import generate
 from workers.messages import GenerateJob, PassagesEvent, Sampling, TurnRecord
 from workers.queue import Queue
@@ -80,14 +82,14 @@ class Talk:
 
 
 @pytest.fixture
-def talk(redis_server: str, tokens: Tokens) -> Iterator[Talk]:
-    client = make_redis(redis_server)
-    client.flushall()
-    app = make_app(redis_server)
-    runtime = Runtime(FakeEngine(tokens, window=WINDOW), tokens)
-    yield Talk(client, Queue(app, client), runtime, tokens)
-    runtime.close()
-    app.close()
+def talk(tmp_path: Path, tokens: Tokens) -> Iterator[Talk]:
+    with EmbeddedRedis(tmp_path) as server:  # one that no worker listens to
+        client = make_redis(server.url)
+        app = make_app(server.url)
+        runtime = Runtime(FakeEngine(tokens, window=WINDOW), tokens)
+        yield Talk(client, Queue(app, client), runtime, tokens)
+        runtime.close()
+        app.close()
     client.close()
 
 

@@ -7,7 +7,6 @@ it stands still at a known place while its worker is killed.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
@@ -20,6 +19,7 @@ import pytest
 
 from decoder import Engine
 from decoder.testing import tiny_target
+from tests.fork_server import fork_server
 from workers import keys
 from workers.app import make_app, make_redis
 from workers.embedded_redis import EmbeddedRedis
@@ -80,8 +80,7 @@ def tokens(folder: Path) -> Tokens:
 @pytest.fixture
 def start(folder: Path) -> Iterator[Callable[[str, str], int]]:
     """Starts a worker process; gives its process id."""
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["workers.testing", "workers.tasks", "decoder.testing", "transformers"])
+    processes = fork_server()
     begun: list[Any] = []
 
     def begin(url: str, name: str) -> int:
