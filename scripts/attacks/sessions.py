@@ -21,7 +21,8 @@ def growth(service: Service) -> None:
         memory = expect(service.ask("GET", "/v1/sessions/growing"), 200).json["memory"]
         sizes.append(sum(size for field, size in memory.items() if field.endswith("_bytes")))
     grown = [after - before for before, after in itertools.pairwise(sizes)]
-    assert max(grown) < sizes[0] / 2, f"bytes by turn: {sizes}"
+    assert max(grown) < sizes[0], f"a later turn takes more than the first, with its passages: {sizes}"
+    assert max(grown[2:]) < 1.3 * max(grown[:2]), f"turns take more and more: {sizes}"
     expect(service.ask("DELETE", "/v1/sessions/growing"), 204)
 
 
