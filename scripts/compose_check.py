@@ -10,11 +10,7 @@ State between the two is what the stack keeps: the session has a fixed id.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +22,7 @@ DOCUMENTS = sorted((Path(__file__).parents[1] / "examples" / "documents").iterdi
 
 
 def main(url: str, phase: str) -> None:
-    with use_key(os.environ.get("RAG_API_KEY", "")):
-        ask_all(Rag(url), phase)
-
-
-@contextlib.contextmanager
-def use_key(key: str) -> Iterator[None]:
-    """Send a key with all requests of this process; none where it is empty."""
-    opener = urllib.request.build_opener()
-    opener.addheaders = [("Authorization", f"Bearer {key}")] if key else []
-    urllib.request.install_opener(opener)
-    try:
-        yield
-    finally:
-        urllib.request.install_opener(urllib.request.build_opener())
-
-
-def ask_all(rag: Rag, phase: str) -> None:
+    rag = Rag(url)
     if phase == "first":
         job = rag.upload(COLLECTION, DOCUMENTS)
         check(job["status"] == "succeeded" and not job["failures"], f"the ingest ended as {job}")

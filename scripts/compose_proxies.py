@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from compose_check import check, use_key
-from rag_client import Rag, RagProblem
+from compose_check import check
+from rag_client import Rag
 
 HOW_TO = Path(__file__).parents[1] / "docs" / "how-to" / "behind-nginx.md"
 PLAIN = """
@@ -61,17 +61,16 @@ def main(url: str) -> None:
         with nginx(server, urlsplit(url).netloc) as proxied:
             print(f"  behind {name}", flush=True)
             refuses_without_key(proxied)
-            with use_key(os.environ["RAG_API_KEY"]):
-                uploads(Rag(proxied))
-                streams(Rag(proxied))
+            uploads(Rag(proxied))
+            streams(Rag(proxied))
 
 
 def refuses_without_key(url: str) -> None:
     try:
-        Rag(url).call("GET", "/v1/collections")
+        urllib.request.urlopen(f"{url}/v1/collections", timeout=20).close()
         check(False, "a request without a key is refused")
-    except RagProblem as problem:
-        check(problem.status == 401, f"a request without a key is refused: {problem}")
+    except urllib.error.HTTPError as error:
+        check(error.code == 401, f"a request without a key is refused: {error}")
 
 
 def uploads(rag: Rag) -> None:
