@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 8
 """Workers that may die over one job; then it is given up."""
+PATIENCE_BEATS = 5
+"""Heartbeats for which a waiting job is left to Celery's messages; then it is taken without one."""
 RECOVER_S = 5.0
 """Seconds between two looks at the jobs on disk."""
 
@@ -54,6 +56,8 @@ class IngestRunner:
         self._noting = threading.Lock()
         """Held while a job is taken and noted, so that `look` never finds one that is taken and not noted."""
         self._recover_at = 0.0
+        self._beats = 0
+        """Heartbeats in a row at which a job waited and nothing ran."""
 
     def run(self) -> None:
         """Work off the ledger. Does nothing where this worker does so already.
@@ -90,8 +94,21 @@ class IngestRunner:
             if found:
                 log.warning("%d accepted ingests were unknown to Redis; they wait again", found)
             self._recover_at = time.monotonic() + RECOVER_S
-        if not self._slot.locked() and queue.unsent():
+        if self._slot.locked() or not self._ledger.available():
+            self._beats = 0
+            return
+        self._beats += 1
+        if self._beats > PATIENCE_BEATS:  # a message is there and not read, as after Redis was away
+            self._beats = 0
+            threading.Thread(target=self._run_unasked, name="ingest", daemon=True).start()
+        elif queue.unsent():
             queue.wake()
+
+    def _run_unasked(self) -> None:
+        try:
+            self.run()
+        except (RuntimeClosed, QueueUnavailable) as error:
+            log.warning("an ingest stops here: %s", error)
 
     def _take(self) -> JobClaim | None:
         with self._noting:

@@ -25,7 +25,7 @@ from workers.job_files import JobFiles
 from workers.messages import IngestFile, IngestJob, JobProgress
 from workers.passage_ids import PassageIds
 from workers.redis_job_ledger import RedisJobLedger
-from workers.testing import FakeEngine
+from workers.testing import FakeEngine, make_workplace
 from workers.tokens import Tokens
 
 
@@ -313,3 +313,23 @@ def test_a_job_that_ends_every_worker_is_given_up(
     progress = wait(ingests, "j")
     assert progress.status == "failed"
     assert "workers ended" in progress.failures[0].reason
+
+
+def test_a_job_is_done_though_no_message_is_read(
+    client: Any, ingests: IngestQueue, tokens: Tokens, library: Library, uploads: Path
+) -> None:
+    """Celery may stop reading after Redis was away: the message lies in the queue, and the heartbeat goes on."""
+    place = make_workplace(redis_of(client), tokens, FakeEngine(tokens), library, uploads)
+    ingests.enqueue(text_job("j", "Foxes jump."))
+    assert client.llen(INGEST_QUEUE) == 1, "nobody reads it"
+    client.zadd(keys.WORKERS, {place.name: client.time()[0] + 3600})
+    while (job := ingests.job("default", "j")) is not None and job.status in ("queued", "running"):
+        place.ingests.look(ingests)
+    assert job is not None
+    assert job.status == "succeeded"
+    place.close()
+    place.client.close()
+
+
+def redis_of(client: Any) -> str:
+    return f"unix://{client.connection_pool.connection_kwargs['path']}"
