@@ -16,6 +16,8 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from workers.broker import Amqp
+
 GENERATE_TASK = "rag.generate_answer"
 INGEST_TASK = "rag.ingest_documents"
 GENERATE_QUEUE = "generate"
@@ -38,7 +40,7 @@ def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
     Raises:
         ValueError: the URL has another scheme; the message names those allowed.
     """
-    app = Celery("rag", broker=broker_url(redis_url), set_as_current=False)
+    app = Celery("rag", broker=broker_url(redis_url), amqp=Amqp, set_as_current=False)
     app.conf.update(
         task_serializer="json",
         result_serializer="json",

@@ -17,6 +17,9 @@ RUNNING = "rag:running"
 """Hash: running task (`name owner id`, of ingests `name tenant id`) to the name of the worker that has it, or
 `resend NAME` while that one sends it again."""
 
+UNFINISHED = "rag:unfinished"
+"""Set: tasks of answers (as above) that were asked for; those that ended are taken out with a worker's heartbeat."""
+
 INGEST_TENANTS = "rag:ingest:tenants"
 """Sorted set: tenants that ever ingested, by the turn at which one of their jobs was taken last."""
 INGEST_TURN = "rag:ingest:turn"

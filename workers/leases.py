@@ -17,6 +17,7 @@ from celery import Celery
 from workers import keys, lua
 from workers.app import GENERATE_TASK, RedisClient
 from workers.errors import QueueUnavailable, unavailable
+from workers.unfinished import send
 
 log = logging.getLogger(__name__)
 
@@ -92,21 +93,16 @@ class Leases:
                 fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 log.warning("the worker that had %s is gone; sending it again", field)
-                _send(app, field)
+                send(app, field)
                 lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, f"resend {self._worker}"])
             for field in meanwhile:
                 log.warning("%s was sent while it was held here; sending it again", field)
                 with self._lock:  # before it is sent: it may come back here, and be held, at once
                     self._sent_meanwhile.discard(field)
                 try:
-                    _send(app, field)
+                    send(app, field)
                 except BaseException:
                     with self._lock:
                         self._sent_meanwhile.add(field)
                     raise
         return len(fields) + len(meanwhile)
-
-
-def _send(app: Celery, field: str) -> None:
-    task, tenant, key = field.split(" ", 2)
-    app.send_task(task, args=[tenant, key], task_id=key, retry=False)

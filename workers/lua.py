@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 CREATE = """
--- keys: record, events, session, session answers, sessions, claim, versions, session texts
+-- keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished
 -- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
 --       first version or '', seconds for which versions and texts are kept, texts by name as a JSON object,
---       then field/value pairs of the record
+--       its task, then field/value pairs of the record
 -- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 if ARGV[7] ~= '' then
@@ -21,10 +21,11 @@ if ARGV[8] ~= '' then
   redis.call('RPUSH', KEYS[7], ARGV[5])
   redis.call('EXPIRE', KEYS[7], ARGV[9])
 end
-for i = 11, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 12, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('XADD', KEYS[2], '*', 'event', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
+redis.call('SADD', KEYS[9], ARGV[11])
 if ARGV[4] == '' then return 1 end
 redis.call('HSETNX', KEYS[3], 'created', ARGV[3])
 redis.call('HSET', KEYS[3], 'updated', ARGV[3])
@@ -37,13 +38,14 @@ return 1
 """
 
 FORGET = """
--- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, session texts, turns
+-- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished,
+--                     turns
 -- args: session id, answer id
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('SREM', KEYS[4], ARGV[2])
 if redis.call('GET', KEYS[6]) == ARGV[2] then redis.call('DEL', KEYS[6]) end
 redis.call('LREM', KEYS[7], 0, ARGV[2])
-if redis.call('EXISTS', KEYS[4], KEYS[9]) == 0 then
+if redis.call('EXISTS', KEYS[4], KEYS[10]) == 0 then
   redis.call('DEL', KEYS[3], KEYS[8])
   redis.call('ZREM', KEYS[5], ARGV[1])
 end
@@ -224,6 +226,18 @@ end
 return lapsed
 """
 
+IDLE = """
+-- keys: unfinished, running
+-- returns the answers' tasks that have no end and that nobody runs; takes those that ended out of the set
+local idle = {}
+for _, task in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local tenant, key = string.match(task, '^%S+ (%S+) (%S+)$')
+  local status = redis.call('HGET', 'rag:' .. tenant .. ':answer:' .. key, 'status')
+  if status ~= 'queued' and status ~= 'running' then redis.call('SREM', KEYS[1], task)
+  elseif redis.call('HEXISTS', KEYS[2], task) == 0 then idle[#idle + 1] = task end
+end
+return idle
+"""
 
 ROUTE = """
 -- keys: session, workers, info, queues; args: common queue, seconds of silence that are too many

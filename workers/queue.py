@@ -17,6 +17,7 @@ from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.messages import GenerateJob, PassagesEvent
 from workers.session_texts import stored
 from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
+from workers.unfinished import field_of
 
 __all__ = ["Queue", "QueueUnavailable"]
 
@@ -65,6 +66,7 @@ class Queue:
             keys.session_claim(job.owner, job.session_id),
             keys.versions(job.owner, root),
             keys.session_texts(job.owner, job.session_id),
+            keys.UNFINISHED,
         ]
         request, texts = stored(job, apart=not job.session_id)
         args: list[str | int | float] = [
@@ -78,6 +80,7 @@ class Queue:
             root,
             max(self._answer_ttl_s, self._session_ttl_s),
             json.dumps(texts),
+            field_of(job.owner, job.answer_id),
         ]
         fields: dict[str, str | int] = {"request": request, "status": "queued", "streamed": 0}
         for name, value in fields.items():

@@ -37,6 +37,7 @@ from workers.routing import share
 from workers.runtime import Runtime
 from workers.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
 from workers.tokens import Tokens
+from workers.unfinished import Unfinished
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Workplace:
         self.cancels = CancelWatch(self.client)
         self.grammars = Grammars(self.tokens)
         self.passage_ids = PassageIds(self.client, self.tokens)
+        self.unfinished = Unfinished(self.client)
         self.leases = Leases(self.client, self.name, self.lapse_s)
         self.ledger = RedisJobLedger(self.client, JobFiles(self.uploads_dir), self.lapse_s)
         closing = self.runtime.closing.is_set
@@ -90,6 +92,7 @@ class Workplace:
             QueueUnavailable: Redis is away.
         """
         self.leases.take_up(app)
+        self.unfinished.look(app)
         self.ingests.look(IngestQueue(app, self.client, self.ledger))
         share(self.client, self.name)
         owners = self.runtime.store.owners()

@@ -1,13 +1,14 @@
 """What the API acknowledged ends: as succeeded, failed with a reason, or cancelled, and its documents are as it says.
 
-Random histories of uploads, replacements, deletions and cancellations, in which worker, API and Redis are killed at
-any moment (SIGKILL). One client sends one request after the other, so what it may find afterwards can be told: see
-`Document`.
+Random histories of uploads, replacements, deletions, cancellations and questions, in which worker, API and Redis are
+killed at any moment (SIGKILL). One client sends one request after the other, so what it may find afterwards can be
+told: see `Document`.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -70,11 +71,13 @@ class History:
         self.collection = f"c{seed}"
         self.documents = {name: Document() for name in NAMES}
         self.jobs: dict[str, list[Upload]] = {}
+        self.answers: list[str] = []
+        """Ids of those that were begun."""
         self.numbers = itertools.count()
 
     def run(self, client: httpx.Client) -> None:
         until(lambda: client.post("/v1/collections", json={"name": self.collection}).status_code in (201, 409))
-        actions = [self.upload] * 5 + [self.delete] * 2 + [self.cancel] * 2 + [self.kill] * 3
+        actions = [self.upload] * 5 + [self.delete] * 2 + [self.cancel] * 2 + [self.ask] * 2 + [self.kill] * 3
         for _ in range(self.random.randint(6, 14)):
             self.random.choice(actions)(client)
         self.settle(client)
@@ -112,6 +115,20 @@ class History:
             job_id = self.random.choice(list(self.jobs))
             sent(lambda: client.delete(f"/v1/jobs/{job_id}"))
 
+    def ask(self, client: httpx.Client) -> None:
+        """Begin an answer, and follow it no further."""
+        question = {"question": "What is there?", "stream": True, "collection": self.collection}
+
+        def begin() -> httpx.Response:
+            with client.stream("POST", "/v1/query", json=question) as response:
+                for line in response.iter_lines():
+                    if line.startswith("data: ") and "answer_id" in line:
+                        self.answers.append(json.loads(line.removeprefix("data: "))["answer_id"])
+                        break
+                return response
+
+        sent(begin)
+
     def kill(self, client: httpx.Client) -> None:
         time.sleep(self.random.random() * 0.2)  # somewhere within what runs
         self.stack.kill(self.random.choice(["worker", "worker", "api", "redis"]))
@@ -131,6 +148,9 @@ class History:
             assert job["status"] != "succeeded" or job["done"] == job["total"] == len(uploads)
             for upload in uploads:
                 upload.status = job["status"]
+        for answer_id in self.answers:
+            address = f"/v1/answers/{answer_id}"
+            until(lambda address=address: client.get(address).json()["status"] in ENDED)
         until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="queued"} 0') == 1)
         until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="running"} 0') == 1)
 
