@@ -17,8 +17,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from workers.broker import Amqp
+from workers.keys import GENERATE_TASK
 
-GENERATE_TASK = "rag.generate_answer"
 INGEST_TASK = "rag.ingest_documents"
 GENERATE_QUEUE = "generate"
 INGEST_QUEUE = "ingest"

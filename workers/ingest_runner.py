@@ -25,6 +25,8 @@ PATIENCE_BEATS = 5
 """Heartbeats for which a waiting job is left to Celery's messages; then it is taken without one."""
 RECOVER_S = 5.0
 """Seconds between two looks at the jobs on disk."""
+CLOSE_S = 10.0
+"""Seconds that a job gets to stop between two batches of chunks."""
 
 
 class IngestRunner:
@@ -58,6 +60,8 @@ class IngestRunner:
         self._recover_at = 0.0
         self._beats = 0
         """Heartbeats in a row at which a job waited and nothing ran."""
+        self._unasked: threading.Thread | None = None
+        """Works off the ledger where no message came."""
 
     def run(self) -> None:
         """Work off the ledger. Does nothing where this worker does so already.
@@ -100,9 +104,15 @@ class IngestRunner:
         self._beats += 1
         if self._beats > PATIENCE_BEATS:  # a message is there and not read, as after Redis was away
             self._beats = 0
-            threading.Thread(target=self._run_unasked, name="ingest", daemon=True).start()
+            self._unasked = threading.Thread(target=self._run_unasked, name="ingest", daemon=True)
+            self._unasked.start()
         elif queue.unsent():
             queue.wake()
+
+    def close(self) -> None:
+        """Wait for the thread that `look` started; the worker is closing already."""
+        if self._unasked is not None:
+            self._unasked.join(CLOSE_S)
 
     def _run_unasked(self) -> None:
         try:

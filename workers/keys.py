@@ -5,6 +5,8 @@ Collections' jobs, stores and passages belong to the tenant, sessions and answer
 
 from __future__ import annotations
 
+GENERATE_TASK = "rag.generate_answer"
+
 WORKERS = "rag:workers"
 """Sorted set: worker name by the Redis time of its last heartbeat, in seconds."""
 WORKER_INFO = "rag:workers:info"
@@ -53,6 +55,11 @@ def _part(name: str) -> str:
 def answer(owner: str, answer_id: str) -> str:
     """Hash: request, status, streamed, epoch, result or error."""
     return f"rag:{_part(owner)}:answer:{_part(answer_id)}"
+
+
+def answer_task(owner: str, answer_id: str) -> str:
+    """The member of UNFINISHED, and the field of RUNNING, that an answer has."""
+    return f"{GENERATE_TASK} {_part(owner)} {_part(answer_id)}"
 
 
 def answer_events(owner: str, answer_id: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from celery import Celery
 
 from workers import keys, lua
-from workers.app import GENERATE_TASK, RedisClient
+from workers.app import RedisClient
 from workers.errors import QueueUnavailable, unavailable
 from workers.unfinished import send
 
@@ -89,7 +89,7 @@ class Leases:
         with unavailable():
             with self._lock:  # a task that is taken now is either known to the script, or told to Redis behind it
                 meanwhile = sorted(self._sent_meanwhile - self._held)
-                args: list[str | int | float] = [self._worker, self._lapse_s, GENERATE_TASK, *sorted(self._held)]
+                args: list[str | int | float] = [self._worker, self._lapse_s, keys.GENERATE_TASK, *sorted(self._held)]
                 fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 log.warning("the worker that had %s is gone; sending it again", field)

@@ -40,8 +40,9 @@ return 1
 FORGET = """
 -- undoes CREATE. keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished,
 --                     turns
--- args: session id, answer id
+-- args: session id, answer id, its task
 redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('SREM', KEYS[9], ARGV[3])
 redis.call('SREM', KEYS[4], ARGV[2])
 if redis.call('GET', KEYS[6]) == ARGV[2] then redis.call('DEL', KEYS[6]) end
 redis.call('LREM', KEYS[7], 0, ARGV[2])
@@ -118,10 +119,11 @@ return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 
 FINISH = f"""
 -- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts,
---       session texts
+--       session texts, unfinished
 -- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
 --       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
---       tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer, their parts
+--       its task, tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer,
+--       their parts
 -- returns 'gone', 'ended' (someone finished it before), 'taken' (another goes on with it), 'finished' or 'apart'
 --         (finished, but not part of the session)
 {_EPOCH}
@@ -137,6 +139,7 @@ redis.call('EXPIRE', KEYS[2], ARGV[5])
 local texts_ttl = math.max(tonumber(ARGV[5]), tonumber(ARGV[8]))
 redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('DEL', KEYS[3])
+redis.call('SREM', KEYS[12], ARGV[14])
 local holder = redis.call('GET', KEYS[8])
 if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
 if ARGV[6] == '' then return 'finished' end
@@ -150,20 +153,20 @@ redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
 redis.call('HSET', KEYS[4], 'updated', ARGV[10])
 redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
-if ARGV[14] ~= '' then
-  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[16])
+if ARGV[15] ~= '' then
+  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[17])
   local known = redis.call('HGET', KEYS[4], 'tokenizer')
-  if kept == tonumber(ARGV[15]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[14] or kept == 0) then
-    redis.call('APPEND', KEYS[9], string.sub(ARGV[17], kept + 1))
+  if kept == tonumber(ARGV[16]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[15] or kept == 0) then
+    redis.call('APPEND', KEYS[9], string.sub(ARGV[18], kept + 1))
     redis.call('HSETNX', KEYS[4], 'epoch', 1)
   else
-    redis.call('SET', KEYS[9], ARGV[17])
+    redis.call('SET', KEYS[9], ARGV[18])
     redis.call('DEL', KEYS[10])
     redis.call('HINCRBY', KEYS[4], 'epoch', 1)
     first = 0
   end
-  for i = 18 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
-  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[14])
+  for i = 19 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
+  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[15])
 end
 for _, i in ipairs({{4, 5, 6, 9, 10}}) do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
 return 'finished'

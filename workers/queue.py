@@ -12,12 +12,11 @@ from typing import Any
 from celery import Celery
 
 from workers import keys, lua, routing, wire
-from workers.app import GENERATE_QUEUE, GENERATE_TASK, RedisClient
+from workers.app import GENERATE_QUEUE, RedisClient
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.messages import GenerateJob, PassagesEvent
 from workers.session_texts import stored
 from workers.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
-from workers.unfinished import field_of
 
 __all__ = ["Queue", "QueueUnavailable"]
 
@@ -68,6 +67,7 @@ class Queue:
             keys.session_texts(job.owner, job.session_id),
             keys.UNFINISHED,
         ]
+        task = keys.answer_task(job.owner, job.answer_id)
         request, texts = stored(job, apart=not job.session_id)
         args: list[str | int | float] = [
             self._answer_ttl_s,
@@ -80,7 +80,7 @@ class Queue:
             root,
             max(self._answer_ttl_s, self._session_ttl_s),
             json.dumps(texts),
-            field_of(job.owner, job.answer_id),
+            task,
         ]
         fields: dict[str, str | int] = {"request": request, "status": "queued", "streamed": 0}
         for name, value in fields.items():
@@ -90,12 +90,12 @@ class Queue:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
                 queue = routing.home_queue(self._redis, job.owner, job.session_id or job.rewrites or "")
-                self._send(GENERATE_TASK, job.owner, job.answer_id, queue)
+                self._send(keys.GENERATE_TASK, job.owner, job.answer_id, queue)
             except ClaimLost:
                 raise
             except BaseException:
                 names.append(keys.session_turns(job.owner, job.session_id))
-                self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id]))
+                self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id, task]))
                 raise
 
     def cancel(self, owner: str, answer_id: str) -> bool:

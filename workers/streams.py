@@ -195,6 +195,7 @@ class AnswerStream:
             keys.session_ids(self.tenant, session_id),
             keys.session_parts(self.tenant, session_id),
             keys.session_texts(self.tenant, session_id),
+            keys.UNFINISHED,
         ]
         text, texts = stored(turn) if turn is not None else ("", {})
         args: list[str | int | float | bytes] = [
@@ -211,6 +212,7 @@ class AnswerStream:
             self.answer_id,
             self._epoch,
             json.dumps(texts),
+            keys.answer_task(self.tenant, self.answer_id),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         with unavailable():
@@ -272,6 +274,7 @@ class AnswerStream:
         """Delete all that is kept of the answer; one that is running stops at its next write."""
         with unavailable():
             await self._async.delete(self._record, self._events, self._cancel)
+            await self._async.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
 
     def _parse(self, fields: dict[str, str], job: GenerateJob) -> AnswerRecord:
         return AnswerRecord(

@@ -20,7 +20,7 @@ from decoder import PromptError, PromptTooLong, UnknownDrafter
 from retriever import Library
 from workers import keys
 from workers.answer_store import AnswerStore
-from workers.app import GENERATE_TASK, INGEST_TASK, RedisClient
+from workers.app import INGEST_TASK, RedisClient
 from workers.cancels import CancelWatch
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.generation import generate
@@ -109,6 +109,7 @@ class Workplace:
     def close(self) -> None:
         """Stop the engine and the watch; running tasks go back to the queue."""
         self.runtime.close()
+        self.ingests.close()
         self.cancels.close()
 
 
@@ -116,7 +117,7 @@ def register(app: Celery, place: Workplace) -> None:
     """Give the application its tasks, bound to this worker's workplace."""
 
     def generate_answer(owner: str, answer_id: str) -> None:
-        with _held(place, GENERATE_TASK, owner, answer_id) as ours:
+        with _held(place, keys.GENERATE_TASK, owner, answer_id) as ours:
             if ours:
                 run_generate(place, owner, answer_id)
 
@@ -124,7 +125,7 @@ def register(app: Celery, place: Workplace) -> None:
         with _requeued():
             place.ingests.run()
 
-    app.task(name=GENERATE_TASK, shared=False)(generate_answer)
+    app.task(name=keys.GENERATE_TASK, shared=False)(generate_answer)
     app.task(name=INGEST_TASK, shared=False)(ingest_documents)
 
 

@@ -11,18 +11,13 @@ import logging
 from celery import Celery
 
 from workers import keys, lua
-from workers.app import GENERATE_QUEUE, GENERATE_TASK, RedisClient
+from workers.app import GENERATE_QUEUE, RedisClient
 from workers.errors import unavailable
 
 log = logging.getLogger(__name__)
 
 PATIENCE_BEATS = 5
 """Heartbeats for which an answer that nobody works on is left to its message; then the message is looked for."""
-
-
-def field_of(owner: str, answer_id: str) -> str:
-    """An answer's task, as in the set of unfinished ones and in that of the running ones."""
-    return f"{GENERATE_TASK} {owner} {answer_id}"
 
 
 def send(app: Celery, field: str) -> None:

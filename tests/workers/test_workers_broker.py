@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from kombu import Queue as KombuQueue
 
-from workers.app import GENERATE_QUEUE, GENERATE_TASK, make_app
+from workers import keys
+from workers.app import GENERATE_QUEUE, make_app
 from workers.embedded_redis import EmbeddedRedis
 
 
 def send(app: Any) -> None:
-    app.send_task(GENERATE_TASK, args=["default", "a"], task_id=uuid.uuid4().hex, retry=False)
+    app.send_task(keys.GENERATE_TASK, args=["default", "a"], task_id=uuid.uuid4().hex, retry=False)
 
 
 @pytest.mark.parametrize("end", ["ack", "reject", "requeue"])

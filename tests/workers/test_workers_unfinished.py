@@ -15,7 +15,7 @@ from workers.queue import Queue
 from workers.streams import AnswerStream
 from workers.testing import FakeEngine, speak
 from workers.tokens import Tokens
-from workers.unfinished import PATIENCE_BEATS, Unfinished, field_of
+from workers.unfinished import PATIENCE_BEATS, Unfinished
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_only_a_lost_message_is_sent_again(queue: Queue, client: Any, app: Celer
     ask(queue, "there")
     ask(queue, "lost")
     ask(queue, "held")
-    client.hset(keys.RUNNING, field_of("default", "held"), "someone")
+    client.hset(keys.RUNNING, keys.answer_task("default", "held"), "someone")
     messages = client.lrange(GENERATE_QUEUE, 0, -1)
     for message in messages:
         if '"id": "there"' not in message:
@@ -76,7 +76,7 @@ def test_ended_and_erased_answers_are_forgotten(queue: Queue, client: Any, app: 
     client.delete(GENERATE_QUEUE)
     unfinished = Unfinished(client)
     assert sum(unfinished.look(app) for _ in range(PATIENCE_BEATS + 1)) == 1
-    assert client.smembers(keys.UNFINISHED) == {field_of("default", "open")}
+    assert client.smembers(keys.UNFINISHED) == {keys.answer_task("default", "open")}
 
 
 def test_a_worker_answers_what_it_was_never_told_of(
