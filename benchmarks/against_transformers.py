@@ -23,13 +23,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from decoder import Engine, SamplingParams
-from decoder.bench.divergence import plain_margins
+from decoder.bench.decode.divergence import plain_margins
+from decoder.bench.decode.peers import Peers
+from decoder.bench.decode.timing import first_difference, measure
 from decoder.bench.environment import environment
-from decoder.bench.measure import first_difference, measure
 from decoder.bench.opened import open_model
-from decoder.bench.peers import Peers
 from decoder.bench.prompts import Item, load_items
-from decoder.bench.report import environment_lines, table, write_json
+from decoder.bench.recordings.report import environment_lines, table, write_json
 from decoder.load import DTYPES
 from decoder.models import default_models_dir
 

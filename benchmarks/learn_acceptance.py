@@ -25,16 +25,16 @@ from pathlib import Path
 import torch
 
 from decoder import load_engine
-from decoder.acceptance import AcceptanceTable
-from decoder.artifacts import Needs
-from decoder.bench.kept import BEST, Kept
-from decoder.bench.record import Recording, read_recordings
-from decoder.bench.replay import replay
-from decoder.drafters.auto import AutoDrafter
-from decoder.drafters.equipment import Equipment
-from decoder.endings import Endings
-from decoder.target import TargetModel, TreePass
-from decoder.tree import DraftTree, TokenSource
+from decoder.bench.recordings.kept_rows import BEST, Kept
+from decoder.bench.recordings.record import Recording, read_recordings
+from decoder.bench.recordings.replay import replay
+from decoder.drafters.auto.acceptance import AcceptanceTable
+from decoder.drafters.auto.drafter import AutoDrafter
+from decoder.drafters.auto.eos_prior import Endings
+from decoder.drafters.context import Equipment
+from decoder.drafts.tree import DraftTree, TokenSource
+from decoder.model.forward_outputs import Needs
+from decoder.model.target import TargetModel, TreePass
 
 ANSWER_TOKENS = 256
 ONTO_WEIGHT = 100.0

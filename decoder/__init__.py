@@ -7,15 +7,15 @@ for step in engine.generate(prompt_ids, SamplingParams(max_tokens=128, temperatu
 
 from __future__ import annotations
 
+from decoder.drafts.stats import DecodeStats, SourceCount
+from decoder.drafts.token_index import Match, TokenIndex
+from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.errors import DecoderError, PromptError, PromptTooLong, UnknownDrafter, UnsupportedModel
 from decoder.load import load_engine
-from decoder.params import SamplingParams
-from decoder.prefix import Prefix
+from decoder.model.prefix import Prefix
+from decoder.sampling.params import SamplingParams
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
-from decoder.stats import DecodeStats, SourceCount
-from decoder.token_index import Match, TokenIndex
-from decoder.tree import ROOT, DraftTree, TokenSource
 
 __all__ = [
     "ROOT",

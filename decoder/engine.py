@@ -10,20 +10,20 @@ import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
 
-from decoder.artifacts import Artifacts
-from decoder.budget import choose
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
-from decoder.drafters.equipment import Equipment
+from decoder.drafters.context import Equipment
+from decoder.drafts.mask_chains import NO_MASKS, MaskChains
+from decoder.drafts.tree import DraftTree
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
-from decoder.mask_chains import NO_MASKS, MaskChains
-from decoder.near_ties import THRESHOLDS, settle
-from decoder.params import SamplingParams
-from decoder.prefix import KeptRows, Prefix
+from decoder.model.forward_outputs import Artifacts
+from decoder.model.prefix import KeptRows, Prefix
+from decoder.model.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
+from decoder.planning.budget import choose
+from decoder.sampling.near_ties import THRESHOLDS, settle
+from decoder.sampling.params import SamplingParams
+from decoder.sampling.stopping import Detokenize, StopStrings
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
-from decoder.stopping import Detokenize, StopStrings
-from decoder.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
-from decoder.tree import DraftTree
 from decoder.verify import Accepted, verify
 
 MAX_NODES = 64

@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from decoder.artifacts import Needs
+from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.errors import DecoderError
-from decoder.params import SamplingParams
-from decoder.target import TargetModel, TreePass
-from decoder.tree import DraftTree, TokenSource
+from decoder.model.forward_outputs import Needs
+from decoder.model.target import TargetModel, TreePass
+from decoder.sampling.params import SamplingParams
 
 FILE = "induction_heads.json"
 """Name of the file in a model's folder."""

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from decoder import induction_heads as heads
-from decoder.acceptance import AcceptanceTables
-from decoder.adapter_files import fit_adapters
-from decoder.calibration import fingerprint, measured
-from decoder.devices import check_device
-from decoder.drafters.equipment import Equipment
+from decoder.drafters.auto.acceptance import AcceptanceTables
+from decoder.drafters.context import Equipment
+from decoder.drafters.eagle.shipped_heads import fit_head
+from decoder.drafters.sdsat.adapter_files import fit_adapters
 from decoder.engine import Engine
-from decoder.shipped_heads import fit_head
-from decoder.target import TargetModel
+from decoder.model.devices import check_device
+from decoder.model.target import TargetModel
+from decoder.planning.calibration import fingerprint, measured
 
 DTYPES = {
     "float64": torch.float64,

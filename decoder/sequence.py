@@ -10,19 +10,19 @@ from collections.abc import Sequence as Ids
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from decoder.history import History
-from decoder.logprobs import TokenLogprob
-from decoder.params import SamplingParams
-from decoder.prefix import KeptRows, Prefix
-from decoder.stats import DecodeStats
-from decoder.stopping import StopStrings
-from decoder.token_index import TokenIndex
-from decoder.tree import TokenSource
+from decoder.drafts.stats import DecodeStats
+from decoder.drafts.token_index import TokenIndex
+from decoder.drafts.tree import TokenSource
+from decoder.model.prefix import KeptRows, Prefix
+from decoder.sampling.history import History
+from decoder.sampling.logprobs import TokenLogprob
+from decoder.sampling.params import SamplingParams
+from decoder.sampling.stopping import StopStrings
 
 if TYPE_CHECKING:
-    from decoder.artifacts import Artifacts
     from decoder.drafters.base import Drafter
-    from decoder.kv_cache import KVCache
+    from decoder.model.forward_outputs import Artifacts
+    from decoder.model.kv_cache import KVCache
 
 BESIDE = 1 << 24
 """Positions from here on are those of the corpora; a prompt with its answer is shorter (TokenIndex)."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from decoder.logprobs import TokenLogprob, measure
-from decoder.near_ties import decide, is_near_tie
-from decoder.select import select
+from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.sampling.logprobs import TokenLogprob, measure
+from decoder.sampling.near_ties import decide, is_near_tie
+from decoder.sampling.select import select
 from decoder.sequence import Sequence
-from decoder.tree import ROOT, DraftTree, TokenSource
 
 
 @dataclass(frozen=True, slots=True)

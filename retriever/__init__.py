@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
+from retriever.errors import (
     CollectionBusy,
     CollectionExists,
     DiskFull,
@@ -24,7 +24,7 @@ from .errors import (
     UnreadableDocument,
     UnsupportedFormat,
 )
-from .types import (
+from retriever.types import (
     Chunk,
     CollectionStats,
     Document,
@@ -39,12 +39,12 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from .collection import Collection
-    from .embedder import Embedder, SentenceTransformerEmbedder
-    from .library import Library
-    from .loaders import SUPPORTED, load_file
-    from .loading import FileReader, ReadLimits
-    from .search import chunk_id
+    from retriever.collection import Collection
+    from retriever.library import Library
+    from retriever.parsing.loaders import SUPPORTED, load_file
+    from retriever.parsing.loading import FileReader, ReadLimits
+    from retriever.search.embedder import Embedder, SentenceTransformerEmbedder
+    from retriever.search.fusion import chunk_id
 
 __all__ = [
     "SUPPORTED",
@@ -84,14 +84,14 @@ __all__ = [
 
 _HOMES = {
     "Collection": "collection",
-    "Embedder": "embedder",
-    "SentenceTransformerEmbedder": "embedder",
+    "Embedder": "search.embedder",
+    "SentenceTransformerEmbedder": "search.embedder",
     "Library": "library",
-    "SUPPORTED": "loaders",
-    "load_file": "loaders",
-    "FileReader": "loading",
-    "ReadLimits": "loading",
-    "chunk_id": "search",
+    "SUPPORTED": "parsing.loaders",
+    "load_file": "parsing.loaders",
+    "FileReader": "parsing.loading",
+    "ReadLimits": "parsing.loading",
+    "chunk_id": "search.fusion",
 }
 
 

@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from . import lexical, records, search, store
-from .embedder import Embedder
-from .errors import EmbedderMismatch, InvalidQuery, UnknownDocument
-from .index import VectorIndex
-from .ingest import Ingest
-from .loading import ReadLimits
-from .search import Ranked
-from .types import (
+from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
+from retriever.parsing.loading import ReadLimits
+from retriever.search import fusion as search
+from retriever.search import lexical
+from retriever.search.embedder import Embedder
+from retriever.search.fusion import Ranked
+from retriever.search.index import VectorIndex
+from retriever.stores import records, store
+from retriever.stores.ingest import Ingest
+from retriever.types import (
     Chunk,
     CollectionStats,
     Document,

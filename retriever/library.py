@@ -12,12 +12,12 @@ import shutil
 import uuid
 from pathlib import Path
 
-from . import store
-from .collection import Collection
-from .embedder import Embedder
-from .errors import CollectionExists, InvalidName, UnknownCollection
-from .loading import ReadLimits
-from .opened import Opened
+from retriever.collection import Collection
+from retriever.errors import CollectionExists, InvalidName, UnknownCollection
+from retriever.parsing.loading import ReadLimits
+from retriever.search.embedder import Embedder
+from retriever.stores import store
+from retriever.stores.opened import Opened
 
 DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""

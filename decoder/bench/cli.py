@@ -137,20 +137,20 @@ def _say(line: str) -> None:
 
 
 def _decode(options: argparse.Namespace) -> None:
-    from decoder.bench.run_decode import run_decode
+    from decoder.bench.decode.run import run_decode
 
     run_decode(options, _items(options), _say)
 
 
 def _promise(options: argparse.Namespace) -> int:
-    from decoder.bench.promise_report import run_promise
+    from decoder.bench.decode.promise_report import run_promise
 
     return run_promise(options, print)
 
 
 def _record(options: argparse.Namespace) -> None:
     from decoder.bench.opened import open_model
-    from decoder.bench.record import record
+    from decoder.bench.recordings.record import record
     from decoder.bench.specs import make_from_spec
 
     items = _items(options)
@@ -174,6 +174,6 @@ def _record(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from decoder.bench.report import run_simulate
+    from decoder.bench.recordings.report import run_simulate
 
     run_simulate(options, _say)

@@ -9,7 +9,7 @@ from typing import cast, get_args
 from decoder.bench.prompts import BenchError
 from decoder.drafters import DRAFTERS, Drafter
 from decoder.errors import UnknownDrafter
-from decoder.params import Exact
+from decoder.sampling.params import Exact
 
 Option = int | float | bool | str
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from decoder.drafters.auto import AutoDrafter
+from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.copyspec import CopySpecDrafter
-from decoder.drafters.eagle import EagleDrafter
+from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.logitspec import LogitSpecDrafter
 from decoder.drafters.plain import PlainDrafter
 from decoder.drafters.pld import PldDrafter
 from decoder.drafters.pld_plus import PldPlusDrafter
-from decoder.drafters.sdsat import SdsatDrafter, SdsatTwoStepDrafter
+from decoder.drafters.sdsat.drafter import SdsatDrafter, SdsatTwoStepDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.errors import UnknownDrafter
 

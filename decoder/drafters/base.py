@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence as Ids
 from typing import TYPE_CHECKING, ClassVar
 
-from decoder.artifacts import NOTHING, Artifacts, Needs
-from decoder.mask_chains import NO_MASKS, MaskChains
-from decoder.tree import DraftTree
+from decoder.drafts.mask_chains import NO_MASKS, MaskChains
+from decoder.drafts.tree import DraftTree
+from decoder.model.forward_outputs import NOTHING, Artifacts, Needs
 
 if TYPE_CHECKING:
-    from decoder.drafters.equipment import Equipment
+    from decoder.drafters.context import Equipment
     from decoder.sequence import Sequence
     from decoder.verify import Accepted
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from decoder.drafters.base import CopyDrafter, Drafter
+from decoder.drafts.tree import DraftTree
 from decoder.sequence import Sequence
-from decoder.tree import DraftTree
 
 
 class CopySpecDrafter(CopyDrafter):

@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import torch
 
-from decoder.artifacts import Artifacts
 from decoder.drafters.base import Drafter
+from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.model.forward_outputs import Artifacts
 from decoder.sequence import Sequence
-from decoder.tree import ROOT, DraftTree, TokenSource
 from decoder.verify import Accepted
 
 KEEPS = ((8, 4), (32, 3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from decoder.drafters.base import Drafter
+from decoder.drafts.tree import DraftTree
 from decoder.sequence import Sequence
-from decoder.tree import DraftTree
 
 
 class PlainDrafter(Drafter):

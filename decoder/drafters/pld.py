@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from decoder.drafters.base import CopyDrafter
+from decoder.drafts.token_index import ORDERS
 from decoder.sequence import Sequence
-from decoder.token_index import ORDERS
 
 
 class PldDrafter(CopyDrafter):

@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decoder.artifacts import Artifacts, Needs
 from decoder.drafters.base import CopyDrafter
 from decoder.drafters.state_rows import StateRows, followed
+from decoder.drafts.tree import DraftTree
 from decoder.errors import DrafterUnavailable
+from decoder.model.forward_outputs import Artifacts, Needs
 from decoder.sequence import Sequence
-from decoder.tree import DraftTree
 
 if TYPE_CHECKING:
-    from decoder.drafters.equipment import Equipment
-    from decoder.target import TargetModel
+    from decoder.drafters.context import Equipment
+    from decoder.model.target import TargetModel
     from decoder.verify import Accepted
 
 Ranking = Literal["h", "a"]

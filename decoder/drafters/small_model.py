@@ -12,13 +12,13 @@ from typing import ClassVar
 import torch
 
 from decoder.drafters.base import Drafter
-from decoder.drafters.equipment import Equipment
+from decoder.drafters.context import Equipment
+from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
-from decoder.kv_cache import KVCache
-from decoder.select import select
+from decoder.model.kv_cache import KVCache
+from decoder.model.target import TargetModel
+from decoder.sampling.select import select
 from decoder.sequence import Sequence
-from decoder.target import TargetModel
-from decoder.tree import DraftTree, TokenSource
 
 MOST_PADDING = 1024
 """Vocabularies of one tokenizer differ in size only by the padding of their matrices; further apart they differ."""

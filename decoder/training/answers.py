@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.bench.prompts import BenchError
-from decoder.bench.record import read_recordings
+from decoder.bench.recordings.record import read_recordings
 
 ASIDE = 50
 """One prompt in so many is held aside."""

@@ -11,7 +11,9 @@ import torch
 
 from decoder.bench.prompts import BenchError
 from decoder.errors import DecoderError
-from decoder.training import distil_command, eagle_command, sdsat_command
+from decoder.training import distil_command
+from decoder.training.eagle import command as eagle_command
+from decoder.training.sdsat import command as sdsat_command
 
 COMMANDS = (eagle_command, sdsat_command, distil_command)
 """Modules with `add(commands)`, which adds a subparser whose default `work` takes the parsed options."""

@@ -31,7 +31,7 @@ def work(options: argparse.Namespace) -> None:
     """Record; a run that is started again adds what is missing."""
     from decoder.bench.opened import open_model
     from decoder.bench.prompts import load_items
-    from decoder.bench.record import record
+    from decoder.bench.recordings.record import record
     from decoder.bench.specs import make_from_spec
 
     make_from_spec(options.drafter)  # a wrong spec fails before the model is loaded

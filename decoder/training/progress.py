@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from decoder.training.eagle_features import FeatureStore
-    from decoder.training.eagle_trainer import Trainer
+    from decoder.training.eagle.features import FeatureStore
+    from decoder.training.eagle.trainer import Trainer
 
 _SAY_S = 10.0
 

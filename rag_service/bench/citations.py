@@ -21,12 +21,12 @@ from typing import Any
 
 from decoder.bench.environment import environment
 from decoder.bench.prompts import BenchError
-from decoder.bench.report import environment_lines, table, write_json
-from rag_service.answers import answer_text, passage_text
+from decoder.bench.recordings.report import environment_lines, table, write_json
+from rag_service.answering.answers import answer_text, passage_text
 from rag_service.bench.plain_ngrams import plain_runs
 from rag_service.bench.quotations import Agreement, MarkedAnswer, Quotation, agreement, read_marks, total
-from rag_service.citations import CitedPassage, Text, cite
-from workers.tokens import Tokens
+from rag_service.citing.citations import CitedPassage, Text, cite
+from workers.tokens.tokenizer import Tokens
 
 THRESHOLDS = (2, 8)
 """Fewest tokens of what is cited: PLD+'s best threshold (arXiv 2412.01447, table 10), and our default."""

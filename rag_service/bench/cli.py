@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from decoder.bench.prompts import BenchError
+from rag_service.api.schemas import DRAFTERS
 from rag_service.client.errors import RagError
 from rag_service.errors import RagServiceError
-from rag_service.schemas import DRAFTERS
 
 
 def run(argv: Sequence[str], program: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.run_file import RunFile
+from decoder.bench.decode.run_file import RunFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.plots import require_matplotlib
+from decoder.bench.decode.plots import require_matplotlib
 from rag_service.bench.rows import SessionRow
 
 PANELS = (("mat", "tokens a target pass (MAT)"), ("tokens_per_s", "tokens a second, behind the first"))

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from decoder.bench.decode.margins import greedy_margins
+from decoder.bench.decode.plots import require_matplotlib
 from decoder.bench.environment import environment
-from decoder.bench.margins import greedy_margins
-from decoder.bench.plots import require_matplotlib
-from decoder.bench.report import write_json
+from decoder.bench.recordings.report import write_json
+from rag_service.answering.models import model_folder
 from rag_service.bench import report
 from rag_service.bench.conversations import LONG, load_material
 from rag_service.bench.hold import How, Mode, Say, hold, modes_of
@@ -21,9 +22,8 @@ from rag_service.bench.plots import draw
 from rag_service.bench.rows import PLAIN, Difference, Held, differences, follow_ups, grouped, session_rows
 from rag_service.bench.stack import OwnStack, RunningStacks, Stacks
 from rag_service.errors import InvalidSettings
-from rag_service.models import model_folder
 from rag_service.settings import Settings, load_settings
-from workers.tokens import Tokens
+from workers.tokens.tokenizer import Tokens
 
 
 def run_sessions(options: argparse.Namespace, say: Say) -> int:

@@ -16,15 +16,15 @@ from typing import Protocol, Self
 import httpx
 
 from decoder.bench.prompts import BenchError
-from rag_service import local_key
-from rag_service.cli.process import Child
-from rag_service.cli.serve import bind
+from rag_service.access import local_key
+from rag_service.cli.stack.process import Child
+from rag_service.cli.stack.serve import bind
 from rag_service.client import RagClient
 from rag_service.settings import Settings
-from workers import keys
-from workers.app import make_redis
-from workers.embedded_redis import EmbeddedRedis
-from workers.session_log import read_log
+from workers.broker import keys
+from workers.broker.app import make_redis
+from workers.broker.embedded_redis import EmbeddedRedis
+from workers.sessions.token_log import read_log
 
 LOOK_S = 0.1
 DRAIN_S = 12.0

@@ -15,28 +15,26 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli import (
+from rag_service.cli.commands import (
     ask,
     bench,
     chat,
     collections,
     config,
     docs,
-    doctor,
     edit,
     ingest,
     jobs,
     keys,
     models,
     search,
-    serve,
     sessions,
     train,
-    up,
     verify,
 )
 from rag_service.cli.console import FAILED, INTERRUPTED, USAGE, CliError, say_error
 from rag_service.cli.options import example
+from rag_service.cli.stack import doctor, serve, up
 from rag_service.errors import InvalidSettings, RagServiceError
 
 

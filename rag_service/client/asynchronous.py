@@ -9,13 +9,7 @@ from typing import Any, Unpack
 
 import anyio
 
-from rag_service.client import calls
-from rag_service.client.calls import AnswerOptions, QueryOptions, Text
-from rag_service.client.connection import AsyncConnection
-from rag_service.client.errors import Conflict, RagError
-from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
-from rag_service.client.ingested import Ingested
-from rag_service.schemas import (
+from rag_service.api.schemas import (
     Answer,
     CollectionInfo,
     DocumentList,
@@ -27,6 +21,12 @@ from rag_service.schemas import (
     SessionSummary,
     Version,
 )
+from rag_service.client import calls
+from rag_service.client.calls import AnswerOptions, QueryOptions, Text
+from rag_service.client.connection import AsyncConnection
+from rag_service.client.errors import Conflict, RagError
+from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
+from rag_service.client.ingested import Ingested
 
 POLL_S = 0.2
 

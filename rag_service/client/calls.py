@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
-from rag_service.client.file_names import sendable
-from rag_service.schemas import (
+from rag_service.api.schemas import (
     Answer,
     CollectionInfo,
     CollectionList,
@@ -30,6 +29,7 @@ from rag_service.schemas import (
     Version,
     VersionList,
 )
+from rag_service.client.file_names import sendable
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from rag_service import local_key
+from rag_service.access import local_key
 from rag_service.client.errors import RagConnectionError, RagError, RagProblem
 
 DEFAULT_URL = "http://127.0.0.1:8080"

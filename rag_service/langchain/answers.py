@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 from langchain_core.messages.ai import UsageMetadata
 
+from rag_service.api.schemas import Answer
 from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Token
 from rag_service.langchain.metadata import response_metadata, usage_metadata
-from rag_service.schemas import Answer
 
 CANCEL_S = 5.0
 """Longest wait for a service to be told that an answer is not read any more."""

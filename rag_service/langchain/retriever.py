@@ -9,8 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
+from rag_service.api.schemas import PassageOut
 from rag_service.langchain.service import Service
-from rag_service.schemas import PassageOut
 
 
 class RagServiceRetriever(Service, BaseRetriever):

@@ -32,7 +32,7 @@ def openai_clients_that_go(stack: Stack) -> None:
 
 
 def running(stack: Stack) -> int:
-    from workers.app import make_redis
+    from workers.broker.app import make_redis
 
     client = make_redis(stack.run["redis_url"])
     try:

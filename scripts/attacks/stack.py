@@ -111,7 +111,7 @@ class Stack:
 
     def workers(self) -> list[str]:
         """Names of the workers that say they live."""
-        from workers.app import make_redis
+        from workers.broker.app import make_redis
 
         client = make_redis(self.run["redis_url"])
         try:

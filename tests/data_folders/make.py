@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from workers.app import make_redis
+from workers.broker.app import make_redis
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -19,15 +19,15 @@ import pytest
 from fastapi.testclient import TestClient
 from thaw import thaw
 
-from decoder.acceptance import AcceptanceTables
-from rag_service.main import create_app
-from rag_service.pipeline import Pipeline
+from decoder.drafters.auto.acceptance import AcceptanceTables
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.main import create_app
 from rag_service.settings import Settings
 from retriever import Library
-from retriever.testing import HashEmbedder
-from workers.embedded_redis import EmbeddedRedis
-from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
-from workers.tokens import Tokens
+from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.hash_embedder import HashEmbedder
+from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.tokenizer import Tokens
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / ".rag" / "models"

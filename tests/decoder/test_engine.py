@@ -11,8 +11,8 @@ from decoder import Corpus, DecoderError, Engine, PromptSegment, PromptTooLong, 
 from decoder.drafters import DRAFTERS, make_drafter
 from decoder.drafters.pld import PldDrafter
 from decoder.errors import EmptyPrompt, InvalidToken, UnknownDrafter
-from decoder.stopping import StopStrings
-from decoder.testing import AdversarialDrafter, tiny_target
+from decoder.sampling.stopping import StopStrings
+from tests.support.tiny_models import AdversarialDrafter, tiny_target
 
 PROMPT = [5, 6, 7, 8, 5, 6]
 

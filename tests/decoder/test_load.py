@@ -10,7 +10,7 @@ import pytest
 from decoder import SamplingParams, load_engine
 from decoder.errors import DrafterUnavailable
 from decoder.load import same_tokens
-from decoder.testing import tiny_model
+from tests.support.tiny_models import tiny_model
 
 WORDS = {f"w{number}": number for number in range(61)}
 

@@ -12,15 +12,15 @@ import pytest
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
-from decoder.drafters.auto import AutoDrafter
+from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
-from decoder.drafters.eagle import EagleDrafter
-from decoder.drafters.equipment import Equipment
+from decoder.drafters.context import Equipment
+from decoder.drafters.eagle.drafter import EagleDrafter
+from decoder.drafters.eagle.head import FittedHead
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafters.small_model import SmallModelDrafter
-from decoder.eagle_head import FittedHead
-from decoder.target import TargetModel
-from decoder.testing import (
+from decoder.model.target import TargetModel
+from tests.support.tiny_models import (
     ARCHITECTURES,
     AdversarialDrafter,
     RandomDrafter,
@@ -30,7 +30,7 @@ from decoder.testing import (
     tiny_eagle,
     tiny_target,
 )
-from decoder.training.testing import trained_eagle
+from tests.support.trained_heads import trained_eagle
 
 VOCAB = 61
 PROMPTS = 10
@@ -298,15 +298,15 @@ def test_accepting_a_near_miss_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         tree = self
         return next((n for n, p in enumerate(tree.parents) if p == node), None)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("decoder.tree.DraftTree.child", accept_anything)
-    monkeypatch.setattr("decoder.kv_cache.KVCache.keep", _keep_like_accepted)
+    monkeypatch.setattr("decoder.drafts.tree.DraftTree.child", accept_anything)
+    monkeypatch.setattr("decoder.model.kv_cache.KVCache.keep", _keep_like_accepted)
     got = run(engine("llama", 1.0), prompts()[4], MODES["greedy_no_eos"], RandomDrafter(3, VOCAB))
     assert got.tokens != expected.tokens
 
 
 def test_a_cache_that_keeps_rejected_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {prompt: plain("llama", 1.0, prompt, "greedy_no_eos").tokens for prompt in prompts()}
-    monkeypatch.setattr("decoder.kv_cache.KVCache.keep", _keep_like_accepted)
+    monkeypatch.setattr("decoder.model.kv_cache.KVCache.keep", _keep_like_accepted)
     wrong = 0
     for seed, (prompt, answer) in enumerate(expected.items()):
         drafter = AdversarialDrafter(answer, VOCAB, seed)

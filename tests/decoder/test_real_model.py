@@ -15,7 +15,7 @@ import torch
 from decoder import Engine, SamplingParams, Sequence, load_engine
 from decoder.drafters.base import Drafter
 from decoder.drafters.pld import PldDrafter
-from decoder.testing import AdversarialDrafter, RandomDrafter
+from tests.support.tiny_models import AdversarialDrafter, RandomDrafter
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 

@@ -22,15 +22,15 @@ from typing import Any
 import pytest
 
 from decoder import Engine, SamplingParams
-from decoder.bench.record import read_recordings
-from decoder.bench.replay import make_drafter, replay
-from decoder.cost_curve import AssumedCurve
+from decoder.bench.recordings.record import read_recordings
+from decoder.bench.recordings.replay import make_drafter, replay
 from decoder.drafters import Drafter
 from decoder.drafters import make_drafter as named
-from decoder.drafters.equipment import Equipment
+from decoder.drafters.context import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
-from decoder.stats import DecodeStats
-from decoder.testing import knowing_adapters, tiny_eagle, tiny_target
+from decoder.drafts.stats import DecodeStats
+from decoder.planning.cost_curve import AssumedCurve
+from tests.support.tiny_models import knowing_adapters, tiny_eagle, tiny_target
 
 FOLDER = Path(__file__).parent / "recorded"
 COUNTS = FOLDER / "counts.json"

@@ -18,18 +18,18 @@ import httpx
 import pytest
 import uvicorn
 
-from rag_service import rewrite
-from rag_service.main import create_app
-from rag_service.pipeline import Pipeline
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.main import create_app
+from rag_service.prompting import standalone as rewrite
 from rag_service.settings import Settings
 from retriever import Library, SourceDocument
-from retriever.testing import HashEmbedder
-from workers import keys
-from workers.app import make_redis
-from workers.embedded_redis import EmbeddedRedis
-from workers.tasks import Workplace
-from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
-from workers.tokens import Tokens
+from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.hash_embedder import HashEmbedder
+from workers.broker import keys
+from workers.broker.app import make_redis
+from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.tokenizer import Tokens
+from workers.worker.tasks import Workplace
 
 WINDOW = 1200
 FOXES = (

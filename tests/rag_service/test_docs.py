@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_blocks import RUN, SHELLS, Block, blocks, check, script
-from quick_rag import quick_rag
 
 from rag_service.client import RagClient
+from tests.support.markdown_blocks import RUN, SHELLS, Block, blocks, check, script
+from tests.support.quick_rag import quick_rag
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / ".rag" / "models"

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_blocks import check_command, rag_commands
 from typer.testing import CliRunner
 
+from rag_service.api.metrics import METRICS, exposition
 from rag_service.cli import app
 from rag_service.cli.console import EXIT_CODES
 from rag_service.cli.reference import commands, examples
-from rag_service.metrics import METRICS, exposition
 from rag_service.reference import PAGES
+from tests.support.markdown_blocks import check_command, rag_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = dict(commands())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retriever import Collection, Library, SearchMode, SourceDocument
-from retriever.testing import HashEmbedder
+from tests.support.hash_embedder import HashEmbedder
 
 MODES: tuple[SearchMode, ...] = ("hybrid", "dense", "lexical")
 TEXTS = {

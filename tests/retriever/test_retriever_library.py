@@ -20,10 +20,10 @@ from retriever import (
     RetrieverError,
     SourceDocument,
     UnknownCollection,
-    store,
 )
-from retriever.opened import Opened
-from retriever.testing import HashEmbedder
+from retriever.stores import store
+from retriever.stores.opened import Opened
+from tests.support.hash_embedder import HashEmbedder
 
 
 def library(folder: Path) -> Library:
@@ -111,7 +111,7 @@ def test_a_collection_that_finds_no_room_to_open_is_not_said_to_be_broken(
     later = library(tmp_path)
     usage = shutil.disk_usage(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("retriever.store.sqlite3.connect", connect)
+        patch.setattr("retriever.stores.store.sqlite3.connect", connect)
         with pytest.raises(RetrieverError, match="cannot be opened"):
             found(later, "apples")
         patch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=0))
@@ -155,7 +155,8 @@ def test_another_process_ingests_while_this_one_searches(tmp_path: Path) -> None
     reader.create("docs").ingest([source("a", "apples")])
     assert found(reader, "zebra") == ["a"]
     script = (
-        "import sys; from pathlib import Path; from retriever import *; from retriever.testing import HashEmbedder\n"
+        "import sys; from pathlib import Path; from retriever import *\n"
+        "from tests.support.hash_embedder import HashEmbedder\n"
         "collection = Library(Path(sys.argv[1]), HashEmbedder()).collection('docs')\n"
         "collection.ingest([SourceDocument(document_id='z', text='zebra')])"
     )

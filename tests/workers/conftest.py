@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from workers.app import make_app, make_redis
-from workers.embedded_redis import EmbeddedRedis
-from workers.ingest_queue import IngestQueue
-from workers.job_files import JobFiles
-from workers.queue import Queue
-from workers.redis_job_ledger import RedisJobLedger
-from workers.testing import FakeEngine, make_workplace, running_worker, save_tokenizer
-from workers.tokens import Tokens
+from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from workers.broker.app import make_app, make_redis
+from workers.broker.embedded_redis import EmbeddedRedis
+from workers.ingests.files import JobFiles
+from workers.ingests.queue import IngestQueue
+from workers.ingests.redis_ledger import RedisJobLedger
+from workers.sessions.queue import Queue
+from workers.tokens.tokenizer import Tokens
 
 
 @pytest.fixture(scope="session")

@@ -20,15 +20,15 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 from playwright.async_api import Error as PlaywrightError
 
-from rag_service.api_keys import ApiKeys
+from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
-from retriever.testing import HashEmbedder
-from workers import keys
-from workers.app import make_redis
-from workers.embedded_redis import EmbeddedRedis
-from workers.tasks import Workplace
-from workers.testing import QuotingEngine, make_workplace, running_worker, save_tokenizer
-from workers.tokens import Tokens
+from tests.support.fake_workers import QuotingEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.hash_embedder import HashEmbedder
+from workers.broker import keys
+from workers.broker.app import make_redis
+from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.tokenizer import Tokens
+from workers.worker.tasks import Workplace
 
 WINDOW = 8192
 PATIENCE_MS = 20_000

@@ -1,0 +1,74 @@
+"""KeepingDrafter: any drafter, and beside it a record of the rows that chose the answer's tokens."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from decoder.bench.recordings.kept_rows import BEST, Kept
+from decoder.drafters import Drafter
+from decoder.drafters.context import Equipment
+from decoder.drafts.mask_chains import MaskChains
+from decoder.drafts.tree import DraftTree
+from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.sequence import Sequence
+from decoder.verify import Accepted
+
+_LARGEST = float(np.finfo(np.float16).max)
+
+
+class KeepingDrafter(Drafter):
+    """Drafts as another drafter does and keeps what the passes leave behind.
+
+    Args:
+        drafter: the one that drafts.
+        logits: keep the best logits of every row that chose a token.
+        layers: decoder layers whose hidden states are kept.
+    """
+
+    name: ClassVar[str] = "keeping"
+
+    def __init__(self, drafter: Drafter, *, logits: bool, layers: frozenset[int]) -> None:
+        self._drafter = drafter
+        self._keep_logits = logits
+        self._layers = layers
+        self._tokens = 0
+        self._vocab_size = 0
+        self._best: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(layers)}
+
+    def equip(self, equipment: Equipment) -> None:
+        self._drafter.equip(equipment)
+        self.needs = self._drafter.needs | Needs(hidden=self._layers, all_logits=self._keep_logits)
+
+    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
+        return self._drafter.draft(sequence, budget)
+
+    def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+        return self._drafter.masks(sequence, tree)
+
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+        logits = artifacts.logits
+        committed = len(sequence.tokens) - self._tokens
+        rows = committed if self._tokens else len(sequence.prompt)  # a prefill has the prompt's rows
+        self._tokens = len(sequence.tokens)
+        self._vocab_size = logits.shape[-1]
+        if self._keep_logits:
+            values, ids = logits[:committed].float().topk(min(BEST, self._vocab_size))
+            self._best.append((ids.cpu(), values.cpu()))
+        for layer, parts in self._hidden.items():
+            states = artifacts.hidden[layer][:rows]
+            parts.append(states.clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16))
+        seen = Artifacts(logits[-1:], artifacts.hidden, artifacts.queries, artifacts.features, artifacts.masks)
+        self._drafter.observe(sequence, tree, accepted, seen)
+
+    def kept(self) -> Kept:
+        """What was kept so far."""
+        ids = values = None
+        if self._keep_logits:
+            ids = torch.cat([ids for ids, _ in self._best]).numpy().astype(np.int32)
+            values = torch.cat([values for _, values in self._best]).numpy()
+        hidden = {layer: torch.cat(parts).numpy() for layer, parts in self._hidden.items()}
+        return Kept(ids, values, self._vocab_size, hidden)

@@ -1,0 +1,44 @@
+"""Beliefs: trees of drafters that say how sure they are of each token, walked beside the copies.
+
+Knows draft trees and numbers; knows no model.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from decoder.drafters.auto.acceptance import LENGTHS
+from decoder.drafts.tree import ROOT, DraftTree
+
+UNLIKELY = 1e-3
+"""What is believed of a token that is not among a node's children."""
+_SURE = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
+"""Confidences from which on a bucket counts."""
+Place = int | None
+"""A node of a drafter's tree, ROOT, or None where the text has left it."""
+
+
+class Beliefs:
+    """One drafter's tree.
+
+    Args:
+        tree: with values, the products of the drafter's confidences from the root.
+        lane: index into LANES.
+    """
+
+    def __init__(self, tree: DraftTree, lane: int) -> None:
+        self.tree = tree
+        self.lane = lane
+        self._below: dict[int, dict[int, tuple[int, float]]] = {}
+        for node, (parent, token, value) in enumerate(zip(tree.parents, tree.tokens, tree.values, strict=True)):
+            above = 1.0 if parent == ROOT else tree.values[parent]
+            self._below.setdefault(parent, {})[token] = node, min(value / above, 1.0) if above > 0 else 0.0
+
+    def below(self, place: Place) -> dict[int, tuple[int, float]]:
+        """token -> (node, confidence given that its parent is right) of a place's children, the surest first."""
+        return {} if place is None else self._below.get(place, {})
+
+
+def sureness(confidence: float) -> int:
+    """A confidence as the "length" of `acceptance.evidence`."""
+    return LENGTHS[bisect_right(_SURE, confidence)]

@@ -1,0 +1,112 @@
+"""Sampling parameters of one answer. Knows ranges; knows no model and no tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Literal, get_args
+
+from decoder.sampling.grammar import Grammar
+from decoder.sampling.logprobs import MOST
+
+Exact = Literal["default", "strict"]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How tokens are chosen and when an answer ends.
+
+    Args:
+        max_tokens: most tokens to generate, at least 1.
+        temperature: 0 is greedy; otherwise logits are divided by it.
+        top_k: keep the k best tokens; 0 keeps all.
+        top_p: keep the smallest set of best tokens whose probability reaches top_p, the one that crosses it included.
+        min_p: keep tokens with probability >= min_p * the best token's.
+        repetition_penalty: divides positive logits (multiplies negative ones) of tokens in prompt or answer.
+        presence_penalty: subtracted once from logits of tokens in the answer.
+        frequency_penalty: subtracted once per occurrence in the answer.
+        logit_bias: token id -> amount added to its logit; -inf forbids the token.
+        seed: 0 <= seed < 2**64, keys the noise together with `choice` and the absolute position.
+        choice: index of this answer among several of one request.
+        stop: strings that end the answer once its text contains one.
+        stop_token_ids: token ids that end the answer, besides the model's own.
+        ignore_eos: do not end at the model's own end tokens.
+        exact: "strict" lets a one-token pass decide where a pass over several rows found a near-tie (`near_ties.py`).
+        grammar: what the answer has to follow; it ends when the grammar is complete. Comes before the temperature.
+        logprobs: measure the log-probabilities of chosen tokens, with so many alternatives; None measures none.
+
+    Raises:
+        ValueError: a value is outside its range; the message names field and range.
+    """
+
+    max_tokens: int = 256
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int = 0
+    choice: int = 0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    exact: Exact = "default"
+    grammar: Grammar | None = None
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "top_k", "seed", "choice", "logprobs"):
+            value = getattr(self, name)
+            _require(isinstance(value, Integral) or (name == "logprobs" and value is None), name, "whole", value)
+        for token in self.logit_bias:
+            _require(isinstance(token, Integral), "logit_bias", "token ids, whole numbers, to finite ones", token)
+        _require(self.max_tokens >= 1, "max_tokens", "at least 1", self.max_tokens)
+        _require(0.0 <= self.temperature < math.inf, "temperature", "0 (greedy) or positive", self.temperature)
+        _require(self.top_k >= 0, "top_k", "0 (off) or positive", self.top_k)
+        _require(0.0 < self.top_p <= 1.0, "top_p", "in (0, 1]", self.top_p)
+        _require(0.0 <= self.min_p < 1.0, "min_p", "in [0, 1)", self.min_p)
+        _require(
+            0.0 < self.repetition_penalty < math.inf,
+            "repetition_penalty",
+            "positive",
+            self.repetition_penalty,
+        )
+        for name in ("presence_penalty", "frequency_penalty"):
+            value = getattr(self, name)
+            _require(math.isfinite(value), name, "a finite number", value)
+        for token, bias in self.logit_bias.items():
+            _require(token >= 0 and bias < math.inf, "logit_bias", "token ids >= 0 to finite numbers or -inf", bias)
+        _require(0 <= self.seed < 2**64, "seed", "in [0, 2**64)", self.seed)
+        _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
+        _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
+        _require(all(self.stop), "stop", "non-empty strings", self.stop)
+        _require(self.exact in get_args(Exact), "exact", "'default' or 'strict'", self.exact)
+        _require(self.logprobs is None or 0 <= self.logprobs <= MOST, "logprobs", f"in [0, {MOST}]", self.logprobs)
+
+    @property
+    def plain_greedy(self) -> bool:
+        """Greedy with no logit processor: the token is the argmax of the raw logits."""
+        return (
+            self.temperature == 0.0
+            and self.grammar is None
+            and not self.logit_bias
+            and self.repetition_penalty == 1.0
+            and self.presence_penalty == 0.0
+            and self.frequency_penalty == 0.0
+        )
+
+    @property
+    def reads_history(self) -> bool:
+        """Whether the choice of a token depends on which tokens came before it, besides the logits."""
+        penalised = self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)
+        return penalised or self.grammar is not None
+
+
+def _require(holds: bool, name: str, allowed: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")

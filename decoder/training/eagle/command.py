@@ -1,0 +1,37 @@
+"""`rag train eagle`: arguments of training an EAGLE head."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from decoder.training.arguments import add_run, say
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand."""
+    parser: argparse.ArgumentParser = commands.add_parser("eagle", help="train an EAGLE head on a model's own answers")
+    add_run(parser, "head, checkpoints, cached features", lr=1e-4)
+    parser.add_argument("--levels", type=_numbers, default=(1, 3), metavar="A,B", help="levels by phase (default 1,3)")
+    parser.add_argument("--batch", type=int, help="answer positions a step (default 256, on a GPU 4096)")
+    parser.add_argument(
+        "--sampled",
+        type=int,
+        help="tokens beside the likely ones that a step's loss counts; 0 for all (default 2048, on a GPU 0)",
+    )
+    parser.add_argument("--cache-gb", type=float, default=8.0, help="most disk space for features (default 8)")
+    parser.set_defaults(work=work)
+
+
+def work(options: argparse.Namespace) -> None:
+    """Train."""
+    from decoder.training.eagle.run import train
+
+    train(options, say)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    numbers = tuple(int(part) for part in text.split(","))
+    if min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"levels must be at least 1, got {text}")
+    return numbers

@@ -1,0 +1,223 @@
+"""GGUF files to model folders: config, tokenizer and weights as stock transformers reads them.
+
+Knows the GGUF format, transformers' loader for it and what that loader leaves out; knows no catalogue and no network.
+Dequantized weights are stored in the smallest dtype that holds each of them exactly, unless another is asked for;
+`conversion.json` beside them says which dtype, from which file, and how large the rounding error is.
+
+    python -m decoder.weights.conversion model.gguf out-folder [auto|float32|bfloat16|float16]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from decoder.errors import UnsupportedModel
+from decoder.weights.wheels import Progress, file_sha256
+
+StorageDtype = Literal["auto", "float32", "bfloat16", "float16"]
+RECORD = "conversion.json"
+
+# Texts of control tokens that end a turn; GGUF names a single one of them, chat models stop at several.
+END_TEXTS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "</s>")
+CONTROL_TOKEN = 3  # GGUF's token_type of a control token
+
+# Pre-tokenizers transformers' GGUF loader does not set up, by GGUF's `tokenizer.ggml.pre`.
+_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+_DIGITS = {"type": "Digits", "individual_digits": True}
+PRE_TOKENIZERS: dict[str, dict[str, Any]] = {"smollm": {"type": "Sequence", "pretokenizers": [_DIGITS, _BYTES]}}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion did.
+
+    Attributes:
+        source: file name of the GGUF.
+        sha256: of the GGUF, hex.
+        dtype: the stored dtype.
+        exact: whether every dequantized float32 weight is stored without rounding.
+        max_abs_error: largest absolute difference between a dequantized weight and the stored one.
+        max_rel_error: the same over the absolute value of the weight.
+    """
+
+    source: str
+    sha256: str
+    dtype: str
+    exact: bool
+    max_abs_error: float
+    max_rel_error: float
+
+
+def convert_gguf(
+    gguf_path: Path, out_dir: Path, *, dtype: StorageDtype = "auto", progress: Progress | None = None
+) -> Conversion:
+    """Write `out_dir` (created; not atomic: use a fresh folder) with safetensors, config, tokenizer and chat template.
+
+    Args:
+        gguf_path: a GGUF file of an architecture that transformers reads.
+        out_dir: folder to write.
+        dtype: "auto" is the smallest of bfloat16, float16 and float32 that is exact.
+        progress: called with ("measure" | "convert" | "write", done, total).
+
+    Raises:
+        UnsupportedModel: not a GGUF file, or an architecture that transformers does not read.
+    """
+    import torch
+    from gguf import GGUFReader
+
+    tell = progress or _silent
+    try:
+        reader = GGUFReader(gguf_path)
+    except (OSError, ValueError) as error:
+        raise UnsupportedModel(f"{gguf_path} is not a readable GGUF file: {error}") from error
+    stored, absolute, relative = _measure(reader, dtype, tell)
+    conversion = Conversion(
+        gguf_path.name, file_sha256(gguf_path), stored, absolute == 0.0, round(absolute, 9), round(relative, 9)
+    )
+    out_dir.mkdir(parents=True, exist_ok=True)
+    tell("convert", 0, len(reader.tensors))
+    _write_tokenizer(gguf_path, reader, out_dir)
+    model = _load(gguf_path, getattr(torch, stored), tell)
+    tell("convert", len(reader.tensors), len(reader.tensors))
+    tell("write", 0, 1)
+    _write_model(model, _end_ids(reader), out_dir)
+    (out_dir / RECORD).write_text(json.dumps(asdict(conversion), indent=2) + "\n", encoding="utf-8")
+    tell("write", 1, 1)
+    return conversion
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    return None
+
+
+def _measure(reader: Any, dtype: StorageDtype, tell: Progress) -> tuple[str, float, float]:
+    """The dtype to store in, and the largest absolute and relative rounding error it makes."""
+    import torch
+    from gguf import dequantize
+
+    if dtype == "float32":
+        return "float32", 0.0, 0.0
+    candidates = ["bfloat16", "float16"] if dtype == "auto" else [dtype]
+    errors = dict.fromkeys(candidates, (0.0, 0.0))
+    for number, tensor in enumerate(reader.tensors):
+        tell("measure", number, len(reader.tensors))
+        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).to(torch.float32)
+        for name in list(errors):
+            difference = (weight.to(getattr(torch, name)).to(torch.float32) - weight).abs()
+            ratio = torch.where(difference > 0, difference / weight.abs(), 0.0)
+            absolute, relative = errors[name]
+            errors[name] = max(absolute, float(difference.max())), max(relative, float(ratio.max()))
+            if dtype == "auto" and errors[name][0] > 0.0:
+                del errors[name]
+        if not errors:
+            return "float32", 0.0, 0.0
+    name = next(iter(errors))
+    return name, *errors[name]
+
+
+def _load(gguf_path: Path, dtype: Any, tell: Progress) -> Any:
+    import transformers
+
+    options: dict[str, Any] = {"gguf_file": gguf_path.name, "dtype": dtype}
+    if hasattr(transformers, "GgufConfig"):  # since 5.2x weights may stay packed unless this says otherwise
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    with _bars_as_progress(tell):
+        try:
+            model = transformers.AutoModelForCausalLM.from_pretrained(gguf_path.parent, **options)
+        except (ValueError, NotImplementedError) as error:
+            raise UnsupportedModel(f"transformers cannot convert {gguf_path.name}: {error}") from error
+    # Marks of the GGUF origin: with them save_pretrained refuses, and a later load would look for the GGUF.
+    model.hf_quantizer = None
+    for mark in ("quantization_config", "_model_name_or_path"):
+        if hasattr(model.config, mark):
+            delattr(model.config, mark)
+    model.config.architectures = [type(model).__name__]
+    return model
+
+
+def _write_model(model: Any, end_ids: list[int], out_dir: Path) -> None:
+    if end_ids:
+        model.generation_config.eos_token_id = end_ids if len(end_ids) > 1 else end_ids[0]
+    model.generation_config._from_model_config = False  # or a load would take the single end token of config.json
+    with _bars_as_progress(_silent):
+        model.save_pretrained(out_dir)
+    for weights in out_dir.glob("*.safetensors"):
+        weights.chmod(0o644)  # written 0600, while every other file follows the umask
+
+
+@contextmanager
+def _bars_as_progress(tell: Progress) -> Iterator[None]:
+    """Inside, transformers draws no progress bars; its count of dequantized tensors goes to `tell`."""
+    from transformers import modeling_gguf_pytorch_utils as loader
+    from transformers.utils import logging
+
+    def counted(tensors: Any, **_: Any) -> Iterator[Any]:
+        for number, tensor in enumerate(tensors):
+            tell("convert", number, len(tensors))
+            yield tensor
+
+    bar = getattr(loader, "tqdm", None)
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    if bar is not None:
+        loader.tqdm = counted
+    try:
+        yield
+    finally:
+        if bar is not None:
+            loader.tqdm = bar
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _write_tokenizer(gguf_path: Path, reader: Any, out_dir: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(gguf_path.parent, gguf_file=gguf_path.name)
+    tokenizer.save_pretrained(out_dir)
+    settings = out_dir / "tokenizer_config.json"
+    state = json.loads(settings.read_text(encoding="utf-8"))
+    for origin in ("is_local", "local_files_only", "gguf_file", "name_or_path"):
+        state.pop(origin, None)
+    settings.write_text(json.dumps(state, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    pre = _field(reader, "tokenizer.ggml.pre")
+    if pre in PRE_TOKENIZERS:
+        path = out_dir / "tokenizer.json"
+        state = json.loads(path.read_text(encoding="utf-8"))
+        state["pre_tokenizer"] = PRE_TOKENIZERS[pre]
+        path.write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+
+
+def _end_ids(reader: Any) -> list[int]:
+    """The GGUF's end token first, then the other control tokens that end a turn."""
+    named = _field(reader, "tokenizer.ggml.eos_token_id")
+    texts = _field(reader, "tokenizer.ggml.tokens") or []
+    kinds = _field(reader, "tokenizer.ggml.token_type") or []
+    ids = [] if named is None else [int(named)]
+    for token, (text, kind) in enumerate(zip(texts, kinds, strict=False)):
+        if text in END_TEXTS and kind == CONTROL_TOKEN and token not in ids:
+            ids.append(token)
+    return ids
+
+
+def _field(reader: Any, name: str) -> Any:
+    field = reader.fields.get(name)
+    return None if field is None else field.contents()
+
+
+def _main(arguments: list[str]) -> None:
+    if len(arguments) not in {2, 3}:
+        sys.exit(__doc__)
+    dtype: Any = arguments[2] if len(arguments) == 3 else "auto"
+    done = convert_gguf(Path(arguments[0]), Path(arguments[1]), dtype=dtype)
+    print(json.dumps(asdict(done), indent=2))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

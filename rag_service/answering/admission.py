@@ -1,0 +1,89 @@
+"""What is refused before a worker is troubled. Knows limits, workers and queues; knows no sessions and no prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rag_service.api.schemas import EditRequest, QueryRequest
+from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
+from rag_service.prompting.conversation import Conversation
+from rag_service.settings import Settings
+from workers.ingests.queue import IngestQueue
+from workers.sessions.queue import Queue
+from workers.tokens.tokenizer import Tokens
+
+
+class Admission:
+    """Checks of requests, by the service's limits."""
+
+    def __init__(self, settings: Settings, tokens: Tokens, queue: Queue, ingests: IngestQueue) -> None:
+        self._limits = settings.limits
+        self._tokens = tokens
+        self._queue = queue
+        self._ingests = ingests
+
+    def check(self, request: QueryRequest | EditRequest | Conversation) -> None:
+        """Refuse a request that is too large or names what there cannot be.
+
+        Raises:
+            TooLarge, InvalidRequest
+        """
+        if isinstance(request, QueryRequest | Conversation):
+            if isinstance(request, QueryRequest) or request.collection is not None:
+                self.check_question(request.question)
+            self.check_top_k(request.retrieval.top_k)
+            self._check_prediction(request.predicted or "")
+        else:
+            self.check_question(request.instruction, "instruction")
+        unknown = [token for token in request.logit_bias if int(token) >= self._tokens.vocab_size]
+        if unknown:
+            last = self._tokens.vocab_size - 1
+            raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; this model's ids are 0 to {last}.")
+
+    def check_question(self, question: str, name: str = "question") -> None:
+        """Args: name: of the field."""
+        most = self._limits.question_chars
+        if len(question) > most:
+            raise TooLarge(
+                f"The {name} has {len(question):,} characters; send at most {most:,}, and ingest long texts as "
+                "documents.",
+                f"{name}_too_long",
+            )
+
+    def check_top_k(self, top_k: int | None) -> None:
+        if top_k is not None and top_k > self._limits.passages:
+            raise InvalidRequest(f"The top_k asked for is {top_k}; retrieve at most {self._limits.passages} passages.")
+
+    def check_capacity(self) -> None:
+        """Refuse an answer that nobody would give.
+
+        Raises:
+            Unavailable: no worker runs (with this process's model), or Redis is away.
+            Overloaded: too many answers wait.
+        """
+        self._check_waiting(self._queue.depth, "answers")
+
+    def check_ingests(self, tenant: str) -> None:
+        """As `check_capacity`, for one more ingest of a tenant."""
+        self._check_waiting(lambda: self._ingests.waiting(tenant), "ingests")
+
+    def _check_waiting(self, count: Callable[[], int], what: str) -> None:
+        if not self.matching(self._queue.workers()):
+            raise no_worker()
+        waiting = count()
+        if waiting >= self._limits.queued:
+            raise Overloaded(
+                f"{waiting} {what} wait for a worker already. Try again shortly, or start more workers.", retry_after=5
+            )
+
+    def matching(self, workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Those workers whose tokenizer is this process's, so that prompts and citations mean the same to both."""
+        return [worker for worker in workers if worker.get("tokenizer", self._tokens.hash) == self._tokens.hash]
+
+    def _check_prediction(self, prediction: str) -> None:
+        most = self._limits.prediction_chars
+        if len(prediction) > most:
+            raise TooLarge(
+                f"The prediction has {len(prediction):,} characters; send at most {most:,}.", "prediction_too_long"
+            )

@@ -1,0 +1,186 @@
+"""An answer as clients see it: made of its record, its last event and its citations. Pure.
+
+Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from rag_service.answering.names import NO_COLLECTION
+from rag_service.api.schemas import Answer, CitationOut, PassageOut, Version
+from rag_service.citing.citations import Citation, CitedPassage, Text, carry, cite
+from rag_service.errors import problem_document
+from workers.broker.messages import DoneEvent, Edit, ErrorEvent
+from workers.sessions.streams import AnswerRecord
+
+NO_PASSAGES = "No passage was found for this question, so the answer does not rest on your documents."
+NOT_HELD = "The passages found do not hold this answer: treat it as unsupported."
+RETRIEVAL_OFF = "This answer was given without looking for passages, so it does not rest on your documents."
+
+
+class _Encoding(Protocol):
+    @property
+    def ids(self) -> list[int]: ...
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+
+
+class TextTokens(Protocol):
+    """What this module asks of `workers.tokens.tokenizer.Tokens`."""
+
+    @property
+    def strips_space(self) -> bool: ...
+
+    def encode_content(self, text: str) -> _Encoding: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+
+def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False) -> Answer:
+    """The answer in its present state, with citations and (where asked for) token ids once it has ended."""
+    done, error = record["result"], record["error"]
+    passages = [PassageOut(**passage) for passage in record["passages"]]
+    fields: dict[str, Any] = {}
+    if done is not None:
+        fields |= _finished(done, record, tokens, min_run)
+        fields["token_ids"] = done.ids if token_ids else None
+    elif error is not None:
+        fields |= {"finish_reason": "error", "error": failure(error)}
+    edit = record["job"].edit
+    return Answer(
+        answer_id=record["answer_id"],
+        session_id=record["session_id"],
+        version=edit.version if edit else 1,
+        base=edit.base if edit else None,
+        instruction=edit.instruction if edit else None,
+        turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments),
+        status=record["status"],
+        question=record["question"],
+        collection=record["collection"],
+        passages=passages,
+        passages_dropped=sum(not passage.in_prompt for passage in passages),
+        passages_left=record["job"].passages_left,
+        turns_left=record["job"].turns_left,
+        retrieval_query=record["job"].retrieval_query,
+        seed=record["seed"],
+        **fields,
+    )
+
+
+def version(record: AnswerRecord) -> Version:
+    """An answer as one of several versions."""
+    done, edit = record["result"], record["job"].edit
+    return Version(
+        answer_id=record["answer_id"],
+        version=edit.version if edit else 1,
+        base=edit.base if edit else None,
+        instruction=edit.instruction if edit else None,
+        status=record["status"],
+        finish_reason=done.finish_reason if done else "error" if record["error"] else None,
+        answer=done.text if done else None,
+        created=record["created"],
+    )
+
+
+def failure(error: ErrorEvent) -> dict[str, Any]:
+    """A failed answer's problem document."""
+    status = 500 if error.code == "internal_error" else 503 if error.code == "out_of_memory" else 422
+    return problem_document(status, error.code, error.detail)
+
+
+def citations(
+    done: DoneEvent,
+    passages: Sequence[dict[str, Any]],
+    tokens: TextTokens,
+    min_run: int,
+    edit: Edit | None = None,
+) -> list[CitationOut]:
+    """What a finished answer cites of the passages in its prompt, and what an edit left of its base's citations."""
+    cited = [
+        CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
+        for p in passages
+        if p.get("in_prompt", True)
+    ]
+    found = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
+    if edit is not None:
+        found = carry(edit.text, [Citation(**citation) for citation in edit.citations], done.text, found)
+    return [CitationOut(**asdict(citation)) for citation in found]
+
+
+def answer_text(ids: Sequence[int], text: str, tokens: TextTokens) -> Text:
+    """An answer's ids with the characters of `text` that each makes or takes part in.
+
+    `text` may end before the ids do (a stop string cuts it).
+    """
+    return Text(ids, spans([tokens.token_bytes(token) for token in ids], tokens.strips_space), text)
+
+
+def passage_text(text: str, tokens: TextTokens) -> Text:
+    """A passage's text with its tokens. Where the tokenizer changes the text, its own offsets are used."""
+    encoding = tokens.encode_content(text)
+    pieces = [tokens.token_bytes(token) for token in encoding.ids]
+    if b"".join(pieces) == text.encode("utf-8", "replace"):
+        return Text(encoding.ids, spans(pieces), text)
+    return Text(encoding.ids, encoding.offsets, text)
+
+
+class Spans:
+    """Where the pieces of a text in UTF-8 stand, one after the other.
+
+    Args:
+        strips_space: the text begins without the space of its first piece.
+    """
+
+    def __init__(self, strips_space: bool = False) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._length = 0
+        self._at_start = strips_space
+
+    def add(self, piece: bytes) -> tuple[int, int]:
+        """(start, end) of the next piece in code points; pieces that share a character both count it."""
+        start = self._length
+        if self._at_start and piece:
+            self._at_start = False
+            piece = piece.removeprefix(b" ")
+        self._length += len(self._decoder.decode(piece))
+        unfinished = 1 if self._decoder.getstate()[0] else 0
+        return start, self._length + unfinished
+
+
+def spans(pieces: Sequence[bytes], strips_space: bool = False) -> list[tuple[int, int]]:
+    """`Spans` of all pieces."""
+    growing = Spans(strips_space)
+    return [growing.add(piece) for piece in pieces]
+
+
+def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:
+    found = citations(done, record["passages"], tokens, min_run, record["job"].edit)
+    return {
+        "answer": done.text,
+        "citations": found,
+        "grounded": bool(found),
+        "note": None if found else _note(record),
+        "finish_reason": done.finish_reason,
+        "usage": done.usage,
+        "timings": _timings(done, record["job"].rewrite_ms),
+        "speculation": done.speculation,
+    }
+
+
+def _timings(done: DoneEvent, rewrite_ms: float | None) -> dict[str, float]:
+    return done.timings if rewrite_ms is None else {"rewrite": rewrite_ms, **done.timings}
+
+
+def _note(record: AnswerRecord) -> str:
+    if any(passage.get("in_prompt", True) for passage in record["passages"]):
+        return NOT_HELD
+    job = record["job"]
+    looked = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
+    if not looked:
+        return RETRIEVAL_OFF
+    return NO_PASSAGES if record["collection"] else NO_COLLECTION

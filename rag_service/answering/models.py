@@ -1,0 +1,58 @@
+"""Where the files of the configured models are, for the parts that need no weights: tokenizer and window.
+
+Knows the layout of the models folder; downloads nothing and loads no model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rag_service.errors import InvalidSettings
+
+
+def model_folder(model: str, models_folder: Path) -> Path:
+    """The folder of a named model, of a folder, or of a hub id that was downloaded before.
+
+    Raises:
+        InvalidSettings: it is not there; the message says how to get it.
+    """
+    path = Path(model).expanduser()
+    if (models_folder / model / "manifest.json").is_file():  # written last by a pull
+        return models_folder / model
+    if (path / "config.json").is_file():
+        return path
+    if not path.is_absolute() and model.count("/") == 1:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+        repository, _, revision = model.partition("@")
+        try:
+            return Path(
+                snapshot_download(
+                    repository, revision=revision or None, cache_dir=models_folder / "hub", local_files_only=True
+                )
+            )
+        except (LocalEntryNotFoundError, HFValidationError):
+            pass
+    raise InvalidSettings(
+        f"The model {model!r} is neither a folder nor in {models_folder}: run `rag models pull {model}`, "
+        "or set RAG_MODEL and RAG_EMBEDDING_MODEL to models you have"
+    )
+
+
+def window_of(folder: Path) -> int:
+    """How many tokens the model can hold, prompt and answer together (as `decoder.model.architecture.positions`).
+
+    Raises:
+        InvalidSettings: its config.json does not say.
+    """
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    window = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
+    if not isinstance(window, int) or window < 1:
+        raise InvalidSettings(f"{folder / 'config.json'} names no max_position_embeddings; choose another model")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if "longrope" in (rope.get("rope_type"), rope.get("type")):
+        original = rope.get("original_max_position_embeddings") or config.get("original_max_position_embeddings")
+        window = min(window, int(original or window))
+    return window

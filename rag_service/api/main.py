@@ -1,0 +1,72 @@
+"""The HTTP API as an application: routes, errors, and what lives as long as it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import Depends, FastAPI
+from fastapi.security import HTTPBearer
+
+from rag_service.access import local_key
+from rag_service.access.authentication import KeyCheck
+from rag_service.access.hosts import HostCheck
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api import problems
+from rag_service.api.body_limit import BodyLimit
+from rag_service.api.error_responses import describe, refusals
+from rag_service.api.routes import (
+    answers,
+    api_docs,
+    collections,
+    documents,
+    health,
+    jobs,
+    openai,
+    openai_models,
+    page,
+    query,
+    sessions,
+)
+from rag_service.errors import InvalidSettings
+from rag_service.settings import Settings, load_settings
+
+
+def create_app(settings: Settings | None = None, pipeline: Pipeline | None = None) -> FastAPI:
+    """The API. Settings come from the environment, and the pipeline from the settings, where they are None.
+
+    Raises (at startup): InvalidSettings: no Redis is set, a model's files are missing, or the local key is of no use.
+    """
+    settings = settings or (pipeline.settings if pipeline else load_settings())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            app.state.local_key = local_key.ensure(settings.data_dir)
+        except local_key.LocalKeyError as error:
+            raise InvalidSettings(str(error)) from None
+        app.state.pipeline = opened = pipeline or _open(settings)
+        opened.warm()
+        yield
+        await opened.close()
+
+    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
+    problems.install(app)
+    # The last one is outermost. All come before bodies are read.
+    app.add_middleware(BodyLimit, limits=settings.limits)
+    app.add_middleware(KeyCheck, is_open=settings.open_without_key)
+    app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
+    described = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
+    for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
+        app.include_router(module.router, dependencies=[described], responses=refusals(401, 403, 503))
+    app.include_router(health.router)
+    app.include_router(page.router)
+    app.include_router(api_docs.router)
+    describe(app, keys_required=not settings.open_without_key)
+    return app
+
+
+def _open(settings: Settings) -> Pipeline:
+    if settings.redis_url is None:
+        raise InvalidSettings("No Redis is set: run `rag up` for everything at once, or set RAG_REDIS_URL.")
+    return Pipeline(settings, settings.redis_url)

@@ -1,0 +1,90 @@
+"""/v1/answers: read an answer, resume its events, cancel it, edit it and list its versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import StreamingResponse
+
+from rag_service.api import sse
+from rag_service.api.deps import READER, PipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.ids import AnswerPath
+from rag_service.api.json_route import JsonRoute
+from rag_service.api.schemas import Answer, Cancelled, EditRequest, VersionList
+from rag_service.errors import InvalidRequest
+
+router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])
+
+
+@router.get("/{answer_id}", responses=refusals(404, 422))
+async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
+    """The answer in its present state: while it runs, `answer` and `citations` are null.
+
+    `?token_ids=true` adds the ids that the model chose.
+    """
+    return await pipeline.result(answer_id, token_ids)
+
+
+@router.get(
+    "/{answer_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The events"},
+        204: {"description": "There are no more"},
+        **refusals(404, 422),
+    },
+)
+async def events(
+    answer_id: AnswerPath, pipeline: PipelineDep, last_event_id: Annotated[str | None, Header()] = None
+) -> Response:
+    """The answer's server-sent events, from the start or after `Last-Event-ID`.
+
+    204 when the last event was already seen: a browser's EventSource then stops asking.
+    """
+    record = await pipeline.record(answer_id)
+    after = last_event_id or "0-0"
+    try:
+        left = await pipeline.waiting_events(answer_id, after)
+    except ValueError as error:
+        raise InvalidRequest(f"Last-Event-ID: {error}.") from None
+    if not left and (record["result"] or record["error"]):
+        return Response(status_code=204)
+    return sse.streaming(pipeline, record["job"], after)
+
+
+@router.delete("/{answer_id}", responses=refusals(404))
+async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
+    """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
+    return Cancelled(cancelled=await pipeline.cancel(answer_id))
+
+
+@router.post(
+    "/{answer_id}/edits",
+    response_model=Answer,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"},
+        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
+    },
+)
+async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
+    """Change an answer: the whole answer again, as a new version with an id of its own.
+
+    The edit is the next turn of the answer's session. The answer under edit is copied from first, so an edit that
+    changes little costs few passes. Any version can be edited again. Citations of spans that the edit leaves as they
+    are stay. Without `max_tokens` there is room for the answer and for half the usual length more.
+
+    409 `answer_running` while the answer is not finished; 409 `not_editable` where it failed, was cancelled or is
+    empty. With `stream: true` events as those of a query.
+    """
+    new_id = await pipeline.edit(answer_id, body)
+    if body.stream:
+        return sse.streaming(pipeline, (await pipeline.record(new_id))["job"])
+    return await pipeline.finished(new_id)
+
+
+@router.get("/{answer_id}/versions", responses=refusals(404))
+async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
+    """An answer and its edits, the first version first; any version's id gives the same list."""
+    return VersionList(versions=await pipeline.versions(answer_id))

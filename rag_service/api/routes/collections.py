@@ -1,0 +1,63 @@
+"""/v1/collections: create, list, stats, delete, and search."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fastapi import APIRouter
+
+from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.json_route import JsonRoute
+from rag_service.api.schemas import (
+    CollectionInfo,
+    CollectionList,
+    CreateCollection,
+    PassageOut,
+    SearchRequest,
+    SearchResult,
+)
+from rag_service.errors import Forbidden
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])
+
+
+@router.post("", status_code=201, dependencies=[EDITOR], responses=refusals(400, 409, 413, 415, 422, 507))
+def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
+    """Create an empty collection. 409 if the name is taken."""
+    if not pipeline.principal.sees(body.name):
+        raise Forbidden(
+            f"Your key sees the collections {', '.join(sorted(pipeline.principal.collections or ()))} alone, so it "
+            "cannot create another one: ask with another key."
+        )
+    return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
+
+
+@router.get("")
+def list_collections(pipeline: PipelineDep) -> CollectionList:
+    """All collections with their sizes."""
+    library = pipeline.library
+    found = [asdict(library.collection(name).stats()) for name in library.collections()]
+    return CollectionList(collections=[CollectionInfo(**stats) for stats in found])
+
+
+@router.get("/{collection}", responses=refusals(404, 422))
+def stats(collection: CollectionDep) -> CollectionInfo:
+    """What a collection holds."""
+    return CollectionInfo(**asdict(collection.stats()))
+
+
+@router.delete("/{collection}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 422))
+def delete(collection: str, pipeline: PipelineDep) -> None:
+    """Delete a collection with all its documents."""
+    pipeline.delete_collection(collection)
+
+
+@router.post("/{collection}/search", responses=refusals(400, 404, 409, 413, 415, 422))
+def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
+    """Retrieval alone: the best passages for a question."""
+    pipeline.admission.check_question(body.question)
+    pipeline.admission.check_top_k(body.top_k)
+    top_k = body.top_k or pipeline.settings.retrieval.top_k
+    found = collection.search(body.question, top_k, body.mode, body.filter)
+    return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in found])

@@ -1,0 +1,165 @@
+"""/v1/collections/{c}/documents: add by upload or as JSON, list, read, delete."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import anyio
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.ids import After, DocumentPath, PageSize
+from rag_service.api.json_route import JSON, check_media_type, media_type, validated
+from rag_service.api.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
+from rag_service.api.uploads import MULTIPART, uploads_to
+from rag_service.client.file_names import sendable
+from rag_service.errors import InvalidRequest, TooLarge
+from retriever.types import DocumentInfo as StoredInfo
+from workers.broker.messages import IngestFile, IngestJob
+
+router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], dependencies=[READER])
+_ADD_DOCUMENTS = TypeAdapter(AddDocuments)
+
+
+def _inlined() -> dict[str, Any]:
+    """The schema of a JSON body: references to `$defs` would point nowhere in an OpenAPI document."""
+    schema = AddDocuments.model_json_schema()
+    schema["properties"]["documents"]["items"] = schema.pop("$defs")["TextDocument"]
+    return schema
+
+
+_UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+                    },
+                    "required": ["files"],
+                }
+            },
+            "application/json": {"schema": _inlined()},
+        },
+    }
+}
+
+
+@router.post(
+    "",
+    status_code=202,
+    dependencies=[EDITOR],
+    openapi_extra=_UPLOAD,
+    responses=refusals(400, 404, 409, 413, 415, 422, 429, 507),
+)
+async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
+    """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
+
+    Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
+    """
+    check_media_type(request, JSON, MULTIPART)
+    await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.principal.tenant)
+    job_id = uuid.uuid4().hex
+    folder = pipeline.settings.uploads_folder / job_id
+    try:
+        if media_type(request) == MULTIPART:
+            files = await _uploads(request, pipeline, folder)
+        else:
+            files = await anyio.to_thread.run_sync(_texts, await request.body(), pipeline)
+        job = IngestJob(
+            job_id=job_id,
+            tenant=pipeline.principal.tenant,
+            collection=collection.name,
+            files=files,
+            created=time.time(),
+        )
+        await anyio.to_thread.run_sync(pipeline.ingests.enqueue, job)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return JobAccepted(job_id=job_id)
+
+
+@router.get("", responses=refusals(404, 409, 422))
+def list_documents(collection: CollectionDep, limit: PageSize = 100, after: After = "") -> DocumentList:
+    """Documents in order of their ids, in pages."""
+    found = collection.documents(limit=limit, after=after)
+    more = found[-1].id if len(found) == limit else None
+    return DocumentList(documents=[DocumentInfo(**_info(document)) for document in found], next=more)
+
+
+@router.get("/{document_id:path}", responses=refusals(404, 409, 422))
+def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
+    """A document with its text, into which the offsets of passages and citations point."""
+    document = collection.get(document_id)
+    return DocumentOut(**_info(document), text=document.text)
+
+
+@router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 409, 422))
+def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
+    """Delete a document. Answers that cite it keep the passages they were given."""
+    collection.delete(document_id)
+    pipeline.forget_passages()
+
+
+def _info(document: StoredInfo) -> dict[str, Any]:
+    return {
+        "document_id": document.id,
+        "name": document.name,
+        "title": document.title,
+        "chunks": document.chunks,
+        "bytes": document.bytes,
+        "content_hash": document.content_hash,
+        "metadata": document.metadata,
+        "updated": document.updated,
+    }
+
+
+async def _uploads(request: Request, pipeline: Pipeline, folder: Path) -> list[IngestFile]:
+    """Keep the uploaded files in `folder`, from where the worker reads and deletes them."""
+    most = pipeline.settings.limits.upload_files
+    await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
+    uploads = await uploads_to(folder, request, most)
+    _check_count(len(uploads), pipeline, "send at least one file, in the form field `files`")
+    files = []
+    for number, upload in enumerate(uploads, start=1):
+        name = sendable(upload.name or f"file {number}")  # the worker refuses one that will not do
+        files.append(IngestFile(name=name, path=str(upload.path)))
+    return files
+
+
+def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:
+    def check(value: Any) -> None:
+        documents = value.get("documents") if isinstance(value, dict) else None
+        if isinstance(documents, list):
+            _check_count(len(documents), pipeline, "send at least one document, in `documents`")
+
+    request = validated(body, _ADD_DOCUMENTS, check)
+    return [
+        IngestFile(
+            name=document.title or document.id or f"document {number}",
+            text=document.text,
+            document_id=document.id or f"text-{hashlib.sha256(document.text.encode()).hexdigest()[:16]}",
+            title=document.title,
+            metadata=document.metadata,
+        )
+        for number, document in enumerate(request.documents, start=1)
+    ]
+
+
+def _check_count(count: int, pipeline: Pipeline, none: str) -> None:
+    most = pipeline.settings.limits.upload_files
+    if count == 0:
+        raise InvalidRequest(f"There is nothing to ingest: {none}.")
+    if count > most:
+        raise TooLarge(f"{count} documents in one request; send at most {most} at a time.", "too_many_documents")

@@ -1,0 +1,97 @@
+"""Liveness, readiness and metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse
+
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.deps import OpenPipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.metrics import CONTENT_TYPE, exposition
+from rag_service.errors import Unavailable
+from workers.ingests.ledger import JobCounts
+from workers.sessions.queue import QueueUnavailable
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", responses=refusals(503))
+def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
+    """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
+    checks = ready_checks(pipeline)
+    missing = {name: reason for name, reason in checks.items() if reason != "ok"}
+    if missing:
+        reasons = " ".join(f"{name}: {reason}." for name, reason in missing.items())
+        raise Unavailable(f"Not ready. {reasons}", "not_ready", retry_after=5, checks=checks)
+    return {"status": "ready", "checks": checks}
+
+
+def ready_checks(pipeline: Pipeline) -> dict[str, str]:
+    """`ok`, or what is wrong, for redis, worker and index."""
+    checks = {"redis": "ok", "worker": "ok", "index": "ok"}
+    try:
+        pipeline.queue.ping()
+        workers = pipeline.queue.workers()
+        if not workers:
+            checks["worker"] = "none is running; start one with `rag worker`"
+        elif not pipeline.admission.matching(workers):
+            checks["worker"] = "those running serve another model; start one with the API's RAG_MODEL"
+    except QueueUnavailable as error:
+        checks["redis"] = str(error)
+        checks["worker"] = "unknown while Redis is away"
+    if pipeline.warming:
+        checks["index"] = "the embedding model is being loaded"
+    try:
+        pipeline.library.collections()
+    except OSError as error:
+        checks["index"] = f"the data folder cannot be read ({error.strerror})"
+    return checks
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
+    """Prometheus text format."""
+    values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.asked}
+    try:
+        workers, answers, jobs = pipeline.queue.workers(), pipeline.queue.depth(), pipeline.ingests.counts()
+    except QueueUnavailable:
+        values["rag_redis_up"] = 0
+    else:
+        depth: dict[str, int | float] = {"generate": answers, "ingest": jobs.jobs["queued"]}
+        values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth}
+        values |= {**_ingest_jobs(jobs), **_kv_cache(workers)}
+    return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE)
+
+
+def _ingest_jobs(counts: JobCounts) -> dict[str, dict[str, int | float]]:
+    now = time.time()
+    return {
+        "rag_ingest_jobs": {str(status): jobs for status, jobs in counts.jobs.items()},
+        "rag_ingest_jobs_oldest_seconds": {
+            status: round(max(0.0, now - counts.oldest.get(status, now)), 1) for status in counts.jobs
+        },
+        "rag_ingest_jobs_ended_total": {str(status): jobs for status, jobs in counts.ended.items()},
+    }
+
+
+def _kv_cache(workers: list[dict[str, Any]]) -> dict[str, dict[str, int | float]]:
+    """What each worker says of the keys and values of earlier turns that it keeps."""
+    states = {worker["name"]: worker["kv_cache"] for worker in workers if "kv_cache" in worker}
+    fields = {
+        "rag_kv_cache_bytes": "bytes",
+        "rag_kv_cache_entries": "entries",
+        "rag_kv_cache_evicted_total": "evicted",
+        "rag_prompt_tokens_total": "prompt_tokens",
+        "rag_prompt_tokens_reused_total": "reused_tokens",
+    }
+    return {metric: {name: state[field] for name, state in states.items()} for metric, field in fields.items()}

@@ -1,0 +1,46 @@
+"""/v1/jobs: the ingests there are, progress of one, and cancelling it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.deps import EDITOR, READER, PipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.ids import JobPath, PageSize, unknown_job
+from rag_service.api.schemas import Cancelled, JobList, JobProgress
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[READER])
+
+MOST_JOBS = 100_000
+"""Looked through for those of the collections that a key sees."""
+
+
+@router.get("", responses=refusals(422))
+def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
+    """Ingests of the last seven days, the latest first."""
+    principal = pipeline.principal
+    most = limit if principal.collections is None else MOST_JOBS
+    found = pipeline.ingests.jobs(principal.tenant, most)
+    return JobList(jobs=[job for job in found if principal.sees(job.collection)][:limit])
+
+
+@router.get("/{job_id}", responses=refusals(404))
+def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
+    """How an ingest goes: documents done of the total, and failures by name and reason."""
+    return _job(job_id, pipeline)
+
+
+@router.delete("/{job_id}", dependencies=[EDITOR], responses=refusals(404))
+def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
+    """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
+    _job(job_id, pipeline)
+    return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.principal.tenant, job_id))
+
+
+def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
+    principal = pipeline.principal
+    progress = pipeline.ingests.job(principal.tenant, job_id)
+    if progress is None or not principal.sees(pipeline.ingests.collection(principal.tenant, job_id) or ""):
+        raise unknown_job(job_id)
+    return progress

@@ -1,0 +1,43 @@
+"""POST /v1/query: a question in, an answer or its events out."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from rag_service.api import sse
+from rag_service.api.deps import READER, PipelineDep
+from rag_service.api.error_responses import refusals
+from rag_service.api.json_route import JsonRoute
+from rag_service.api.schemas import Answer, QueryRequest
+
+router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependencies=[READER])
+
+
+@router.post(
+    "/query",
+    response_model=Answer,
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "The answer, or with `stream` its events"},
+        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
+    },
+)
+async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
+    """Answer a question over a collection, with citations.
+
+    With `stream: true`: server-sent events `passages`, `token` `{text, tokens, steps, source?, spans?}`, `done` (the
+    whole answer) and `error`. Their ids resume at `GET /v1/answers/{id}/events` with `Last-Event-ID`. A client that
+    goes away does not stop the answer; `DELETE /v1/answers/{id}` does.
+
+    `tokens` and `steps` count the answer's tokens and target passes so far. `spans` says which of the text that the
+    event makes final was drafted, and from where: `{answer_start, answer_end, kind, drafter, document_id?, chunk_id?,
+    answer_id?, source_start?, source_end?}`, offsets in code points of the answer and of the document or earlier
+    answer. Kinds: `passage`, `answer`, `edited`, `prediction`, `question`, `itself`, `neural`, `store`, `system`,
+    `instruction`, `template`.
+
+    A session's turns come one after the other: while its last answer is not finished, a request waits for it
+    (`on_conflict: wait`), or gets 409 `session_busy` at once (`reject`).
+    """
+    answer_id = await pipeline.answer(body)
+    if body.stream:
+        return sse.streaming(pipeline, (await pipeline.record(answer_id))["job"])
+    return await pipeline.finished(answer_id)

@@ -1,0 +1,108 @@
+"""An answer's events as server-sent events.
+
+Knows the wire format and what each event shows; knows no Redis. The entry id of the stream is the event's id, so
+`Last-Event-ID` resumes. A reader that goes away changes nothing: the answer runs on, and only DELETE cancels it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+
+from rag_service.answering.answers import failure
+from rag_service.answering.pipeline import Pipeline
+from rag_service.api.problems import as_problem
+from rag_service.citing.provenance import Provenance
+from rag_service.errors import Problem
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
+
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+HEARTBEAT = ": still here\n\n"
+
+
+def streaming(pipeline: Pipeline, job: GenerateJob, after: str = "0-0") -> StreamingResponse:
+    """A response with the events of an answer that follow the entry id `after`."""
+    return StreamingResponse(events(pipeline, job, after), media_type="text/event-stream", headers=HEADERS)
+
+
+async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncIterator[str]:
+    """The events as text. An interruption that is not the answer's end is an `error` without id: resume later."""
+    provenance = Provenance(job, pipeline.tokens)
+    seen = _place(after)
+    try:
+        async for item in pipeline.events(job.answer_id):  # from the start: where text stands follows from all before
+            if item is None:
+                yield HEARTBEAT
+                continue
+            entry_id, event = item
+            spans = provenance.add(event) if isinstance(event, TokenEvent) else []
+            if _place(entry_id) <= seen:
+                continue
+            if isinstance(event, TokenEvent):
+                if event.text:  # a step that made no text final shows nothing
+                    yield event_text("token", _token(event, job, spans, provenance), entry_id)
+            else:
+                yield event_text(*await _shown(pipeline, job, event), entry_id)
+    except Exception as error:
+        problem: Problem = as_problem(error)
+        yield event_text("error", problem.document())
+
+
+def event_text(name: str, data: dict[str, Any], entry_id: str | None = None) -> str:
+    """One event; JSON never holds a line end, so the data is one line."""
+    head = f"id: {entry_id}\n" if entry_id else ""
+    return f"{head}event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_far: Provenance) -> dict[str, Any]:
+    told: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens, "steps": max(so_far.steps, 0)}
+    if source := source_of(event, job):
+        told["source"] = source
+    if spans:
+        told["spans"] = spans
+    return told
+
+
+async def _shown(
+    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | DoneEvent | ErrorEvent
+) -> tuple[str, dict[str, Any]]:
+    """Name and data."""
+    match event:
+        case PassagesEvent():
+            ids = {"answer_id": job.answer_id, "session_id": job.session_id}
+            left = {"passages_left": job.passages_left, "turns_left": job.turns_left}
+            return "passages", {**ids, "retrieval_query": job.retrieval_query, **left, "passages": event.passages}
+        case DoneEvent():
+            return "done", (await pipeline.result(job.answer_id)).model_dump()
+        case ErrorEvent():
+            return "error", failure(event)
+
+
+def _place(entry_id: str) -> tuple[int, int]:
+    """Entry ids in the order of the stream; one without a sequence number stands before all of its millisecond."""
+    milliseconds, _, sequence = entry_id.partition("-")
+    return int(milliseconds), int(sequence or 0)
+
+
+def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
+    """Where a step's first copied token came from, and how many of its tokens were copied; None if none was."""
+    copied = [source for source in event.sources if source is not None]
+    if not copied:
+        return None
+    first = copied[0]
+    source: dict[str, Any] = {"drafter": first.drafter, "kind": "answer", "copied": len(copied), "of": len(event.ids)}
+    if first.segment is not None and first.segment < len(job.segments):
+        segment = job.segments[first.segment]
+        edited = job.edit is not None and job.edit.segment == first.segment
+        source["kind"] = "edited" if edited else segment.kind
+        if segment.document_id is not None:
+            source |= {"document_id": segment.document_id, "chunk_id": segment.chunk_id}
+    elif first.segment is not None and first.segment - len(job.segments) < len(job.unread):
+        passage = job.unread[first.segment - len(job.segments)]
+        source |= {"kind": "passage", "document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
+    elif first.segment == job.predicted_segment and job.prediction is not None:
+        source["kind"] = "prediction"
+    return source

@@ -1,0 +1,153 @@
+"""Citations: which runs of an answer stand in which passage. Pure functions of (answer, passages).
+
+`copied`: token runs that answer and passage share, at least `min_run` tokens long, that do not overlap; which of them,
+and from which passage, `copied_runs` says. Both spans select equal text, so a run is narrowed to whole characters and
+freed of white space at its ends, and grows by the words beside it that are equal though their tokens are not (the first
+word of a text, often, or one in quotation marks).
+
+`retrieved`: a sentence that is not copied but for a little, most of whose words stand in one passage. Its answer span
+is the sentence, its source span the whole passage. Lines that end with a colon claim nothing and are left out.
+
+Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations are the same however the
+answer was decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rag_service.citing.copied_runs import Run, Text, copied_runs
+from rag_service.citing.equal_spans import equal_spans
+
+__all__ = ["MIN_RUN", "Citation", "CitedPassage", "Text", "carry", "cite", "sentences"]
+
+MIN_RUN = 8
+"""Fewest tokens of a copied run, by default."""
+MIN_WORDS = 3
+"""Fewest different words (of 4 letters or more) and numbers of a sentence that a passage can support."""
+MIN_SUPPORT = 0.7
+"""Share of a sentence's words that must stand in the passage."""
+
+MOSTLY = 0.8
+"""Share of a sentence which, when copied, makes a `retrieved` citation for it needless."""
+
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…。！？]+(?=\s|$)|(?=\n)|$)", re.DOTALL)
+_WORD = re.compile(r"\w{4,}|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPassage:
+    """A passage that an answer may cite; `content.text` is the document's text from `source_start` on."""
+
+    document_id: str
+    chunk_id: str
+    source_start: int
+    content: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A span of the answer and the span of a document that it rests on, in code points."""
+
+    answer_start: int
+    answer_end: int
+    document_id: str
+    chunk_id: str
+    source_start: int
+    source_end: int
+    kind: Literal["copied", "retrieved"]
+
+
+def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN) -> list[Citation]:
+    """Citations of an answer, in the order of its text; at one place `copied` before `retrieved`.
+
+    Args:
+        answer: the answer's tokens and text; tokens past the text's end (a stop string) are ignored.
+        passages: best-ranked first.
+        min_run: fewest tokens of a copied run, at least 1.
+    """
+    shown = sum(start < len(answer.text) for start, _ in answer.spans)
+    answer = Text(answer.ids[:shown], answer.spans[:shown], answer.text)
+    runs = copied_runs(answer, [p.content for p in passages], min_run)
+    copied = list(_copied(answer, passages, runs))
+    found = copied + list(_retrieved(answer.text, passages, copied))
+    return sorted(found, key=_place)
+
+
+def carry(before: str, cited: Sequence[Citation], after: str, found: Sequence[Citation]) -> list[Citation]:
+    """Citations of an edited answer: those found in it, and those of the answer before whose span it left as it was.
+
+    A span that new citations of the same kind touch is theirs: what is cited there may have grown.
+
+    Args:
+        before, cited: the answer under edit and its citations.
+        after, found: the edited answer and what `cite` finds in it.
+    """
+    kept = list(found)
+    reached = dict.fromkeys(("copied", "retrieved"), 0)  # citations of one kind do not overlap, and keep their order
+    for citation in sorted(cited, key=lambda c: c.answer_start):
+        span = before[citation.answer_start : citation.answer_end]
+        start = after.find(span, reached[citation.kind])
+        if start < 0:
+            start = after.find(span)
+        if not span or start < 0:
+            continue
+        reached[citation.kind] = max(reached[citation.kind], start + len(span))
+        moved = replace(citation, answer_start=start, answer_end=start + len(span))
+        if not any(c.kind == moved.kind and _overlap(start, moved.answer_end, [c]) for c in kept):
+            kept.append(moved)
+    return sorted(kept, key=_place)
+
+
+def _place(citation: Citation) -> tuple[int, str, int]:
+    return citation.answer_start, citation.kind, citation.answer_end
+
+
+def _copied(answer: Text, passages: Sequence[CitedPassage], runs: Sequence[Run]) -> Iterator[Citation]:
+    for span in equal_spans(answer, [p.content for p in passages], runs):
+        p = passages[span.passage]
+        place = p.source_start + span.at
+        yield Citation(span.start, span.end, p.document_id, p.chunk_id, place, place + span.length, kind="copied")
+
+
+def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Citation]) -> Iterator[Citation]:
+    words = [frozenset(_words(p.content.text)) for p in passages]
+    for start, end in sentences(text):
+        if not passages or text[end - 1] == ":" or _overlap(start, end, copied) >= MOSTLY * (end - start):
+            continue
+        said = frozenset(_words(text[start:end]))
+        if len(said) < MIN_WORDS:
+            continue
+        # max keeps the first of equals: the better-ranked passage
+        best = max(range(len(passages)), key=lambda n: len(said & words[n]))
+        if len(said & words[best]) < MIN_SUPPORT * len(said):
+            continue
+        p = passages[best]
+        yield Citation(
+            start,
+            end,
+            p.document_id,
+            p.chunk_id,
+            p.source_start,
+            p.source_start + len(p.content.text),
+            kind="retrieved",
+        )
+
+
+def _overlap(start: int, end: int, copied: Sequence[Citation]) -> int:
+    """Characters of a span that copied citations cover."""
+    return sum(max(0, min(end, c.answer_end) - max(start, c.answer_start)) for c in copied)
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of the sentences and lines of a text, white space at their ends left out."""
+    for match in _SENTENCE.finditer(text):
+        if sentence := match.group().rstrip():
+            yield match.start(), match.start() + len(sentence)
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word.casefold() for word in _WORD.findall(text))

@@ -1,0 +1,152 @@
+"""Where the text of an answer came from while it streams: spans of it with the place each was drafted from. Pure.
+
+Knows a job's segments, token events and tokens' bytes; knows no Redis and no HTTP. Unlike citations, which compare the
+finished answer with its passages, spans say what a drafter proposed and the target model confirmed: they depend on
+the drafter, and with speculation off there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rag_service.answering.answers import Spans, TextTokens, spans
+from rag_service.prompting.prompt import heading_line
+from workers.broker.messages import GenerateJob, Segment, TokenEvent, TokenOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a segment number of token origins stands for.
+
+    Attributes:
+        kind: `passage`, `answer` (an earlier one), `edited`, `prediction`, `question`, `instruction`, `system`,
+            `template`, `store`, `itself` (the answer's own words) or `neural` (a draft that is no copy).
+        names: what identifies it: `document_id` and `chunk_id`, or `answer_id`.
+        spans: (start, end) of each of its tokens in code points of the document or the earlier answer; empty where
+            offsets would tell a reader nothing.
+    """
+
+    kind: str
+    names: dict[str, str]
+    spans: Sequence[tuple[int, int]] = ()
+
+
+class Provenance:
+    """Follows one answer's token events, in order from the first.
+
+    Attributes:
+        tokens: ids seen so far.
+        steps: target passes after prefill so far.
+    """
+
+    def __init__(self, job: GenerateJob, tokens: TextTokens) -> None:
+        self._job = job
+        self._tokens = tokens
+        self._places: dict[tuple[int | None, bool], Place] = {}
+        self._growing = Spans(tokens.strips_space)
+        self._pending: list[tuple[int, int, TokenOrigin | None]] = []
+        """Tokens whose text is not all shown yet."""
+        self._shown = 0
+        """Code points of the answer that events have shown."""
+        self.tokens = 0
+        self.steps = -1
+
+    def add(self, event: TokenEvent) -> list[dict[str, Any]]:
+        """The drafted spans of the text that the event makes final, in order, as `token` events show them."""
+        self.tokens += len(event.ids)
+        self.steps += bool(event.ids)
+        sources = [*event.sources, *[None] * (len(event.ids) - len(event.sources))]
+        for token, source in zip(event.ids, sources, strict=True):
+            start, end = self._growing.add(self._tokens.token_bytes(token))
+            self._pending.append((start, end, source))
+        before, self._shown = self._shown, self._shown + len(event.text)
+        found = list(self._spans(before))
+        self._pending = [piece for piece in self._pending if piece[1] > self._shown]
+        return found
+
+    def _spans(self, before: int) -> Iterator[dict[str, Any]]:
+        """Spans of the text from `before` to what is shown; tokens that go on where the last one ended join it."""
+        last: dict[str, Any] | None = None
+        reached: tuple[int | None, int | None] = (None, None)
+        for start, end, source in self._pending:
+            start, end = max(start, before), min(end, self._shown)  # noqa: PLW2901
+            if source is None or start >= end:
+                if source is None and last is not None:
+                    yield last
+                    last = None
+                continue
+            place = self._place(source)
+            goes_on = source.offset is None or reached == (source.segment, source.offset - 1)
+            reached = (source.segment, source.offset)
+            told = self._told(start, end, source, place)
+            if last is not None and goes_on and last["kind"] == place.kind and last["drafter"] == source.drafter:
+                last["answer_end"] = end
+                if "source_end" in last and "source_end" in told:
+                    last["source_end"] = told["source_end"]
+                continue
+            if last is not None:
+                yield last
+                told["answer_start"] = max(start, int(last["answer_end"]))
+            last = told
+        if last is not None:
+            yield last
+
+    def _told(self, start: int, end: int, source: TokenOrigin, place: Place) -> dict[str, Any]:
+        told: dict[str, Any] = {"answer_start": start, "answer_end": end, "kind": place.kind, "drafter": source.drafter}
+        told |= place.names
+        if source.offset is not None and source.offset < len(place.spans):
+            first, last = place.spans[source.offset]
+            if first < last:
+                told |= {"source_start": first, "source_end": last}
+        return told
+
+    def _place(self, source: TokenOrigin) -> Place:
+        key = (source.segment, source.offset is None)
+        if key not in self._places:
+            self._places[key] = self._find(source)
+        return self._places[key]
+
+    def _find(self, source: TokenOrigin) -> Place:
+        job, number = self._job, source.segment
+        if number is None:
+            return Place("neural" if source.offset is None else "itself", {})
+        if number < len(job.segments):
+            segment = job.segments[number]
+            edited = job.edit is not None and job.edit.segment == number
+            if segment.kind == "passage":
+                return self._passage(segment)
+            if segment.kind in ("answer", "edited"):
+                pieces = [self._tokens.token_bytes(token) for token in segment.ids or ()]
+                found = spans(pieces, self._tokens.strips_space)
+                return Place("edited" if edited else "answer", {"answer_id": segment.key}, found)
+            return Place(segment.kind, {})
+        beside = number - len(job.segments)
+        if beside < len(job.unread):
+            passage = job.unread[beside]
+            offsets = self._tokens.encode_content(passage["text"]).offsets
+            return Place("passage", _names(passage), _moved(offsets, passage["source_start"], passage))
+        return Place("prediction" if beside == len(job.unread) and job.prediction is not None else "store", {})
+
+    def _passage(self, segment: Segment) -> Place:
+        """A passage's segment begins with a line of title and heading, and has the passage's text trimmed."""
+        for passage in self._job.passages:
+            if passage["chunk_id"] == segment.chunk_id and passage["document_id"] == segment.document_id:
+                text = passage["text"]
+                head = len(f"[{heading_line(passage)}]\n")
+                moved = passage["source_start"] + len(text) - len(text.lstrip()) - head
+                offsets = self._tokens.encode_content(segment.text).offsets
+                return Place("passage", _names(passage), _moved(offsets, moved, passage))
+        names = {"document_id": segment.document_id or "", "chunk_id": segment.chunk_id or ""}
+        return Place("passage", names)
+
+
+def _names(passage: dict[str, Any]) -> dict[str, str]:
+    return {"document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
+
+
+def _moved(offsets: Sequence[tuple[int, int]], by: int, passage: dict[str, Any]) -> list[tuple[int, int]]:
+    """Offsets in the document, cut to the passage: what lies outside of it becomes empty."""
+    low, high = passage["source_start"], passage["source_end"]
+    return [(min(max(start + by, low), high), min(max(end + by, low), high)) for start, end in offsets]

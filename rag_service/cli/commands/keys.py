@@ -1,0 +1,127 @@
+"""`rag keys`: make, list and revoke the keys of the HTTP API, in the Redis of the running stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from rag_service.access.api_keys import ApiKeys
+from rag_service.access.principal import Role
+from rag_service.cli.console import UNREACHABLE, USAGE, CliError, err, out, print_json
+from rag_service.cli.options import Json, example
+from rag_service.cli.stack import running
+from rag_service.settings import load_settings
+
+app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keys of the HTTP API. Each names a tenant, whose collections it sees, a person, whose sessions and answers it
+    sees, and a role."""
+
+
+@app.command(
+    "create",
+    epilog=example('rag keys create "web page" --tenant research', "rag keys create ann --role reader -c handbook"),
+)
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
+    tenant: Annotated[
+        str, typer.Option("--tenant", "-t", metavar="NAME", help="Whose collections and jobs it opens.")
+    ] = "default",
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person", metavar="NAME", help="Whose sessions and answers it opens.  [default: made from NAME]"
+        ),
+    ] = None,
+    role: Annotated[
+        Role,
+        typer.Option(
+            "--role",
+            help="reader: ask, search, read; editor: also change collections and documents; admin: everything.",
+        ),
+    ] = "editor",
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="NAME", help="See this collection alone; may be given again."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and show it, this once: only its hash is kept."""
+    with _keys() as keys:
+        try:
+            made, key = keys.create(name, tenant, person=person, role=role, collections=collection)
+        except ValueError as error:
+            raise CliError(f"No key was made: {error}.", USAGE) from None
+    if as_json:
+        print_json({**asdict(made), "key": key})
+        return
+    out().print(key, markup=False)
+    err().print(
+        f"Key {made.id} of tenant {made.tenant!r}, {made.role} {made.person!r}. It is shown this once. Send "
+        "it as `Authorization: Bearer KEY`; for the rag commands set RAG_API_KEY.",
+        style="dim",
+        markup=False,
+    )
+
+
+@app.command("list", epilog=example("rag keys list"))
+def list_keys(as_json: Json = False) -> None:
+    """List the keys there are: id, tenant, person, role, collections, when they were made, and what for."""
+    with _keys() as keys:
+        found = keys.list()
+    if as_json:
+        print_json([asdict(key) for key in found])
+        return
+    for key in found:
+        made = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
+        seen = "all collections" if key.collections is None else ",".join(key.collections)
+        whose = f"{key.tenant}  {key.person or 'nobody'}  {key.role}"
+        out().print(f"{key.id}  {whose}  {seen}  {made}  {key.name}", markup=False, soft_wrap=True)
+    if not found:
+        err().print("There are no keys.")
+
+
+@app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` has it.")],
+    as_json: Json = False,
+) -> None:
+    """Forget a key: requests with it are refused from now on."""
+    with _keys() as keys:
+        if not keys.revoke(key_id):
+            raise CliError(f"There is no key {key_id[:80]!r}; `rag keys list` has those there are.")
+    if as_json:
+        print_json({"revoked": key_id})
+    else:
+        out().print(f"Revoked {key_id}.", markup=False)
+
+
+@contextmanager
+def _keys() -> Iterator[ApiKeys]:
+    from workers.broker.app import make_redis
+    from workers.errors import QueueUnavailable
+
+    url = running.redis_url(load_settings())
+    if url is None:
+        raise CliError(
+            "No Redis is set, and the keys are kept there: start everything with `rag up`, or set RAG_REDIS_URL.",
+            UNREACHABLE,
+        )
+    try:
+        client = make_redis(url)
+    except ValueError as error:
+        raise CliError(f"RAG_REDIS_URL: {error}.", USAGE) from None
+    try:
+        yield ApiKeys(client)
+    except QueueUnavailable as error:
+        raise CliError(f"{error}.", UNREACHABLE) from None
+    finally:
+        client.close()

@@ -1,0 +1,110 @@
+"""Child processes that never outlive the command that started them.
+
+Knows signals and logs; knows nothing of what the children do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rag_service.cli.console import FAILED, USAGE
+from workers.broker.log_file import LogFile
+from workers.broker.restarts import Restarts, how
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int | None) -> None:
+    """Have this process terminated when its parent ends, also when that one is killed. Does nothing for None."""
+    if parent is None:
+        return
+    # Elsewhere than on Linux the parent's own tidying up has to do.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the process that started this one is gone")
+
+
+class Child:
+    """A `rag` command in a process of its own, started again when it dies.
+
+    Args:
+        arguments: after `rag`.
+        environment: variables set beside this process's own.
+        log: file its output is added to, each line with its time.
+        keep: file descriptors it inherits.
+    """
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path, keep: Sequence[int] = ()
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._output = LogFile(log)
+        self._arguments = list(arguments)
+        self._environment = dict(environment)
+        self._keep = list(keep)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._restarts = Restarts()
+        self.refused = False
+        """Whether it ended by saying why it cannot run: starting it again would not help."""
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def deaths(self) -> int:
+        return self._restarts.deaths
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "rag_service.cli", *self._arguments, "--parent", str(os.getpid())]
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, **self._environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=self._keep,
+            start_new_session=True,  # Ctrl-C reaches us alone; we stop the children in order
+        )
+        self._output.take(self._process)
+        self._restarts.started()
+
+    def look(self) -> str | None:
+        """Start the process again if it died and its wait is over. Returns what a person should know, if anything."""
+        if self._restarts.waiting:
+            if self._restarts.due:
+                self.start()
+            return None
+        if self._process is None or (status := self._process.poll()) is None:
+            return None
+        self.refused = status in (FAILED, USAGE)
+        wait = self._restarts.died()
+        return f"The {self.name} ended ({how(status)}); another one starts in {wait:g} s. Its log: {self.log}"
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of what the last process wrote."""
+        return "\n".join(self._output.last_words(lines))
+
+    def stop(self, patience: float) -> None:
+        """Ask it to end, and kill it after `patience` seconds."""
+        process, self._process = self._process, None
+        self._restarts.started()  # not to be started again
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._output.close()

@@ -1,0 +1,131 @@
+"""`rag serve` and `rag worker`: the two processes of a stack, each on its own."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Annotated
+
+import typer
+
+from rag_service.cli.console import UNREACHABLE, CliError
+from rag_service.cli.stack import running
+from rag_service.cli.stack.connect import local_key_of
+from rag_service.cli.stack.data_folder import keep_private
+from rag_service.cli.stack.in_force import settings_in_force
+from rag_service.cli.stack.process import end_with_parent
+from rag_service.settings import Settings
+
+_NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+HEAD_BYTES = 16 * 1024
+"""Most bytes of a request's head."""
+Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = None,
+    fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
+    parent: Parent = None,
+) -> None:
+    """Run the HTTP API alone."""
+    end_with_parent(parent)
+    given = {"host": host, "port": port}
+    settings = _with_redis(settings_in_force(**{name: value for name, value in given.items() if value is not None}))
+    local_key_of(settings)
+    import uvicorn
+
+    from rag_service.api.main import create_app
+    from rag_service.cli.stack.connections import protocol
+
+    bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
+    keep_private(settings.data_dir)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    config = uvicorn.Config(
+        create_app(settings),
+        http=protocol(settings.limits),
+        ws="none",
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        log_level="info",
+        log_config=None,
+        timeout_graceful_shutdown=3,
+    )
+    logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
+    server = uvicorn.Server(config)
+    server.run(sockets=[bound])
+    if not server.started:
+        raise CliError("The API did not start; the lines above say why.")
+
+
+def worker(
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of this worker.  [default: host and process]")
+    ] = None,
+    ingest: Annotated[
+        bool, typer.Option(help="Also ingest documents; that needs the API's data folder, answers do not.")
+    ] = True,
+    parent: Parent = None,
+) -> None:
+    """Run one worker: it generates answers and ingests documents."""
+    end_with_parent(parent)
+    settings = _with_redis(settings_in_force())
+    keep_private(settings.data_dir)
+    from workers.worker.main import WorkerConfig, run_worker
+
+    assert settings.redis_url is not None
+    config = WorkerConfig(
+        redis_url=settings.redis_url,
+        data_dir=settings.data_dir,
+        models_dir=settings.models_folder,
+        model=settings.model,
+        embedding_model=settings.embedding_model if ingest else None,
+        dtype=settings.dtype,
+        device=settings.device,
+        drafter=settings.drafter,
+        draft_model=settings.draft_model,
+        eagle_head=settings.eagle_head,
+        sdsat_adapters=settings.sdsat_adapters,
+        eagle_allow_pickle=settings.eagle_allow_pickle,
+        concurrency=settings.concurrency,
+        name=name,
+        answer_ttl_s=settings.answers.ttl,
+        session_ttl_s=settings.answers.session_ttl,
+        store_tokens=settings.answers.store_tokens,
+        kv_cache_bytes=settings.kv_cache_bytes,
+    )
+    try:
+        status = run_worker(config)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise CliError(str(error)) from error
+    raise typer.Exit(status)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the address. Raises CliError saying what to do when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        raise CliError(
+            f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port with --port (0 takes a free one), "
+            "or stop what uses it."
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def _not_a_probe(record: logging.LogRecord) -> bool:
+    """Whether an access log line is worth keeping: probes come every few moments."""
+    return not any(f"GET {path} " in record.getMessage() for path in ("/readyz", "/healthz", "/metrics"))
+
+
+def _with_redis(settings: Settings) -> Settings:
+    url = running.redis_url(settings)
+    if url is None:
+        raise CliError(_NO_REDIS, UNREACHABLE)
+    return settings.model_copy(update={"redis_url": url})

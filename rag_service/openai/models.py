@@ -1,0 +1,91 @@
+"""Names of models as OpenAI's clients know them: the served model, collections, and the embedding model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rag_service.answering.pipeline import Pipeline
+from rag_service.errors import NotFound
+from rag_service.settings import Settings
+from retriever import InvalidName, UnknownCollection
+
+DEFAULT = "default"
+PREFIX = "rag:"
+"""Before the name of a collection that grounds the answer."""
+
+
+def served_name(settings: Settings) -> str:
+    """Of the target model: as it is set, or the folder's name."""
+    return _short(settings.model)
+
+
+def embedding_name(settings: Settings) -> str:
+    return _short(settings.embedding_model)
+
+
+def collection_of(model: str, pipeline: Pipeline) -> str | None:
+    """The collection that grounds a model's answers; None for the model itself.
+
+    Raises:
+        NotFound: there is no such model.
+    """
+    if model.startswith(PREFIX):
+        name = model.removeprefix(PREFIX)
+        try:
+            pipeline.library.collection(name)
+        except (UnknownCollection, InvalidName):
+            raise _unknown(model, pipeline.settings) from None
+        return name
+    if model not in (DEFAULT, served_name(pipeline.settings), pipeline.settings.model):
+        raise _unknown(model, pipeline.settings)
+    return None
+
+
+def check_embedding(model: str, settings: Settings) -> None:
+    """Raises NotFound unless it is the embedding model's name."""
+    if model not in (embedding_name(settings), settings.embedding_model):
+        raise NotFound(
+            f"The model {model[:80]!r} makes no embeddings here; the embedding model is {embedding_name(settings)!r}.",
+            "model_not_found",
+            param="model",
+        )
+
+
+def describe(name: str, created: float = 0.0) -> dict[str, Any]:
+    """A model as `/v1/models` lists it."""
+    return {"id": name, "object": "model", "created": int(created), "owned_by": "rag-service"}
+
+
+def every(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """The model, every collection, and the embedding model."""
+    library = pipeline.library
+    collections = [(name, library.collection(name).stats().created) for name in library.collections()]
+    return [
+        describe(served_name(pipeline.settings)),
+        *(describe(f"{PREFIX}{name}", created) for name, created in collections),
+        describe(embedding_name(pipeline.settings)),
+    ]
+
+
+def one(name: str, pipeline: Pipeline) -> dict[str, Any]:
+    """Raises NotFound."""
+    settings = pipeline.settings
+    if name in (embedding_name(settings), settings.embedding_model):
+        return describe(name)
+    collection = collection_of(name, pipeline)
+    return describe(name, pipeline.library.collection(collection).stats().created if collection else 0.0)
+
+
+def _short(model: str) -> str:
+    path = Path(model).expanduser()
+    return path.name if path.is_absolute() or path.is_dir() else model
+
+
+def _unknown(model: str, settings: Settings) -> NotFound:
+    return NotFound(
+        f"There is no model {model[:80]!r}: use {served_name(settings)!r}, or rag:<collection> with one of your "
+        "collections; GET /v1/models lists them.",
+        "model_not_found",
+        param="model",
+    )

@@ -1,0 +1,212 @@
+"""A conversation that its client sends whole: the prompt of its next answer, outside of any session. Pure.
+
+Messages become segments of the roles that sessions have (system, question, answer), tokenized anew. Where a collection
+is named, passages for the last question go before it, as in a session's turn. A text to continue has no roles at all.
+When the window has no room, passages leave from the lowest rank on; messages never do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rag_service.access.principal import Principal
+from rag_service.answering.retrieval import Found
+from rag_service.api.schemas import AnswerOptions, RetrievalOptions
+from rag_service.errors import BadRequest
+from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.prompt import (
+    INSTRUCTION,
+    NOTHING_FOUND,
+    SYSTEM,
+    Passage,
+    Prompt,
+    content_segment,
+    length,
+    listed,
+    overflow,
+    passage_segment,
+)
+from rag_service.prompting.standalone import Exchange
+from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
+from workers.tokens.chat_template import Piece, Shape
+from workers.tokens.tokenizer import Tokens, UnsupportedTokenizer
+
+Role = Literal["system", "user", "assistant", "tool"]
+KINDS: dict[str, SegmentKind] = {"system": "system", "user": "question", "assistant": "answer", "tool": "question"}
+FROM_PASSAGES = "Answer from the passages."
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message, with the (name, arguments as JSON) of the tools that it calls."""
+
+    role: Role
+    text: str
+    calls: tuple[tuple[str, str], ...] = ()
+
+
+class Conversation(AnswerOptions):
+    """What a client asks for that keeps its own history.
+
+    Attributes:
+        messages: the history, the question last; empty where `prompt` is given.
+        tools: that the model may call, each as JSON.
+        prompt: a text to continue as it is, or its token ids.
+        collection: where passages are looked for; None answers without any.
+        choice: index of this answer among several of one request.
+        logprobs: log-probabilities wanted, with so many alternatives a token.
+        json_schema: that the answer has to follow.
+        calls: of tools, that the answer has to be.
+        predicted: what the answer will be, or much of it.
+    """
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[str, ...] = ()
+    prompt: str | list[int] | None = None
+    collection: str | None = None
+    retrieval: RetrievalOptions = RetrievalOptions()
+    choice: int = 0
+    logprobs: int | None = None
+    json_schema: dict[str, Any] | None = None
+    calls: Calls | None = None
+    predicted: str | None = None
+
+    @property
+    def question(self) -> str:
+        """The last message of the user's; of a text to continue, the text."""
+        if self.prompt is not None:
+            return self.prompt if isinstance(self.prompt, str) else ""
+        asked = [message.text for message in self.messages if message.role == "user"]
+        return asked[-1] if asked else self.messages[-1].text
+
+    @property
+    def past(self) -> list[Exchange]:
+        """What was said before the question, oldest first."""
+        texts = [message for message in self.messages if message.role in ("user", "assistant") and message.text]
+        pairs = itertools.pairwise(texts)
+        return [Exchange(one.text, two.text) for one, two in pairs if (one.role, two.role) == ("user", "assistant")]
+
+
+def job(
+    request: Conversation,
+    found: Found,
+    tokens: Tokens,
+    *,
+    principal: Principal,
+    answer_id: str,
+    window: int,
+    max_tokens: int,
+    grounded: bool,
+    drafter: str,
+) -> GenerateJob:
+    """The job of an answer that belongs to no session. Arguments and errors as `build`.
+
+    Args:
+        found: what was looked for, and the passages.
+    """
+    built = build(request, found.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
+    measured = {"choice": request.choice, "logprobs": request.logprobs}
+    return GenerateJob(
+        answer_id=answer_id,
+        tenant=principal.tenant,
+        person=principal.person,
+        session_id="",
+        collection=request.collection,
+        question=request.question,
+        segments=built.segments,
+        turn=-1,
+        passages=built.passages,
+        sampling=sampling(request, max_tokens).model_copy(update=measured),
+        speculation=speculation(request, drafter),
+        prediction=request.predicted,
+        json_schema=request.json_schema,
+        calls=request.calls,
+        retrieval_query=found.query,
+        rewrite_ms=found.rewrite_ms,
+        created=time.time(),
+    )
+
+
+def build(
+    request: Conversation,
+    passages: Sequence[Passage],
+    tokens: Tokens,
+    *,
+    window: int,
+    max_tokens: int,
+    grounded: bool,
+) -> Prompt:
+    """The prompt of a conversation's next answer.
+
+    Args:
+        passages: retrieved for its last question, best first.
+        window: tokens that the model can hold, prompt and answer together.
+        grounded: whether passages were looked for.
+
+    Raises:
+        ContextOverflow: even without passages it does not fit.
+        BadRequest: the model's chat template refuses these roles, or the prompt is empty.
+    """
+    fits = len(passages)
+    while True:
+        shown = [passage_segment(passage) for passage in passages[:fits]]
+        segments = _segments(request, shown, bool(passages), tokens, grounded)
+        size = sum(length(segment, tokens) for segment in segments)
+        if size == 0:
+            raise BadRequest("The prompt is empty; write something to continue.", "empty_prompt", param="prompt")
+        if size + max_tokens <= window:
+            return Prompt(segments, 0, size, passages=listed(passages, passages[:fits], set(), ()))
+        if not fits:
+            raise overflow(size, max_tokens, window)
+        fits -= 1
+
+
+def _segments(
+    request: Conversation, shown: Sequence[Segment], found: bool, tokens: Tokens, grounded: bool
+) -> list[Segment]:
+    if isinstance(request.prompt, str):
+        return [content_segment("question", request.prompt)]
+    if request.prompt is not None:
+        text = tokens.decode(request.prompt)
+        return [content_segment("question", text).model_copy(update={"ids": list(request.prompt)})]
+    messages = list(request.messages)
+    if grounded and messages[0].role != "system":
+        messages.insert(0, Message("system", ""))
+    asked = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
+    segments: list[Segment] = []
+    try:
+        pieces, told = _pieces(messages, request.tools, tokens)
+    except UnsupportedTokenizer as error:
+        raise BadRequest(
+            f"These messages do not suit the model: {error}.", "unsupported_messages", param="messages"
+        ) from None
+    for piece in pieces:
+        if isinstance(piece, str):
+            segments.append(content_segment("template", piece))
+            continue
+        if piece >= len(messages):
+            segments.append(told[piece - len(messages)])
+            continue
+        message = messages[piece]
+        text = message.text.strip() if tokens.strips_content else message.text
+        contents = [content_segment(KINDS[message.role], text)] if text else []
+        if grounded and piece == asked:
+            how = INSTRUCTION if request.json_schema is None and request.calls is None else FROM_PASSAGES
+            contents = [*shown, *contents, content_segment("instruction", f"\n\n{how if found else NOTHING_FOUND}")]
+        elif grounded and piece == 0:
+            contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))
+        segments += contents
+    return segments
+
+
+def _pieces(messages: Sequence[Message], tools: Sequence[str], tokens: Tokens) -> tuple[list[Piece], list[Segment]]:
+    """The template's pieces, and what stands in the slots behind those of the messages: calls and tools."""
+    if not tools and not any(message.calls or message.role == "tool" for message in messages):
+        return tokens.template_pieces([{"role": message.role} for message in messages]), []
+    shapes = [Shape(message.role, bool(message.text) or not message.calls, len(message.calls)) for message in messages]
+    called = [content_segment("answer", text) for message in messages for call in message.calls for text in call]
+    return tokens.tool_pieces(shapes, len(tools)), [*called, *(content_segment("system", tool) for tool in tools)]

@@ -1,0 +1,71 @@
+"""A question in a session as a job: its prompt behind the turns before it. Pure.
+
+Knows prompts, options and what was found; knows no Redis and no HTTP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rag_service.access.principal import Principal
+from rag_service.answering.retrieval import Found
+from rag_service.api.schemas import QueryRequest
+from rag_service.prompting import prompt
+from rag_service.prompting.generation_options import sampling, speculation
+from workers.broker.messages import GenerateJob, TurnRecord
+from workers.tokens.tokenizer import Tokens
+
+
+def job(
+    request: QueryRequest,
+    found: Found,
+    turns: Sequence[TurnRecord],
+    tokens: Tokens,
+    *,
+    principal: Principal,
+    session_id: str,
+    answer_id: str,
+    collection: str | None,
+    window: int,
+    max_tokens: int,
+    grounded: bool,
+    drafter: str,
+) -> GenerateJob:
+    """The job of a session's next turn.
+
+    Args:
+        found: what was looked for, and the passages.
+        turns: of the session, oldest first.
+        window: tokens that the model can hold, prompt and answer together.
+        grounded: whether passages were to be looked for.
+        drafter: of requests that name none.
+
+    Raises:
+        ContextOverflow: even without passages it does not fit.
+    """
+    built = prompt.build(
+        request.question, found.passages, turns, tokens, window=window, max_tokens=max_tokens, grounded=grounded
+    )
+    return GenerateJob(
+        answer_id=answer_id,
+        tenant=principal.tenant,
+        person=principal.person,
+        session_id=session_id,
+        collection=collection,
+        question=request.question,
+        segments=built.segments,
+        new_from=built.new_from,
+        turn=len(turns),
+        passages=built.passages,
+        sampling=sampling(request, max_tokens),
+        speculation=speculation(request, drafter),
+        prediction=request.predicted,
+        retrieval_query=found.query,
+        rewrite_ms=found.rewrite_ms,
+        forgotten=built.forgotten,
+        passages_left=built.left,
+        gone=built.gone,
+        turns_left=built.turns_left,
+        created=time.time(),
+    )

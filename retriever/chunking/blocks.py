@@ -1,0 +1,184 @@
+"""Text → blocks: the headings, paragraphs, lists, fences and tables of a text, with their offsets.
+
+Knows Markdown's block structure (markdown-it-py) and plain paragraphs; knows no sizes: packing is the chunker's work.
+Blocks are in order, do not overlap, and cover all non-blank text, but for the front matter of Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from retriever.parsing import front_matter
+from retriever.types import TextKind
+
+BlockKind = Literal["heading", "text", "list", "code", "table"]
+
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
+
+_ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^<>]{1,80}>")
+_SENTENCE_END = re.compile(r"""[.!?:;。！？।؟…]["'”’»)\]]*\s*$""")
+
+_KINDS: dict[str, BlockKind] = {
+    "heading_open": "heading",
+    "bullet_list_open": "list",
+    "ordered_list_open": "list",
+    "fence": "code",
+    "code_block": "code",
+    "table_open": "table",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`text[start:end]`, from a line start to a line end (without the newline)."""
+
+    start: int
+    end: int
+    kind: BlockKind
+    level: int = 0
+    """Heading level 1 to 6; 0 for other kinds."""
+    heading: str = ""
+    """The heading without its marks."""
+    borders: tuple[int, ...] = ()
+    """Offsets of lines within the block before which it splits best."""
+
+
+def blocks(text: str, kind: TextKind, pages: Sequence[int] = ()) -> list[Block]:
+    """The blocks of `text`; none crosses one of the `pages` starts."""
+    if kind == "markdown":
+        return list(_markdown_blocks(text))
+    return list(_plain_blocks(text, pages))
+
+
+def plain_heading(raw: str) -> str:
+    """A Markdown heading's words: without marks, links' targets and trailing `{ #attributes }`; at most 200 long."""
+    heading = _ATTRIBUTES.sub("", raw[:1000].strip().rstrip("#").rstrip())
+    heading = _MARKS.sub("", _LINK.sub(r"\1", heading))
+    return " ".join(heading.split())[:200]
+
+
+def _line_starts(text: str) -> list[int]:
+    starts = [0]
+    position = text.find("\n")
+    while position >= 0:
+        starts.append(position + 1)
+        position = text.find("\n", position + 1)
+    return starts
+
+
+def _markdown_blocks(text: str) -> Iterator[Block]:
+    skipped = front_matter.end(text)
+    starts = [skipped + start for start in _line_starts(text[skipped:])]
+    starts.append(len(text) + 1)
+    tokens = _MARKDOWN.parse(text[skipped:])
+    covered = 0
+    for index, token in enumerate(tokens):
+        if token.level or not token.map or token.nesting < 0:
+            continue
+        first, last = token.map
+        first = max(first, covered)
+        if first >= last:
+            continue
+        if first > covered:
+            yield from _paragraphs(text, starts[covered], starts[first] - 1)
+        span = _trimmed(text, starts[first], starts[last] - 1)
+        if span:
+            yield _block(text, span, token, tokens, index, starts)
+        covered = last
+    if starts[covered] < len(text):
+        yield from _paragraphs(text, starts[covered], len(text))
+
+
+def _block(
+    text: str, span: tuple[int, int], token: Token, tokens: Sequence[Token], index: int, starts: Sequence[int]
+) -> Block:
+    kind = _KINDS.get(token.type, "text")
+    if kind == "heading":
+        inline = tokens[index + 1].content if index + 1 < len(tokens) else ""
+        return Block(*span, kind, level=int(token.tag[1:]), heading=plain_heading(inline))
+    if kind == "code":
+        return Block(*span, kind, borders=tuple(_after_blank_lines(text, *span)))
+    inner: list[int] = []
+    index += 1
+    while index < len(tokens) and tokens[index].level:
+        child = tokens[index]
+        if child.map and child.nesting >= 0:
+            inner.append(starts[child.map[0]])
+        index += 1
+    if inner:
+        return Block(*span, kind, borders=tuple(sorted({start for start in inner if span[0] < start < span[1]})))
+    return Block(*span, kind, borders=tuple(_after_sentences(text, *span)))
+
+
+def _plain_blocks(text: str, pages: Sequence[int]) -> Iterator[Block]:
+    bounds = [0, *(page for page in pages if 0 < page < len(text)), len(text)]
+    for start, end in pairwise(bounds):
+        yield from _paragraphs(text, start, end)
+
+
+def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
+    """Runs of non-blank lines in `text[start:end]`."""
+    first: int | None = None
+    last = position = start
+    while position < end:
+        newline = text.find("\n", position, end)
+        line_end = newline if newline >= 0 else end
+        if text[position:line_end].isspace() or position == line_end:
+            if first is not None:
+                yield _paragraph(text, first, last)
+            first = None
+        else:
+            first = position if first is None else first
+            last = line_end
+        position = line_end + 1
+    if first is not None:
+        yield _paragraph(text, first, last)
+
+
+def _paragraph(text: str, start: int, end: int) -> Block:
+    return Block(
+        start, start + len(text[start:end].rstrip()), "text", borders=tuple(_after_sentences(text, start, end))
+    )
+
+
+def _after_sentences(text: str, start: int, end: int) -> Iterator[int]:
+    """Line starts that follow a line which ends a sentence."""
+    newline = text.find("\n", start, end)
+    while newline >= 0:
+        if _SENTENCE_END.search(text, max(start, newline - 8), newline):
+            yield newline + 1
+        newline = text.find("\n", newline + 1, end)
+
+
+def _after_blank_lines(text: str, start: int, end: int) -> Iterator[int]:
+    gap = text.find("\n\n", start, end)
+    while gap >= 0:
+        yield gap + 2
+        gap = text.find("\n\n", gap + 1, end)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """`start, end` without blank lines at either end; None if nothing is left."""
+    piece = text[start:end]
+    body = piece.rstrip()
+    if not body.strip():
+        return None
+    leading = len(body) - len(body.lstrip())
+    newline = body.rfind("\n", 0, leading)
+    return start + newline + 1, start + len(body)
+
+
+def page_at(pages: Sequence[int], offset: int) -> int | None:
+    """Number, from 1, of the page that holds `offset`; None without pages."""
+    return bisect_right(pages, offset) if pages else None

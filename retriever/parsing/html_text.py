@@ -1,0 +1,211 @@
+"""HTML → readable text in Markdown form: headings, paragraphs, lists, tables, code.
+
+Knows selectolax (lexbor). Scripts, styles, navigation and hidden parts are dropped; links and emphasis become their
+text. Walks the tree without recursion, so depth costs no stack.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from retriever.errors import UnreadableDocument
+from retriever.parsing.html_depth import too_complex
+from retriever.parsing.text import clean, decode
+from retriever.types import LoadedDocument
+
+_DROPPED = [
+    "script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "canvas", "object", "embed", "audio",
+    "video", "button", "select", "dialog", "input", "textarea",
+]  # fmt: skip
+_BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dd", "div", "dl",
+    "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "li",
+    "main", "ol", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
+])  # fmt: skip
+FILLED_COLUMNS = 100
+"""Columns up to which the rows of a table are made as long as its longest."""
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.IGNORECASE)
+_BACKTICKS = re.compile("`{3,}")
+
+
+def read_html(data: bytes, stem: str) -> LoadedDocument:
+    """Text of the page's main part. The title is that of `<title>`, else the first `<h1>`, else `stem`."""
+    declared = _CHARSET.search(data[:4096])
+    page = decode(data, declared[1].decode("ascii") if declared else None)
+    if reason := too_complex(page):
+        raise UnreadableDocument(f"the page cannot be read in reasonable time: {reason}; save the text it shows")
+    tree = LexborHTMLParser(page)
+    title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
+    tree.strip_tags(_DROPPED)
+    text = ""
+    for selector in ("main, [role=main]", "body"):
+        root = tree.css_first(selector)
+        if root is not None and not text:
+            text = _Writer().write(root)
+    if not text:
+        raise UnreadableDocument("no text found in the page; it may be built by scripts: save the text it shows")
+    return LoadedDocument(title=title, text=text, kind="markdown")
+
+
+def _one_line(node: LexborNode | None) -> str:
+    return "" if node is None else " ".join(clean(node.text(deep=True)).split())
+
+
+def _hidden(node: LexborNode) -> bool:
+    attributes = node.attributes
+    return (
+        "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or attributes.get("role") == "navigation"
+        or "display:none" in (attributes.get("style") or "").replace(" ", "").lower()
+    )
+
+
+@dataclass(slots=True)
+class _List:
+    number: int | None
+    """The next item's number; None in an unordered list."""
+    width: int = 2
+    """Columns that the current item's text is indented by."""
+
+
+@dataclass(slots=True)
+class _Writer:
+    out: list[str] = field(default_factory=list)
+    inline: list[str] = field(default_factory=list)
+    lists: list[_List] = field(default_factory=list)
+    """The lists that are open, outermost first."""
+    marker: str = ""
+    """Written before the next block: the bullet of the list item that has just begun."""
+
+    def write(self, root: LexborNode) -> str:
+        stack: list[tuple[LexborNode, bool]] = [(root, False)]
+        while stack:
+            node, leaving = stack.pop()
+            if leaving:
+                self._leave(node.tag or "")
+                continue
+            if node.is_text_node:
+                self.inline.append(clean(node.text_content or ""))
+                continue
+            if not node.is_element_node or _hidden(node) or not self._enter(node):
+                continue
+            stack.append((node, True))
+            children = []
+            child = node.child
+            while child is not None:
+                children.append((child, False))
+                child = child.next
+            stack.extend(reversed(children))
+        self._flush()
+        return "\n".join(self.out).strip("\n")
+
+    def _enter(self, node: LexborNode) -> bool:
+        """Begin `node`; False when it has been written whole, so that its children are not visited."""
+        tag = node.tag or ""
+        if tag == "br":
+            self.inline.append("\n\r")  # \r: a break that was meant; plain newlines are only white space
+        elif tag == "pre":
+            self._flush()
+            self._fence(clean(node.text(deep=True)))
+            return False
+        elif tag == "table" and not _is_layout(node):
+            self._flush()
+            self._table(node)
+            return False
+        elif tag in _HEADINGS or tag in _BLOCKS:
+            self._flush()
+            if tag in ("ul", "ol"):
+                self.lists.append(_List(1 if tag == "ol" else None))
+            elif tag == "li":
+                self._item()
+        return True
+
+    def _leave(self, tag: str) -> None:
+        if tag in _HEADINGS:
+            heading = " ".join("".join(self.inline).split())
+            self.inline.clear()
+            if heading:
+                self._block("#" * _HEADINGS[tag] + " " + heading)
+        elif tag in _BLOCKS:
+            self._flush()
+            if tag in ("ul", "ol") and self.lists:
+                self.lists.pop()
+            elif tag == "li":
+                self.marker = ""
+
+    def _item(self) -> None:
+        current = self.lists[-1] if self.lists else _List(None)
+        self.marker = "- " if current.number is None else f"{current.number}. "
+        current.width = len(self.marker)
+        if current.number is not None:
+            current.number += 1
+
+    def _flush(self) -> None:
+        lines = [" ".join(line.split()) for line in "".join(self.inline).split("\r")]
+        self.inline.clear()
+        if any(lines):
+            self._block("\n".join(line for line in lines if line))
+
+    def _block(self, text: str) -> None:
+        if not self.lists:
+            self.out += ["", self.marker + text]
+        else:
+            indent = " " * sum(outer.width for outer in self.lists[:-1][:8])
+            first = self.marker or " " * self.lists[-1].width
+            rest = "\n" + indent + " " * len(first)
+            if len(self.lists) == 1 and self.marker in ("- ", "1. "):
+                previous = self.out[-1].lstrip() if self.out else ""
+                if self.marker == "1. " or not previous.startswith("- "):
+                    self.out.append("")
+            self.out.append(indent + first + text.replace("\n", rest))
+        self.marker = ""
+
+    def _fence(self, code: str) -> None:
+        code = code.strip("\n")
+        if code.strip():
+            longest = max((len(run) for run in _BACKTICKS.findall(code)), default=2)
+            fence = "`" * (longest + 1)
+            self.out += ["", f"{fence}\n{code}\n{fence}"]
+            self.marker = ""
+
+    def _table(self, table: LexborNode) -> None:
+        rows = []
+        for line in table.css("tr"):
+            cells = [_cell(cell) for cell in line.css("td, th")]
+            if any(cells):
+                rows.append(cells)
+        caption = _one_line(table.css_first("caption"))
+        if caption:
+            self._block(caption)
+        if not rows:
+            return
+        width = max(len(row) for row in rows)
+        if width == 1:
+            for row in rows:
+                self._block(row[0])
+            return
+        # a row of a very wide table is not filled up: rows times columns may be far more than the page has
+        lines = ["| " + " | ".join(row + [""] * (min(width, FILLED_COLUMNS) - len(row))) + " |" for row in rows]
+        lines.insert(1, "|" + " --- |" * width)
+        self.out += ["", "\n".join(lines)]
+        self.marker = ""
+
+
+def _is_layout(table: LexborNode) -> bool:
+    """Whether a table holds whole blocks, so that it is read as text, cell by cell, rather than as rows."""
+    return any(inner.mem_id != table.mem_id for inner in table.css("table, pre, h2, h3"))
+
+
+def _cell(cell: LexborNode) -> str:
+    parts = []
+    for node in cell.traverse(include_text=True):
+        if node.is_text_node:
+            parts.append(clean(node.text_content or ""))
+        elif node.tag == "br" or node.tag in _BLOCKS:
+            parts.append(" ")
+    return " ".join("".join(parts).split()).replace("|", "\\|")

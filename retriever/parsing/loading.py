@@ -1,0 +1,163 @@
+"""Reading untrusted files: a child process with limits on time, processor time and memory serves a run of files.
+
+Knows the child's protocol (`parse_file`) and how to tell why it died; knows no file format. A file that crashes or
+hangs the child is one failure: the next file gets a fresh child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from retriever.errors import LoadError, RetrieverError, UnreadableDocument, UnsupportedFormat
+from retriever.types import LoadedDocument
+
+START_SECONDS = 60.0
+"""Longest wait for the reading process to be ready."""
+
+_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
+_KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Limits on reading one file. 0 switches the memory or processor limit off."""
+
+    seconds: float = 30.0
+    """Wall-clock time."""
+    cpu_seconds: int = 20
+    memory_bytes: int = 2 * 1024**3
+    """Address space of the reading process."""
+    input_bytes: int = 100_000_000
+    text_chars: int = 20_000_000
+
+
+class FileReader:
+    """Reads files in a child process; use as a context manager. One file at a time: not for several threads at once."""
+
+    def __init__(self, limits: ReadLimits | None = None) -> None:
+        self.limits = limits or ReadLimits()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(self, path: Path, name: str | None = None) -> LoadedDocument:
+        """The file as text. Raises UnsupportedFormat or UnreadableDocument; the reader stays usable after either."""
+        child = self._started()
+        try:
+            answer = self._exchange(child, {"path": str(path.absolute()), "name": name or path.name})
+        except TimeoutError:
+            self._kill()
+            limit = f"{self.limits.seconds:g} seconds"
+            raise UnreadableDocument(f"reading took longer than {limit}; simplify or split the file") from None
+        except (EOFError, BrokenPipeError):
+            raise UnreadableDocument(self._cause_of_death(child)) from None
+        except BaseException:
+            self._kill()
+            raise
+        if answer.get("last"):
+            self._kill()
+        failure = answer.get("failure")
+        if failure:
+            kind: type[LoadError] = UnsupportedFormat if failure == "unsupported" else UnreadableDocument
+            raise kind(answer["reason"])
+        return LoadedDocument(answer["title"], answer["text"], answer["kind"], tuple(answer["pages"]))
+
+    def close(self) -> None:
+        """End the child process. The reader may be used again after it."""
+        self._kill()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is not None:
+            self._kill()
+        if self._child is None:
+            limits = self.limits
+            numbers = (limits.memory_bytes, limits.cpu_seconds, limits.input_bytes, limits.text_chars)
+            environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+            environment["PYTHONPATH"] = str(_PACKAGE_ROOT)
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "retriever.parsing.parse_file", *map(str, numbers)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is the parent's to handle
+            )
+            assert self._child.stdout is not None
+            try:
+                _receive(self._child.stdout.fileno(), time.monotonic() + START_SECONDS)
+            except (EOFError, TimeoutError):
+                self._kill()
+                raise RetrieverError(
+                    "the process that reads files does not start; check that its memory limit "
+                    f"({limits.memory_bytes / 1e6:.0f} MB) leaves room for Python itself"
+                ) from None
+        return self._child
+
+    def _exchange(self, child: subprocess.Popen[bytes], request: dict[str, str]) -> dict[str, Any]:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        deadline = time.monotonic() + self.limits.seconds
+        child.stdin.write(json.dumps(request).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(_receive(child.stdout.fileno(), deadline))
+        return answer
+
+    def _cause_of_death(self, child: subprocess.Popen[bytes]) -> str:
+        code = child.wait()
+        self._kill()
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "reading took more processor time or memory than allowed; simplify or split the file"
+        if code < 0:
+            name = signal.Signals(-code).name
+            return f"the file crashed its reader ({name}); it is probably damaged: save or export it again"
+        return f"the file ended its reader (exit code {code}); it is probably damaged: save or export it again"
+
+    def _kill(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _receive(descriptor: int, deadline: float) -> bytes:
+    """One length-prefixed answer. Raises TimeoutError at the deadline, EOFError when the child is gone."""
+
+    def exactly(count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                raise TimeoutError
+            part = os.read(descriptor, min(count, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        (length,) = struct.unpack(">Q", exactly(8))
+        return exactly(length)

@@ -1,0 +1,84 @@
+"""PDF → text with the offset of each page.
+
+Knows pypdfium2. Reads the text layer only: a scan without one is reported, not recognised.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pypdfium2
+
+from retriever.errors import UnreadableDocument
+from retriever.parsing.text import clean
+from retriever.types import LoadedDocument
+
+PAGE_BREAK = "\n\n"
+
+_HYPHEN_AT_LINE_END = re.compile("([A-Z0-9])?[\x02\ufffe][ \t]*\n?")
+_CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
+_TRAILING_SPACE = re.compile(r"[ \t]+$", re.MULTILINE)
+_FILE_LIKE_TITLE = re.compile(
+    r"(?i)\.(docx?|pptx?|xlsx?|indd|tex|dvi|pdf)$|^microsoft |^(\W*untitled\W*|\(anonymous\))$"
+)
+
+
+def read_pdf(data: bytes, stem: str) -> LoadedDocument:
+    """Text of all pages, joined by a blank line. Raises UnreadableDocument (not a PDF, encrypted, broken, a scan)."""
+    if b"%PDF-" not in data[:1024]:
+        raise UnreadableDocument("the content is not a PDF; give the file the ending of its real format")
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise UnreadableDocument("the PDF is protected by a password; save it without one") from None
+        raise UnreadableDocument("the PDF is damaged and cannot be opened; export it again") from None
+    try:
+        return _read_pages(document, stem)
+    finally:
+        document.close()
+
+
+def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
+    count = len(document)
+    texts: list[str] = []
+    unreadable = 0
+    for index in range(count):
+        try:
+            page = document[index]
+            try:
+                text_page = page.get_textpage()
+                try:
+                    texts.append(_tidy(text_page.get_text_bounded()))
+                finally:
+                    text_page.close()
+            finally:
+                page.close()
+        except pypdfium2.PdfiumError:
+            unreadable += 1
+            texts.append("")
+    if unreadable == count:
+        raise UnreadableDocument("the PDF is damaged: none of its pages can be read; export it again")
+    if not any(texts):
+        raise UnreadableDocument("no text found; it may be a scan: run text recognition (OCR) over it first")
+    starts: list[int] = []
+    position = 0
+    for text in texts:
+        starts.append(position)
+        position += len(text) + len(PAGE_BREAK)
+    title = _title(document) or stem
+    return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=tuple(starts))
+
+
+def _tidy(text: str) -> str:
+    # pdfium gives a word's hyphen at a line end as U+0002; after a capital or digit (AI-system) it belongs to the word
+    text = _HYPHEN_AT_LINE_END.sub(lambda match: match[1] + "-" if match[1] else "", clean(text))
+    return _TRAILING_SPACE.sub("", _CONTROLS.sub("", text)).strip("\n")
+
+
+def _title(document: pypdfium2.PdfDocument) -> str | None:
+    try:
+        title = clean(str(document.get_metadata_value("Title"))).strip()
+    except (pypdfium2.PdfiumError, KeyError, UnicodeDecodeError):
+        return None
+    return title if title and not _FILE_LIKE_TITLE.search(title) else None

@@ -1,0 +1,83 @@
+"""Bytes to clean text: encodings, newlines, characters that no text should hold.
+
+Knows no file format. Stored text has `\n` line ends only, no NUL and no unpaired surrogates, so that offsets, SQLite
+and JSON all see the same code points.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from retriever.errors import UnreadableDocument
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SIGNATURES = (
+    (b"%PDF-", "PDF"),
+    (b"PK\x03\x04", "ZIP or office"),
+    (b"\x89PNG", "PNG"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"GIF8", "GIF"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x7fELF", "program"),
+    (b"\xd0\xcf\x11\xe0", "old office"),
+)
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_CP1252_GAPS = {0x81: "\x81", 0x8D: "\x8d", 0x8F: "\x8f", 0x90: "\x90", 0x9D: "\x9d"}
+
+
+def _keep_gap(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return _CP1252_GAPS[error.object[error.start]], error.start + 1
+
+
+codecs.register_error("retriever.cp1252", _keep_gap)
+
+
+def clean(text: str) -> str:
+    """`text` with `\\n` line ends, without a leading BOM, NULs and unpaired surrogates."""
+    if text.startswith("\ufeff"):
+        text = text[1:]
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        text = text.replace("\0", "")
+    return _SURROGATES.sub("", text)
+
+
+def signature(data: bytes) -> str | None:
+    """The kind of file the first bytes give away, for error messages; None if they look like nothing known."""
+    return next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
+
+
+def decode(data: bytes, declared: str | None = None) -> str:
+    """Clean text of `data`: by its byte order mark, as UTF-8, as `declared`, else as Windows-1252.
+
+    Raises UnreadableDocument for binary content.
+    """
+    looks_like = signature(data)
+    if looks_like:
+        raise UnreadableDocument(f"the content is a {looks_like} file, not text; give it the ending of its real format")
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            try:
+                return clean(data.decode(encoding))
+            except UnicodeDecodeError as error:
+                raise UnreadableDocument(f"the text is damaged: not valid {encoding} ({error.reason})") from None
+    sample = data[:65536]
+    if len(_CONTROLS.findall(sample)) * 200 > len(sample) or sample.count(0) > 1:
+        raise UnreadableDocument("the content is binary, not text; convert it to a supported format first")
+    for candidate in ("utf-8", declared):
+        if candidate:
+            try:
+                return clean(data.decode(candidate))
+            except (UnicodeDecodeError, LookupError):
+                continue
+    return clean(data.decode("cp1252", errors="retriever.cp1252"))

@@ -1,0 +1,120 @@
+"""Vectors → nearest chunks: a FAISS inner-product index over the unit vectors that the store holds.
+
+Knows FAISS and chunk rows; knows no text. The file beside the database is a cache of any age: `sync` adds the rows it
+lacks and drops those that are gone, so a missing, old or broken file costs time, never a wrong result. (Rows are never
+given out twice and a row's vector never changes.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retriever.search.embedder import Vectors
+from retriever.stores.store import CollectionFacts
+
+# faiss has type stubs in some versions only, and those leave out what its Python layer adds
+faiss: Any = importlib.import_module("faiss")
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "vectors.faiss"
+_BATCH = 4096
+
+
+class VectorIndex:
+    """Chunk rows by vector. Not safe for several threads at once: the collection holds a lock around it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._uid = ""
+        self._generation = -1
+        self._index: Any = None
+        self._saved: int | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._index is None else int(self._index.ntotal)
+
+    def sync(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
+        """Make the index hold exactly the chunks that `connection`'s snapshot holds."""
+        if (self._uid, self._generation) == (facts.uid, facts.generation):
+            return
+        if self._index is None or self._uid != facts.uid:
+            self._saved = None
+            self._index = self._read(facts.dimension) or faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
+        stored = np.fromiter((row for (row,) in connection.execute("SELECT row FROM chunks ORDER BY row")), np.int64)
+        held = self._rows()
+        gone = np.setdiff1d(held, stored)
+        if len(gone):
+            self._index.remove_ids(gone)
+        self._add(connection, np.setdiff1d(stored, held), facts.dimension)
+        self._uid, self._generation = facts.uid, facts.generation
+
+    def save(self) -> None:
+        """Write the file anew and put it in place by one rename. Nothing to do if it is the same as the last.
+
+        Where that fails, for want of room say, the next one who opens the collection builds the index anew.
+        """
+        if self._index is None or self._saved == self._generation:
+            return
+        temporary = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.tmp")
+        try:
+            faiss.write_index(self._index, str(temporary))
+            os.replace(temporary, self.path)
+            self._saved = self._generation
+        except (OSError, RuntimeError) as error:
+            log.warning("the index %s cannot be kept (%s); it is built anew when needed", self.path, error)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.unlink()
+
+    def search(self, vector: Vectors, depth: int, allowed: NDArray[np.int64] | None = None) -> list[tuple[int, float]]:
+        """The `depth` nearest chunks as (row, cosine), best first, ties by row; only among `allowed` rows if given.
+
+        `vector`: float32 [dimension], of length 1.
+        """
+        if self._index is None or not len(self) or (allowed is not None and not len(allowed)):
+            return []
+        parameters = None
+        if allowed is not None:
+            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))
+        scores, rows = self._index.search(vector.reshape(1, -1), min(depth, len(self)), params=parameters)
+        found = [(int(row), float(score)) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+
+    def _rows(self) -> NDArray[np.int64]:
+        if self._index is None or not self._index.ntotal:
+            return np.zeros(0, dtype=np.int64)
+        rows: NDArray[np.int64] = faiss.vector_to_array(self._index.id_map)
+        return rows
+
+    def _add(self, connection: sqlite3.Connection, rows: NDArray[np.int64], dimension: int) -> None:
+        assert self._index is not None
+        for first in range(0, len(rows), _BATCH):
+            some = rows[first : first + _BATCH]
+            found = connection.execute(
+                "SELECT row, vector FROM chunks WHERE row BETWEEN ? AND ? ORDER BY row", (int(some[0]), int(some[-1]))
+            )
+            blobs = dict(found.fetchall())
+            joined = b"".join(blobs[int(row)] for row in some)
+            vectors = np.frombuffer(joined, dtype="<f4").reshape(len(some), dimension)
+            self._index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), some)
+
+    def _read(self, dimension: int) -> Any:
+        """The file's index; None if there is no file or it is not usable."""
+        if not self.path.is_file():
+            return None
+        try:
+            index = faiss.read_index(str(self.path))
+        except RuntimeError:
+            return None
+        usable = isinstance(index, faiss.IndexIDMap) and index.d == dimension
+        return index if usable else None

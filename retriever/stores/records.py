@@ -1,0 +1,238 @@
+"""The SQL about documents and chunks, within a transaction that the caller holds.
+
+Knows the tables of `store`; knows no transactions, no embedding, no ranking.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from retriever.search import lexical
+from retriever.search.embedder import Vectors
+from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
+
+_INFO = (
+    "SELECT d.id, d.name, d.title, d.kind, (SELECT count(*) FROM chunks c WHERE c.document = d.row), d.bytes, "
+    "d.content_hash, d.metadata, d.updated"
+)
+_FEW = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document ready to be stored: chunked and embedded."""
+
+    id: str
+    name: str
+    loaded: LoadedDocument
+    content_hash: str
+    metadata: Mapping[str, Any]
+    chunks: Sequence[Chunk]
+    hashes: Sequence[bytes]
+    """What each chunk's vector was made from: a digest of the embedded text."""
+    vectors: Vectors
+    """float32 [chunks, dimension]."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """A chunk as a search finds it."""
+
+    row: int
+    document_id: str
+    ordinal: int
+    title: str
+    page: int | None
+    headings: tuple[str, ...]
+    start: int
+    end: int
+    text: str
+
+
+def content_hash(connection: sqlite3.Connection, document_id: str) -> str | None:
+    """The stored document's content hash; None if there is no such document."""
+    row = connection.execute("SELECT content_hash FROM documents WHERE id = ?", (document_id,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def put(connection: sqlite3.Connection, new: NewDocument) -> bool:
+    """Store `new` in place of the document of its id, if any; True if there was one."""
+    replaced = delete(connection, new.id)
+    loaded = new.loaded
+    document = connection.execute(
+        "INSERT INTO documents(id, name, title, kind, text, bytes, content_hash, metadata, pages, updated) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            new.id, new.name, loaded.title, loaded.kind, loaded.text, len(loaded.text.encode()), new.content_hash,
+            json.dumps(dict(new.metadata)), json.dumps(loaded.pages), time.time(),
+        ),
+    ).lastrowid  # fmt: skip
+    connection.executemany(
+        "INSERT INTO document_metadata(key, value, document) VALUES (?, ?, ?)",
+        [(key, canonical(value), document) for key, value in new.metadata.items()],
+    )
+    words = []
+    for chunk, digest, vector in zip(new.chunks, new.hashes, new.vectors, strict=True):
+        row = connection.execute(
+            "INSERT INTO chunks(document, ordinal, start, end, page, headings, embedded_hash, vector) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                document, chunk.ordinal, chunk.start, chunk.end, chunk.page, json.dumps(chunk.heading), digest,
+                np.asarray(vector, dtype="<f4").tobytes(),
+            ),
+        ).lastrowid  # fmt: skip
+        assert row is not None
+        words.append((row, " ".join((loaded.title, *chunk.heading)), chunk.text))
+    lexical.add(connection, words)
+    return replaced
+
+
+def delete(connection: sqlite3.Connection, document_id: str) -> bool:
+    """Remove a document with its chunks; False if there is none."""
+    row = connection.execute("SELECT row FROM documents WHERE id = ?", (document_id,)).fetchone()
+    if row is None:
+        return False
+    lexical.remove(connection, row[0])
+    connection.execute("DELETE FROM documents WHERE row = ?", row)
+    return True
+
+
+def stored_by(connection: sqlite3.Connection, job: str) -> set[str]:
+    """Ids of the documents that an ingest has stored so far; only the last ingest of that kind is known."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
+        return set()  # collections of earlier versions have no such table yet
+    return {str(row[0]) for row in connection.execute("SELECT document FROM stored_by WHERE job = ?", (job,))}
+
+
+def note_stored(connection: sqlite3.Connection, job: str, documents: Iterable[str]) -> None:
+    """Note, in the transaction that stores them, which documents an ingest stores; those of others are forgotten."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS stored_by (job TEXT NOT NULL, document TEXT NOT NULL, "
+        "PRIMARY KEY (job, document)) WITHOUT ROWID"
+    )
+    connection.execute("DELETE FROM stored_by WHERE job != ?", (job,))
+    connection.executemany("INSERT OR IGNORE INTO stored_by VALUES (?, ?)", [(job, one) for one in documents])
+
+
+def document(connection: sqlite3.Connection, document_id: str) -> Document | None:
+    row = connection.execute(f"{_INFO}, d.text, d.pages FROM documents d WHERE d.id = ?", (document_id,)).fetchone()
+    if row is None:
+        return None
+    *info, text, pages = row
+    return Document(**_info_fields(info), text=text, pages=tuple(json.loads(pages)))
+
+
+def documents(connection: sqlite3.Connection, limit: int, after: str) -> list[DocumentInfo]:
+    rows = connection.execute(f"{_INFO} FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?", (after, limit))
+    return [DocumentInfo(**_info_fields(row)) for row in rows]
+
+
+def chunks(connection: sqlite3.Connection, document_id: str) -> list[ChunkRecord]:
+    """A document's chunks in order; empty if there is no such document."""
+    return _chunk_records(connection, "d.id = ? ORDER BY c.ordinal", (document_id,))
+
+
+def order_keys(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """Document id and ordinal of the chunks at `rows`, by row: the order in which equal scores are listed."""
+    found: dict[int, tuple[str, int]] = {}
+    for some in _few(rows):
+        marks = ",".join("?" * len(some))
+        query = (
+            "SELECT c.row, d.id, c.ordinal FROM chunks c JOIN documents d ON d.row = c.document "
+            f"WHERE c.row IN ({marks})"
+        )
+        found.update((row, (document_id, ordinal)) for row, document_id, ordinal in connection.execute(query, some))
+    return found
+
+
+def rows_of(
+    connection: sqlite3.Connection,
+    places: Iterable[tuple[str, int]],
+    allowed: str = "",
+    parameters: Sequence[object] = (),
+) -> list[int]:
+    """Rows of the chunks at (document id, ordinal), in that order; those that are not there are left out.
+
+    `allowed`: an SQL subquery of chunk rows to choose from, with its `parameters`.
+    """
+    restricted = f"AND c.row IN ({allowed})" if allowed else ""
+    query = (
+        "SELECT c.row FROM chunks c JOIN documents d ON d.row = c.document "
+        f"WHERE d.id = ? AND c.ordinal = ? {restricted}"
+    )
+    found = (connection.execute(query, (*place, *parameters)).fetchone() for place in places)
+    return [int(row[0]) for row in found if row is not None]
+
+
+def chunks_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, ChunkRecord]:
+    """The chunks at `rows`, by row; rows that are gone are left out."""
+    found: dict[int, ChunkRecord] = {}
+    for some in _few(rows):
+        marks = ",".join("?" * len(some))
+        found.update((record.row, record) for record in _chunk_records(connection, f"c.row IN ({marks})", some))
+    return found
+
+
+def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Documents, chunks, bytes of text."""
+    number, size = connection.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM documents").fetchone()
+    (parts,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
+    return int(number), int(parts), int(size)
+
+
+def vectors_by_hash(connection: sqlite3.Connection, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
+    """Vectors, float32 [dimension], already stored for texts of these digests."""
+    found: dict[bytes, Vectors] = {}
+    for digest in digests:
+        row = connection.execute("SELECT vector FROM chunks WHERE embedded_hash = ? LIMIT 1", (digest,)).fetchone()
+        if row is not None:
+            found[digest] = np.frombuffer(row[0], dtype="<f4")
+    return found
+
+
+def allowed_rows(where: Mapping[str, Any]) -> tuple[str, list[object]]:
+    """An SQL subquery, with its parameters, for the rows of chunks whose document has all of this metadata."""
+    one = "SELECT document FROM document_metadata WHERE key = ? AND value = ?"
+    parameters: list[object] = []
+    for key, value in where.items():
+        parameters += [key, canonical(value)]
+    every = " INTERSECT ".join([one] * len(where))
+    return f"SELECT row FROM chunks WHERE document IN ({every})", parameters
+
+
+def canonical(value: Any) -> str:
+    """JSON in the one form in which metadata values are compared."""
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _few(rows: Iterable[int]) -> Iterator[list[int]]:
+    wanted = list(rows)
+    for first in range(0, len(wanted), _FEW):
+        yield wanted[first : first + _FEW]
+
+
+def _chunk_records(connection: sqlite3.Connection, where: str, parameters: Sequence[object]) -> list[ChunkRecord]:
+    rows = connection.execute(
+        "SELECT c.row, d.id, c.ordinal, d.title, c.page, c.headings, c.start, c.end, "
+        "substr(d.text, c.start + 1, c.end - c.start) "
+        f"FROM chunks c JOIN documents d ON d.row = c.document WHERE {where}",
+        tuple(parameters),
+    )
+    return [
+        ChunkRecord(row, document_id, ordinal, title, page, tuple(json.loads(headings)), start, end, text)
+        for row, document_id, ordinal, title, page, headings, start, end, text in rows
+    ]
+
+
+def _info_fields(row: Sequence[Any]) -> dict[str, Any]:
+    names = ("id", "name", "title", "kind", "chunks", "bytes", "content_hash", "metadata", "updated")
+    fields = dict(zip(names, row, strict=True))
+    fields["metadata"] = json.loads(fields["metadata"])
+    return fields

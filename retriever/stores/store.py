@@ -1,0 +1,191 @@
+"""One collection's SQLite file: connections, transactions, schema.
+
+Knows files, locks and versions; the statements about documents and chunks are in `records`, those about words in
+`lexical`. The database is the truth: it holds every vector, so any index beside it can be rebuilt.
+
+One process may read while another writes (WAL). Every change adds one to the generation, which other processes compare
+to see that what they hold is out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
+from retriever.search import lexical
+
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30.0
+ROOM_BYTES = 1 << 20
+"""A disk with less than this is as good as full: opening a collection takes some ten pages."""
+FILE_NAME = "collection.sqlite3"
+
+_SCHEMA = f"""
+CREATE TABLE collection (
+    uid TEXT NOT NULL, name TEXT NOT NULL, embedder TEXT NOT NULL, dimension INTEGER NOT NULL,
+    created REAL NOT NULL, generation INTEGER NOT NULL
+);
+CREATE TABLE documents (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, title TEXT NOT NULL,
+    kind TEXT NOT NULL, text TEXT NOT NULL, bytes INTEGER NOT NULL, content_hash TEXT NOT NULL,
+    metadata TEXT NOT NULL, pages TEXT NOT NULL, updated REAL NOT NULL
+);
+CREATE TABLE document_metadata (
+    key TEXT NOT NULL, value TEXT NOT NULL, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
+    PRIMARY KEY (key, value, document)
+) WITHOUT ROWID;
+CREATE INDEX document_metadata_document ON document_metadata(document);
+-- AUTOINCREMENT: a chunk's row is never given out again, so a row in an old index can only be gone, not another chunk
+CREATE TABLE chunks (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, page INTEGER, headings TEXT NOT NULL,
+    embedded_hash BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (document, ordinal)
+);
+CREATE INDEX chunks_embedded_hash ON chunks(embedded_hash);
+{lexical.SCHEMA};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFacts:
+    """What a collection was created with, and its generation."""
+
+    uid: str
+    """Differs between a deleted collection and a new one of its name."""
+    name: str
+    embedder: str
+    dimension: int
+    created: float
+    generation: int
+
+
+def create(folder: Path, name: str, embedder: str, dimension: int) -> None:
+    """Make a new, empty collection in `folder`, which exists and is empty."""
+    connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
+    with contextlib.closing(connection):
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript("BEGIN;" + _SCHEMA)
+        connection.execute(
+            "INSERT INTO collection VALUES (?, ?, ?, ?, ?, 0)",
+            (uuid.uuid4().hex, name, embedder, dimension, time.time()),
+        )
+        connection.execute("COMMIT")
+
+
+class Store:
+    """Transactions on one collection's file; safe to use from several threads and processes."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.path = folder / FILE_NAME
+        self._idle: list[tuple[int, sqlite3.Connection]] = []
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """One snapshot: everything read within sees the same state. Raises UnknownCollection."""
+        with self._transaction("BEGIN") as connection:
+            connection.execute(
+                "SELECT generation FROM collection"
+            ).fetchone()  # a deferred snapshot begins at the first read
+            yield connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One atomic change, which raises the generation; left by an exception, it did not happen.
+
+        Raises UnknownCollection, DiskFull, or CollectionBusy when another process writes for longer than
+        `BUSY_SECONDS`.
+        """
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+            connection.execute("UPDATE collection SET generation = generation + 1")
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        inode, connection = self._borrow()
+        try:
+            connection.execute(begin)
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            connection.close()
+            if isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error)):
+                raise CollectionBusy(self.name) from error
+            if isinstance(error, sqlite3.Error) and self._no_room(error):
+                raise DiskFull(self.name) from error
+            raise
+        with self._lock:
+            self._idle.append((inode, connection))
+
+    def _borrow(self) -> tuple[int, sqlite3.Connection]:
+        """An open connection to the file that is there now: a deleted and re-created one is another file."""
+        inode = self._inode()
+        with self._lock:
+            stale = [held for held in self._idle if held[0] != inode]
+            self._idle = [held for held in self._idle if held[0] == inode]
+            current = self._idle.pop() if self._idle else None
+        for _, connection in stale:
+            connection.close()
+        return current or (inode, self._connect())
+
+    def _inode(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            raise UnknownCollection(self.name) from None
+
+    def _no_room(self, error: sqlite3.Error) -> bool:
+        """Whether the disk is full. SQLite says so when it writes, not when it lays out the files of a connection."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        full = code == sqlite3.SQLITE_IOERR and shutil.disk_usage(self.folder).free < ROOM_BYTES
+        return full or code == sqlite3.SQLITE_FULL
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode=rw",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            connection.execute("PRAGMA foreign_keys = ON")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            if self._no_room(error):
+                raise DiskFull(self.name) from error
+            raise RetrieverError(
+                f"collection {self.name!r} cannot be opened ({error}); delete it and ingest its documents again"
+            ) from error
+        if version != SCHEMA_VERSION:
+            connection.close()
+            raise RetrieverError(
+                f"collection {self.name!r} was written by another version (layout {version}, this one reads "
+                f"{SCHEMA_VERSION}); delete it and ingest its documents again"
+            )
+        return connection
+
+
+def facts(connection: sqlite3.Connection) -> CollectionFacts:
+    row = connection.execute("SELECT uid, name, embedder, dimension, created, generation FROM collection").fetchone()
+    return CollectionFacts(*row)

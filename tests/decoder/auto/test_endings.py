@@ -1,0 +1,91 @@
+"""Endings: what is known of tokens that end answers, and what `auto` drafts behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decoder import SamplingParams, Sequence
+from decoder.bench.recordings.kept_rows import RecordedArtifacts
+from decoder.drafters.auto.acceptance import AcceptanceTable
+from decoder.drafters.auto.drafter import AutoDrafter
+from decoder.drafters.auto.eos_prior import Endings
+from decoder.drafters.context import Equipment
+from decoder.drafts.tree import DraftTree
+from decoder.verify import Accepted
+
+STOP, FULL_STOP = 99, 30
+TEXT = [11, 12, 13, 14, 15, FULL_STOP, 41, 42, 43, 44]
+
+
+def answer(equipment: Equipment, tokens: list[int]) -> AutoDrafter:
+    """One answer of those tokens to a prompt that holds TEXT; ends where they hold STOP."""
+    drafter = AutoDrafter()
+    drafter.equip(equipment)
+    sequence = Sequence([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
+    for token in tokens:
+        drafter.draft(sequence, 64)
+        sequence.extend([token])
+        drafter.observe(sequence, DraftTree(), Accepted([token], [], [None]), RecordedArtifacts({}))
+    return drafter
+
+
+def drafted(equipment: Equipment, tokens: list[int]) -> float:
+    """The chance of the likeliest node behind the tokens of an answer."""
+    drafter = AutoDrafter(learn=False)
+    drafter.equip(equipment)
+    sequence = Sequence([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
+    sequence.extend(tokens)
+    return max(drafter.draft(sequence, 64).values)
+
+
+def test_only_tokens_that_ended_an_answer_are_known() -> None:
+    endings = Endings()
+    for _ in range(5):
+        endings.learn(1, ended=False)
+    assert endings.chance(1) == 0.0
+    for _ in range(100):
+        endings.learn(2, ended=True)
+        endings.learn(2, ended=False)
+    assert endings.chance(2) == pytest.approx(0.5, abs=0.05)
+    for _ in range(100):
+        endings.learn(2, ended=False)
+    assert endings.chance(2) < 0.15  # what was long ago fades
+
+
+def test_little_is_drafted_behind_a_token_that_answers_end_with() -> None:
+    equipment = Equipment()
+    behind, within = TEXT[:6], TEXT[:4]
+    before = drafted(equipment, behind), drafted(equipment, within)
+    for _ in range(12):
+        answer(equipment, [*TEXT[:6], STOP])
+    assert drafted(equipment, behind) < 0.5 * before[0]
+    assert drafted(equipment, within) > 0.5 * before[1]
+    for _ in range(40):
+        answer(equipment, TEXT)  # which go on
+    assert drafted(equipment, behind) > 0.5 * before[0]
+
+
+def test_an_end_says_nothing_of_copies() -> None:
+    """Candidates behind the last token are not held to have failed."""
+    once = Equipment()
+    answer(once, TEXT[:6])
+    ended = Equipment()
+    answer(ended, [*TEXT[:6], STOP])
+    tables = [equipment.acceptance.of("") for equipment in (once, ended)]
+    assert tables[0]._seen == tables[1]._seen
+    assert tables[1].endings.chance(FULL_STOP) > 0
+
+
+def test_they_are_kept_with_the_table(tmp_path: Path) -> None:
+    table = AcceptanceTable()
+    for _ in range(4):
+        table.endings.learn(FULL_STOP, ended=True)
+    table.save(tmp_path / "table.json")
+    again = AcceptanceTable.load(tmp_path / "table.json")
+    assert again.endings.chance(FULL_STOP) == pytest.approx(4 / 7)
+    assert again.copy().endings.state() == table.endings.state()
+    for wrong in ([[1, 2, 1]], [[1]], {"1": 2}, [[1, -1, 2]], [["a", 1, 2]]):
+        with pytest.raises(TypeError):
+            Endings.of(wrong)

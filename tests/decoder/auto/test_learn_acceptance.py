@@ -1,0 +1,68 @@
+"""The script behind the table that `auto` ships with: it learns from what it is given, whatever it is recorded of."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from pathlib import Path
+from types import ModuleType
+
+from decoder.bench.recordings.record import Recording
+from decoder.drafters.auto.acceptance import AcceptanceTable, evidence, shipped
+
+
+def script() -> ModuleType:
+    path = Path(__file__).parents[3] / "benchmarks" / "learn_acceptance.py"
+    spec = importlib.util.spec_from_file_location("learn_acceptance", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def recording(name: str, prompt: list[int], answer: list[int]) -> Recording:
+    return Recording(name, name, "", 1, prompt, answer, "m", "float32", "stop", 256)
+
+
+def test_it_learns_from_recordings_of_any_benchmark() -> None:
+    source = random.Random(0)
+    copied, invented = [], []
+    for number in range(6):
+        prompt = [source.randrange(5000) for _ in range(150)]
+        copied.append(recording(f"set{number % 2}", prompt, prompt[20:120]))
+        invented.append(recording(f"set{number % 2}", prompt, [prompt[5], *(source.choice(prompt) for _ in range(80))]))
+    cell = evidence(3, 0, 0, 0, 0, 1)
+    learn = script().learn
+
+    def learned(recordings: list[Recording], edits: int = 0, onto: AcceptanceTable | None = None) -> float:
+        table = onto or AcceptanceTable()
+        learn(table, recordings, edits, 1)
+        return table.probability(cell)
+
+    known = AcceptanceTable()
+    high, low = learned(copied, onto=known), learned(invented)
+    assert low < 0.35
+    assert high > 0.6
+    assert learned(invented, 30) > low  # edited copies are mostly copies
+    taken_on = known.copy()
+    learn(taken_on, invented, 0, 1)
+    one = evidence(1, 0, 0, 0, 0, 0)
+    assert taken_on.probability(one) < known.probability(one)  # goes on learning
+    assert taken_on.probability(cell) == high  # and forgets nothing
+
+
+def test_every_round_replays_every_answer() -> None:
+    answers = [recording("a", list(range(100)), list(range(10, 40)))]
+    once, thrice = AcceptanceTable(), AcceptanceTable()
+    script().learn(once, answers, 0, 1)
+    script().learn(thrice, answers, 0, 3)
+    cell = evidence(20, 0, 0, 0, 0, 3)
+    assert thrice.probability(cell) > once.probability(cell)
+
+
+def test_a_table_for_any_model_holds_no_tokens_of_one() -> None:
+    table = AcceptanceTable()
+    script().learn(table, [recording("a", list(range(100)), list(range(10, 40)))], 0, 1)
+    assert table.endings.state() == []
+    assert shipped().endings.state() == []

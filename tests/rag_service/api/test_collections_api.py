@@ -1,0 +1,100 @@
+"""Collections, documents, jobs and search over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from rag_service.api.problems import as_problem
+from retriever import DiskFull
+
+
+@pytest.fixture
+async def notes(client: httpx.AsyncClient) -> Any:
+    """An empty collection."""
+    assert (await client.post("/v1/collections", json={"name": "notes"})).status_code == 201
+    yield "/v1/collections/notes"
+    await client.delete("/v1/collections/notes")
+
+
+async def ended(client: httpx.AsyncClient, response: httpx.Response) -> dict[str, Any]:
+    assert response.status_code == 202, response.text
+    for _ in range(600):
+        job: dict[str, Any] = (await client.get(f"/v1/jobs/{response.json()['job_id']}")).json()
+        if job["status"] not in ("queued", "running"):
+            return job
+        await asyncio.sleep(0.05)
+    pytest.fail(f"the job did not end: {job}")
+
+
+async def test_the_life_of_a_collection(client: httpx.AsyncClient, notes: str) -> None:
+    taken = await client.post("/v1/collections", json={"name": "notes"})
+    assert (taken.status_code, taken.json()["code"]) == (409, "collection_exists")
+    documents = [
+        {"id": "a", "title": "Apples", "text": "Apples are red.", "metadata": {"kind": "fruit"}},
+        {"text": "Bricks are red too, and heavy."},
+    ]
+    job = await ended(client, await client.post(f"{notes}/documents", json={"documents": documents}))
+    assert job["status"] == "succeeded"
+    assert (job["done"], job["total"], job["failures"]) == (2, 2, [])
+    stats = (await client.get(notes)).json()
+    assert (stats["name"], stats["documents"]) == ("notes", 2)
+    listed = (await client.get("/v1/collections")).json()["collections"]
+    assert stats in listed
+    page = (await client.get(f"{notes}/documents", params={"limit": 1})).json()
+    assert [d["document_id"] for d in page["documents"]] == ["a"]
+    rest = (await client.get(f"{notes}/documents", params={"after": page["next"]})).json()
+    assert len(rest["documents"]) == 1
+    assert rest["next"] is None
+    document = (await client.get(f"{notes}/documents/a")).json()
+    assert document["text"] == "Apples are red."
+    assert document["metadata"] == {"kind": "fruit"}
+    found = (await client.post(f"{notes}/search", json={"question": "red", "filter": {"kind": "fruit"}})).json()
+    assert [p["document_id"] for p in found["passages"]] == ["a"]
+    assert (await client.delete(f"{notes}/documents/a")).status_code == 204
+    assert (await client.get(f"{notes}/documents/a")).status_code == 404
+
+
+async def test_unreadable_files_are_named_and_the_rest_goes_in(
+    client: httpx.AsyncClient, notes: str, world: Any
+) -> None:
+    files = [
+        ("files", ("good.md", b"# Pears\n\nPears are green.")),
+        ("files", ("broken.pdf", b"%PDF-1.4 nothing of the kind")),
+        ("files", ("sheet.xyz", b"what is this")),
+        ("files", ("empty.txt", b"")),
+        ("files", ("sub/deep.txt", "Käse und 東京.".encode())),
+    ]
+    job = await ended(client, await client.post(f"{notes}/documents", files=files))
+    assert job["status"] == "succeeded"
+    assert (job["done"], job["total"]) == (5, 5)
+    assert {f["name"] for f in job["failures"]} == {"broken.pdf", "sheet.xyz", "empty.txt"}
+    assert all(len(f["reason"]) > 10 for f in job["failures"])
+    listed = (await client.get(f"{notes}/documents")).json()["documents"]
+    assert {d["name"] for d in listed} == {"good.md", "sub/deep.txt"}
+    uploads = world.data_dir / "uploads"
+    while list(uploads.glob("*/[0-9]*")):  # they go with the job's end
+        await asyncio.sleep(0)
+    cancelled = await client.delete(f"/v1/jobs/{job['job_id']}")
+    assert cancelled.json() == {"cancelled": False}
+
+
+async def test_texts_with_the_same_title_stay_apart(client: httpx.AsyncClient, notes: str) -> None:
+    documents = [{"title": "Notes", "text": "One."}, {"title": "Notes", "text": "Two."}]
+    await ended(client, await client.post(f"{notes}/documents", json={"documents": documents}))
+    assert (await client.get(notes)).json()["documents"] == 2
+
+
+async def test_the_page_and_the_api_description(client: httpx.AsyncClient) -> None:
+    assert "rag-service" in (await client.get("/")).text
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    assert {"/v1/query", "/v1/answers/{answer_id}/events", "/v1/collections/{collection}/documents"} <= set(paths)
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    problem = as_problem(DiskFull("c"))
+    assert (problem.status, problem.code) == (507, "storage_full")
+    assert "Free space" in str(problem)

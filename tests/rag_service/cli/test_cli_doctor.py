@@ -1,0 +1,123 @@
+"""`rag doctor`, and what `rag up` says of settings and models before it starts anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import typer
+
+from rag_service.cli.stack import running, up
+from rag_service.cli.stack.doctor import _device, _dtype
+from rag_service.cli.stack.up import _pull
+from rag_service.errors import InvalidSettings
+from rag_service.settings import Settings
+from tests.support.command_line import nowhere, rag
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PORT", "high")
+    result = rag("doctor")
+    assert result.exit_code == 2
+    assert "RAG_PORT" in result.stderr
+
+
+def test_settings_that_are_none_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PROT", "9")
+    monkeypatch.setenv("RAG_URL", nowhere())
+    for command in (("config", "show"), ("serve",), ("worker",)):
+        assert "Warning: RAG_PROT is no setting; did you mean RAG_PORT?" in rag(*command).stderr
+    looked = rag("doctor")
+    assert "look    settings: RAG_PROT is no setting" in looked.stdout
+    assert looked.stderr == ""
+
+
+def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_REDIS_URL", "unix:///nowhere/redis.sock")
+    monkeypatch.setenv("RAG_URL", nowhere())
+    result = rag("doctor", "--json")
+    assert result.exit_code == 1
+    found = {finding["what"]: finding for finding in json.loads(result.stdout)}
+    assert found["Python"]["ok"]
+    assert found["packages"]["ok"]
+    for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
+        assert not found[what]["ok"]
+        assert fix in found[what]["fix"]
+
+
+def test_doctor_says_what_a_device_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert _device("cpu").ok
+    finding = _device("cuda")
+    assert not finding.ok
+    assert finding.found.startswith("this torch has no CUDA: ")
+    assert "RAG_DEVICE" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "flags", "advice"),
+    [
+        ("float32", "cpu", "avx2", ""),
+        ("bfloat16", "cuda", "avx2", ""),
+        ("bfloat16", "cpu", "avx2 amx_bf16", ""),
+        ("bfloat16", "cpu", "avx2 avx512f", "RAG_DTYPE=float32"),
+        ("float16", "cpu", "avx2 amx_bf16", "RAG_DTYPE=float32"),
+    ],
+)
+def test_doctor_knows_which_number_formats_a_processor_is_slow_in(
+    dtype: str, device: str, flags: str, advice: str, tmp_path: Path
+) -> None:
+    processor = tmp_path / "cpuinfo"
+    processor.write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\nbugs\t\t: avx512_bf16\n")
+    finding = _dtype(dtype, device, processor)
+    assert finding.ok
+    assert (advice in finding.fix) if advice else not finding.fix
+
+
+def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_URL", api_url)
+    assert f"service: ready at {api_url}" in rag("doctor").stdout
+
+
+def test_doctor_tells_a_service_on_another_data_folder(
+    api_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAG_URL", api_url)
+    shown = rag("doctor").stdout
+    assert f"data folder: .rag in {tmp_path}, " in shown
+    assert f"smollm2-135m is not in {tmp_path / '.rag' / 'models'}" in shown
+    assert "other than this one" in shown
+    (tmp_path / ".rag").mkdir()
+    running.write(tmp_path / ".rag", running.Running(os.getpid(), api_url, "redis://127.0.0.1:1/0"))
+    assert "other than this one" not in rag("doctor").stdout
+
+
+@pytest.mark.parametrize("model", ["/nowhere/model", "./model", "~/none/model", "a/b/c"])
+def test_a_path_is_not_pulled(model: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path, embedding_model=model)  # type: ignore[call-arg]
+    (tmp_path / "models" / settings.model).mkdir(parents=True)
+    (tmp_path / "models" / settings.model / "manifest.json").touch()
+    with pytest.raises(InvalidSettings, match=f"^RAG_EMBEDDING_MODEL: {model} is no folder with a model"):
+        _pull(settings, cast(Any, None))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_pull_that_fails_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(up.sys, "executable", shutil.which("false"))
+    settings = Settings(_env_file=None, data_dir=tmp_path)  # type: ignore[call-arg]
+    with pytest.raises(typer.Exit) as ended:
+        _pull(settings, cast(Any, SimpleNamespace(check=lambda: None)))
+    assert ended.value.exit_code == 1
+    assert capfd.readouterr().err.splitlines() == ["Pulling smollm2-135m and all-minilm-l6-v2, this once …"]

@@ -1,0 +1,113 @@
+"""`rag collections`, `docs`, `jobs` and `sessions`: lists, one of them, and what ends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from rag_service.cli import app
+from rag_service.cli.stack.doctor import _worker_memory
+from rag_service.client import RagClient
+
+Rag = Callable[..., Result]
+
+
+@pytest.fixture
+def rag(live_url: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rag]:
+    """The command line against a live service with the collection `shelf`, which holds `kiwi` and `a/plum`."""
+    monkeypatch.setenv("RAG_URL", live_url)
+    texts: Any = [{"id": name, "title": name.title(), "text": f"About {name}."} for name in ("kiwi", "a plum")]
+    with RagClient(live_url) as client:
+        client.ingest("shelf", texts=texts)
+        yield lambda *arguments: CliRunner().invoke(app, list(arguments))
+        if "shelf" in {collection.name for collection in client.collections()}:
+            client.delete_collection("shelf")
+
+
+def told(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
+    listed = rag("docs", "list", "-c", "shelf").stdout.splitlines()
+    assert [line.split("  ")[0] for line in listed] == ["a plum", "kiwi"]
+    assert listed[0].endswith("1 chunk  13 bytes  A Plum")
+    found = told(rag("docs", "list", "-c", "shelf", "--json"))
+    assert [document["document_id"] for document in found["documents"]] == ["a plum", "kiwi"]
+    assert rag("docs", "show", "a plum", "-c", "shelf").stdout == "About a plum.\n"
+    assert told(rag("docs", "show", "kiwi", "-c", "shelf", "--json"))["text"] == "About kiwi."
+    assert rag("docs", "delete", "a plum", "-c", "shelf").stdout == "Deleted a plum.\n"
+    gone = rag("docs", "delete", "kiwi", "a plum", "-c", "shelf")
+    assert (gone.exit_code, gone.stdout) == (1, "Deleted kiwi.\n")
+    assert "no document 'a plum'" in gone.stderr
+    empty = rag("docs", "list", "-c", "shelf")
+    assert (empty.exit_code, empty.stdout) == (0, "")
+    assert "no documents" in empty.stderr
+
+
+def test_a_list_longer_than_a_page_is_whole(rag: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_service.cli.commands.docs.PAGE", 1)
+    assert len(told(rag("docs", "list", "-c", "shelf", "--json"))["documents"]) == 2
+    assert len(told(rag("docs", "list", "-c", "shelf", "--limit", "1", "--json"))["documents"]) == 1
+
+
+def test_collections_are_listed_and_deleted(rag: Rag) -> None:
+    (line,) = [line for line in rag("collections", "list").stdout.splitlines() if line.startswith("shelf ")]
+    assert line == "shelf  2 documents  2 chunks  24 bytes"
+    assert "shelf" in [one["name"] for one in told(rag("collections", "list", "--json"))["collections"]]
+    assert rag("collections", "delete", "shelf").stdout == "Deleted shelf.\n"
+    again = rag("collections", "delete", "shelf")
+    assert again.exit_code == 1
+    assert "no collection 'shelf'" in again.stderr
+    assert "`rag collections list` lists those there are" in again.stderr
+
+
+def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Figs\n\nFigs are sweet.")
+    (tmp_path / "bad.xyz").write_bytes(b"?")
+    sent = rag("ingest", "good.md", "bad.xyz", "-c", "shelf", "--no-wait")
+    assert sent.exit_code == 0
+    (job,) = sent.stdout.split()
+    waited = rag("jobs", "wait", job)
+    assert waited.exit_code == 1
+    assert waited.stdout == "succeeded: 1 of 2 documents in, 1 could not be read\n"
+    assert waited.stderr.startswith("bad.xyz: ")
+    newest = rag("jobs", "list", "--limit", "1").stdout
+    assert newest.startswith(job)
+    assert newest.endswith("1 could not be read  shelf\n")
+    listed = told(rag("jobs", "list", "--json"))["jobs"]
+    assert [one["created"] for one in listed] == sorted((one["created"] for one in listed), reverse=True)
+    assert {"job_id": job, "collection": "shelf", "status": "succeeded"}.items() <= listed[0].items()
+    assert told(rag("jobs", "show", job, "--json"))["failures"][0]["name"] == "bad.xyz"
+    assert rag("jobs", "cancel", job).stdout == "It had ended already.\n"
+    missing = rag("jobs", "wait", "nothing")
+    assert missing.exit_code == 1
+    assert "There is no job 'nothing'" in missing.stderr
+
+
+def test_the_ids_of_jobs_come_with_an_ingest(rag: Rag, tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Figs\n\nFigs are sweet.")
+    done = told(rag("ingest", "good.md", "-c", "shelf", "--json"))
+    assert told(rag("jobs", "show", *done["jobs"], "--json"))["status"] == "succeeded"
+
+
+def test_a_session_is_erased(rag: Rag) -> None:
+    session = told(rag("ask", "Who jumps?", "-c", "animals", "--json"))["session_id"]
+    assert rag("sessions", "erase", session).stdout == f"Erased {session}.\n"
+    assert rag("sessions", "erase", session).exit_code == 1
+
+
+def test_doctor_tells_what_workers_take(monkeypatch: pytest.MonkeyPatch, world: Any) -> None:
+    from workers.sessions.queue import Queue
+
+    info = {"name": "w", "memory": {"eagle_head": 5_000_000}, "kv_cache": {"bytes": 2_000_000}}
+    monkeypatch.setattr(Queue, "workers", lambda self: [info, {"name": "idle", "memory": {}}])
+    (finding,) = _worker_memory(world.redis_url)
+    assert finding.ok
+    assert finding.found == "w: eagle head 5 MB, keys and values of earlier turns 2 MB"

@@ -1,0 +1,106 @@
+"""docker-compose.yml passes every setting on, holds nothing unlimited that can be limited, and shows no secret."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rag_service.cli.stack import running
+from rag_service.errors import InvalidSettings
+from rag_service.settings import Settings, setting_names
+from rag_service.unknown_settings import NOT_OURS
+
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "docker-compose.yml"
+FIXED = {
+    "RAG_REDIS_URL": "redis://redis:6379/0",
+    "RAG_REDIS_PASSWORD_FILE": "/secrets/redis_password",
+    "RAG_DATA_DIR": "/data",
+    "RAG_MODELS_DIR": "/models",
+    "RAG_HOST": "0.0.0.0",
+    "RAG_PORT": "8080",
+}
+"""What containers have of their own."""
+OF_THE_API = {"RAG_HOST", "RAG_PORT", "RAG_URL", "RAG_API_KEY"}
+SETTINGS = sorted({*setting_names(), *FIXED} & {*setting_names()})
+
+
+def described() -> dict[str, Any]:
+    services: dict[str, Any] = yaml.safe_load(FILE.read_text())["services"]
+    return services
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_is_passed_on(name: str) -> None:
+    for service in ("api",) if name in OF_THE_API else ("api", "worker", "worker-gpu", "models"):
+        environment = described()[service]["environment"]
+        assert name in environment, f"{service} does not get {name}: name it in docker-compose.yml's x-settings"
+        value = environment[name]
+        if name in FIXED:
+            assert value == FIXED[name]
+        else:
+            assert value is None or value.startswith(f"${{{name}:-")
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not installed")
+def test_every_setting_of_an_env_file_reaches_the_containers(tmp_path: Path) -> None:
+    values = {name: "8123" if name == "RAG_PORT" else f"value of {name}" for name in setting_names()}
+    (tmp_path / ".env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
+    command = ["docker", "compose", "--env-file", str(tmp_path / ".env"), "-f", str(FILE), "--profile", "gpu"]
+    if subprocess.run([*command[:2], "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is not installed")
+    got = subprocess.run([*command, "config", "--format", "json"], capture_output=True, text=True, check=True)
+    services = json.loads(got.stdout)["services"]
+    for service in ("api", "worker", "worker-gpu"):
+        for name in set(setting_names()) - (set() if service == "api" else OF_THE_API):
+            assert services[service]["environment"][name] == FIXED.get(name, values[name]), (service, name)
+
+
+def test_variables_that_only_compose_reads_are_known() -> None:
+    read = set(re.findall(r"\$\{(RAG_\w+)", FILE.read_text()))
+    assert read - set(setting_names()) <= NOT_OURS
+    example = (ROOT / ".env.example").read_text()
+    assert not [name for name in NOT_OURS - {"RAG_IMAGE_TAG"} if f"#{name}=" not in example]
+
+
+def test_every_service_has_limits_and_a_pinned_image() -> None:
+    for name, service in described().items():
+        assert "pids_limit" in service, name
+        if name not in ("secrets", "models"):  # these end
+            assert {"mem_limit", "cpus"} <= set(service), name
+    assert re.fullmatch(r"\$\{RAG_REDIS_IMAGE:-redis:\d+\.\d+\.\d+-\w+\}", described()["redis"]["image"])
+    assert re.search(r"^ARG PYTHON_IMAGE=python:3\.\d+\.\d+-slim-\w+$", (ROOT / "Dockerfile").read_text(), re.M)
+
+
+def test_redis_wants_a_password_that_no_command_line_shows(tmp_path: Path) -> None:
+    redis = described()["redis"]
+    assert redis["command"][-2:] == ["--include", "/secrets/redis.conf"]
+    assert "requirepass" not in " ".join(redis["command"])
+    assert {"--maxmemory", "noeviction"} <= set(redis["command"])
+
+
+@pytest.mark.parametrize(
+    ("url", "with_password"),
+    [
+        ("redis://redis:6379/0", "redis://:p%40ss%2Fword@redis:6379/0"),
+        ("rediss://me@redis/1", "rediss://me:p%40ss%2Fword@redis/1"),
+        ("redis://:other@redis:6379/0", "redis://:other@redis:6379/0"),
+    ],
+)
+def test_the_password_of_redis_is_read_from_its_file(url: str, with_password: str, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("p@ss/word\n")
+    settings = Settings(_env_file=None, redis_url=url, redis_password_file=tmp_path / "password")  # type: ignore[call-arg]
+    assert running.redis_url(settings) == with_password
+
+
+def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, redis_url="redis://redis", redis_password_file=tmp_path / "none")  # type: ignore[call-arg]
+    with pytest.raises(InvalidSettings, match=r"RAG_REDIS_PASSWORD_FILE: .*none cannot be read"):
+        running.redis_url(settings)

@@ -1,0 +1,139 @@
+"""`rag up` for real, with tiny random models: it gets ready, survives its worker's death, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.fake_workers import save_tokenizer
+from tests.support.real_stack import PATIENCE_S, ROOT, Stack, started
+from workers.broker import keys
+from workers.broker.app import make_redis
+
+STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
+
+
+@pytest.fixture(scope="module")
+def models(tiny_models: Path) -> Path:
+    return tiny_models
+
+
+@pytest.fixture
+def stack(models: Path, tmp_path: Path) -> Iterator[Stack]:
+    with started(models, tmp_path) as stack:
+        yield stack
+
+
+def open_to_others(folder: Path) -> list[Path]:
+    """What someone else could read or list, the folder itself included."""
+    return [path for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
+    stack.until(lambda: stack.process.poll() is not None or "Ctrl-C stops it." in stack.text, "getting ready")
+    where = stack.run_json()
+    assert where is not None, stack.text
+    key = (stack.data_dir / "key").read_text().strip()
+    assert f"{where['url']}/#key={key}\n" in stack.text, "in a file that nobody else reads"
+    sent = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{where['url']}/v1/collections").status_code == 401
+    assert httpx.get(f"{where['url']}/v1/collections", headers=sent).status_code == 200
+    assert httpx.get(f"{where['url']}/", headers={"Host": "evil.example"}).status_code == 421
+    for log in (stack.data_dir / "logs").iterdir():
+        assert key not in log.read_text()
+    (tmp_path / "fox.md").write_text("# Foxes\n\nThe quick brown fox jumps over the lazy dog.")
+    given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+    environment = {**given, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
+
+    def rag(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rag_service.cli", *arguments]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "1 of 1 files" in rag("ingest", "fox.md").stdout
+    asked = rag("ask", "What jumps?", "--max-tokens", "8", "--json")
+    assert asked.returncode == 0, asked.stderr
+    assert json.loads(asked.stdout)["usage"]["completion_tokens"] == 8
+    second = rag("up", "--port", "0")
+    assert second.returncode == 1
+    assert f"process {stack.process.pid}" in second.stderr
+
+    redis = make_redis(where["redis_url"])
+    before = set(redis.zrange(keys.WORKERS, 0, -1))
+    (worker,) = [pid for pid, command in stack.children().items() if "cli worker" in command]
+    os.kill(worker, signal.SIGKILL)
+    stack.until(lambda: "The worker ended (signal 9)" in stack.text, "noticing the dead worker")
+    stack.until(lambda: set(redis.zrange(keys.WORKERS, 0, -1)) - before, "another worker")
+    assert len(redis.zrange(keys.WORKERS, 0, -1)) == len(redis.hkeys(keys.WORKER_INFO)) == 1
+    assert rag("ask", "What jumps?", "--max-tokens", "4").returncode == 0
+
+    redis.set("kept", "yes")
+    (server,) = [pid for pid, command in stack.children().items() if "valkey-server" in command]
+    os.kill(server, signal.SIGKILL)
+    stack.until(lambda: "The private Redis ended (signal 9)" in stack.text, "noticing the dead Redis")
+    stack.until(lambda: "The private Redis answers again" in stack.text, "another Redis")
+    stack.until(lambda: httpx.get(f"{where['url']}/readyz").is_success, "getting ready again")
+    assert redis.get("kept") == "yes"
+    redis.close()
+    (tmp_path / "dog.md").write_text("# Dogs\n\nThe lazy dog sleeps.")
+    assert "1 of 1 files" in rag("ingest", "dog.md").stdout
+    assert rag("ask", "What sleeps?", "--max-tokens", "4").returncode == 0
+
+    children = stack.children()
+    assert len(children) == 3
+    socket_file = Path(where["redis_url"].removeprefix("unix://"))
+    assert socket_file.exists()
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.process.wait(PATIENCE_S) == 0
+    assert all(gone(pid) for pid in children)
+    assert not socket_file.parent.exists()
+    for log in (stack.data_dir / "logs" / "worker.log", stack.data_dir / "logs" / "api.log"):
+        lines = log.read_text().splitlines()
+        assert all(STAMPED.match(line) for line in lines), lines
+    assert open_to_others(stack.data_dir) == []
+    assert stack.run_json() is None
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(where["url"])
+
+
+def test_nothing_outlives_a_killed_up(stack: Stack) -> None:
+    stack.until(lambda: len(stack.children()) == 3, "starting its processes")
+    children = stack.children()
+    stack.process.kill()
+    stack.until(lambda: all(gone(pid) for pid in children), "the end of all processes")
+
+
+def test_a_model_that_cannot_be_loaded_ends_up_with_its_reason(stack: Stack, models: Path, tmp_path: Path) -> None:
+    stack.process.kill()
+    stack.process.wait()
+    broken = tmp_path / "broken"
+    save_tokenizer(broken)
+    (broken / "config.json").write_text('{"max_position_embeddings": 128, "model_type": "llama"}')
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "RAG_DATA_DIR": str(tmp_path / "other"),
+        "RAG_MODELS_DIR": str(models),
+        "RAG_MODEL": str(broken),
+        "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
+    }
+    command = [sys.executable, "-m", "rag_service.cli", "up", "--port", "0"]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "The worker does not start" in ended.stderr
+    assert "safetensors" in ended.stderr

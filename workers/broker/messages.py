@@ -1,0 +1,289 @@
+"""The messages that cross the process border, JSON only.
+
+Knows the shape of jobs and events; knows no Redis, no Celery, no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workers.broker import keys
+
+SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Segment(_Message):
+    """A tagged run of prompt tokens.
+
+    `template` text is tokenized with control tokens, every other kind without them. When `ids` is given (answers:
+    their generated ids) it is used as it is and `text` is for people only. `edited` is an answer that an edit quotes
+    because it is not the last one.
+    """
+
+    kind: SegmentKind
+    key: str
+    """Content hash for content, answer id for answers: names the segment in caches and provenance."""
+    text: str = ""
+    ids: list[int] | None = None
+    document_id: str | None = None
+    chunk_id: str | None = None
+
+
+class Sampling(_Message):
+    """Sampling parameters of one answer; the ranges are those of decoder.SamplingParams."""
+
+    max_tokens: int = Field(default=256, ge=1, le=32768)
+    temperature: float = Field(default=0.0, ge=0.0, le=5.0)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
+    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
+    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    logit_bias: dict[int, float] = Field(default_factory=dict)
+    seed: int = Field(ge=0, lt=2**63)
+    stop: list[str] = Field(default_factory=list, max_length=16)
+    exact: Literal["default", "strict"] = "default"
+    choice: int = Field(default=0, ge=0, lt=2**32)
+    """Index of this answer among several of one request: each draws other tokens."""
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    """Measure log-probabilities, with so many alternatives a token; None measures none."""
+
+
+class Speculation(_Message):
+    """Which drafter, and how many draft nodes a step may have at most (None: the drafter's own default)."""
+
+    drafter: str = "auto"
+    max_nodes: int | None = Field(default=None, ge=1, le=256)
+
+
+class Edit(_Message):
+    """What makes an answer a new version of another one."""
+
+    base: str
+    """Id of the answer under edit."""
+    root: str
+    """Id of the first version."""
+    version: int = Field(ge=2)
+    instruction: str
+    """As the user wrote it."""
+    segment: int
+    """Index into GenerateJob.segments: the answer under edit, which the drafter copies from first."""
+    text: str
+    """Of the answer under edit."""
+    citations: list[dict[str, Any]] = Field(default_factory=list)
+    """Of the answer under edit."""
+
+
+class CallableFunction(_Message):
+    """A function that an answer may call."""
+
+    name: str
+    parameters: dict[str, Any]
+    """The JSON schema of its arguments, an object."""
+
+
+class Calls(_Message):
+    """What an answer is that has to call: a call of one of these functions, with `many` one or more in a row."""
+
+    functions: list[CallableFunction] = Field(min_length=1)
+    many: bool = False
+
+
+class TurnRecord(_Message):
+    """One finished turn of a session, as the worker appends it."""
+
+    answer_id: str
+    question: str
+    """Of an edit: that of its first version."""
+    base: str | None = None
+    """Id of the answer that this one is an edit of."""
+    instruction: str | None = None
+    """Of an edit."""
+    retrieval_query: str | None = None
+    """As in GenerateJob."""
+    forgotten: int = 0
+    """As in GenerateJob: later turns leave out what this one left out."""
+    gone: int = 0
+    """Likewise."""
+    segments: list[Segment]
+    """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
+    passages: list[dict[str, Any]]
+    created: float
+    """Unix time, seconds."""
+
+
+class GenerateJob(_Message):
+    """One answer to generate."""
+
+    answer_id: str
+    tenant: str = "default"
+    person: str = ""
+    """Of the tenant, whose answer it is; "" for nobody in particular."""
+    session_id: str
+    """"" for an answer that belongs to none."""
+    collection: str | None = None
+    question: str
+    segments: list[Segment]
+    """The whole prompt, earlier turns included, in prompt order."""
+    new_from: int = 0
+    """Index of the first segment that this turn adds to its session's prompt."""
+    turn: int | None = None
+    """How many turns the session had when the prompt was built. The finished turn is appended only while the session
+    still has that many: a turn whose prompt lacks another one cannot follow it. None appends in any case, -1 never."""
+    passages: list[dict[str, Any]] = Field(default_factory=list)
+    sampling: Sampling
+    speculation: Speculation = Speculation()
+    prediction: str | None = None
+    """What the client expects the answer to be, or much of it; the drafter copies from it."""
+    edit: Edit | None = None
+    json_schema: dict[str, Any] | None = None
+    """A JSON schema that the answer has to follow."""
+    calls: Calls | None = None
+    """Calls that the answer has to be, in the form of the model's chat template; then `json_schema` says nothing."""
+    retrieval_query: str | None = None
+    """What passages were looked for with: the question, or what it was rewritten to; None where none were."""
+    rewrite_ms: float | None = None
+    """How long rewriting the question took, where that was tried."""
+    forgotten: int = Field(default=0, ge=0)
+    """How many of the session's turns, the oldest, the prompt has without their passages: the window was full."""
+    passages_left: int = Field(default=0, ge=0)
+    """How many passages of earlier turns left the prompt with this turn."""
+    gone: int = Field(default=0, ge=0)
+    """How many of the session's turns, the oldest, are not in the prompt at all."""
+    turns_left: int = Field(default=0, ge=0)
+    """How many of them left it with this turn."""
+    rewrites: str | None = None
+    """Of a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is no
+    turn; its rows have a slot of their own."""
+    created: float
+    """Unix time, seconds."""
+
+    @property
+    def owner(self) -> str:
+        """Whose answer and session, as names in Redis have it."""
+        return keys.owner(self.tenant, self.person)
+
+    @property
+    def unread(self) -> list[dict[str, Any]]:
+        """Passages that were retrieved and are not in the prompt; the drafter copies from them all the same."""
+        return [passage for passage in self.passages if not passage.get("in_prompt", True)]
+
+    @property
+    def predicted_segment(self) -> int:
+        """The number that token origins give the prediction: behind the prompt's segments and the unread passages."""
+        return len(self.segments) + len(self.unread)
+
+
+class IngestFile(_Message):
+    """A document waiting on disk (`path`, from an upload) or carried along (`text`)."""
+
+    name: str
+    path: str | None = None
+    text: str | None = None
+    document_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class IngestJob(_Message):
+    job_id: str
+    tenant: str = "default"
+    collection: str
+    files: list[IngestFile]
+    created: float
+
+
+class IngestFailure(_Message):
+    name: str
+    reason: str
+
+
+class JobProgress(_Message):
+    """What `GET /v1/jobs/{id}` answers."""
+
+    job_id: str
+    status: JobStatus
+    done: int = 0
+    total: int = 0
+    failures: list[IngestFailure] = Field(default_factory=list)
+
+
+class ListedJob(JobProgress):
+    """One of those that `GET /v1/jobs` lists."""
+
+    collection: str
+    created: float
+
+
+class TokenEvent(_Message):
+    """One step of an answer. `t` is the index of the first id of `ids` within the answer."""
+
+    type: Literal["token"] = "token"
+    t: int
+    ids: list[int]
+    text: str
+    """Text that became final with this step; may be empty while a stop string or a character is held back."""
+    sources: list[TokenOrigin | None] = Field(default_factory=list)
+    """One per id: where the draft token was copied from; None for the target's own tokens."""
+    logprobs: list[Logprob] | None = None
+    """One per id, where the job asks for them."""
+
+
+class Logprob(_Message):
+    """Natural logarithms of probabilities, of the target's raw distribution."""
+
+    logprob: float
+    top: list[tuple[int, float]] = Field(default_factory=list)
+    """(token, its logprob) of the likeliest tokens, best first."""
+
+
+class TokenOrigin(_Message):
+    drafter: str
+    segment: int | None = None
+    """Index into GenerateJob.segments; None: the answer itself."""
+    offset: int | None = None
+    """Token offset within that segment."""
+
+
+class PassagesEvent(_Message):
+    type: Literal["passages"] = "passages"
+    passages: list[dict[str, Any]] | None
+    """None in the stream alone: they are in the answer's record, and put back as the event is read."""
+
+
+class DoneEvent(_Message):
+    type: Literal["done"] = "done"
+    text: str
+    """The whole answer."""
+    ids: list[int]
+    finish_reason: FinishReason
+    usage: dict[str, int | dict[str, int]]
+    """prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details{cached_tokens}; of edits and of answers
+    with a prediction also completion_tokens_details{accepted_prediction_tokens, rejected_prediction_tokens}."""
+    speculation: dict[str, Any]
+    """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
+    ms{draft, verify, prefill}; resumed_tokens: those of the answer that another worker had generated, which are in none
+    of the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
+    timings: dict[str, float]
+    """Milliseconds: queued, prefill, decode, total; first_token: from the job's start until the first token that was
+    generated here was told, the whole time where there was none."""
+
+
+class ErrorEvent(_Message):
+    type: Literal["error"] = "error"
+    code: str
+    detail: str
+
+
+AnswerEvent = TokenEvent | PassagesEvent | DoneEvent | ErrorEvent
+
+TokenEvent.model_rebuild()

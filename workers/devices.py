@@ -1,7 +1,0 @@
-"""`decoder.devices` for those who may not import the decoder: whether a worker could use a device. Imports torch."""
-
-from __future__ import annotations
-
-from decoder.devices import trouble
-
-__all__ = ["trouble"]

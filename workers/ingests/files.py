@@ -1,0 +1,148 @@
+"""Accepted ingest jobs on disk: a folder a job, with its uploaded files and the job itself as `job.json`.
+
+So a job outlives the loss of whatever keeps its state. Knows folders and files; knows no Redis.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+
+from workers.broker import wire
+from workers.broker.messages import IngestFile, IngestJob, JobProgress
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "job.json"
+ENDED_NAME = "ended.json"
+"""Beside it once the job has ended: its last progress."""
+ABANDONED_S = 6 * 3600
+"""Seconds after which a folder without a job, left by an upload that broke off, is removed."""
+
+
+class JobFiles:
+    """The folders of accepted jobs.
+
+    Args:
+        folder: holds one folder a job, named by its id.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def of(self, job_id: str) -> Path:
+        """Where a job's files lie."""
+        return self.folder / job_id
+
+    def keep(self, job: IngestJob) -> None:
+        """Write the job beside its files, and wait until all of it is on the disk.
+
+        Raises:
+            OSError: it cannot be written; then there is no `job.json`.
+        """
+        folder = self.of(job.job_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        stored = job.model_copy(update={"files": [self._stored(file, folder) for file in job.files]})
+        for upload in stored.files:
+            if upload.path is not None and not Path(upload.path).is_absolute():
+                _sync(folder / upload.path)
+        _write(folder / FILE_NAME, wire.dumps(stored))
+        _sync(self.folder)
+
+    def end(self, job_id: str, progress: JobProgress) -> None:
+        """Write how a job ended, and delete its uploads. What cannot be is logged and left: the ledger knows it too."""
+        folder = self.of(job_id)
+        try:
+            if folder.is_dir():
+                _write(folder / ENDED_NAME, wire.dumps(progress))
+                for entry in folder.iterdir():
+                    if entry.name not in (FILE_NAME, ENDED_NAME):
+                        entry.unlink()
+        except OSError as error:
+            log.warning("the end of ingest %s cannot be kept in %s: %s", job_id, folder, error)
+
+    def ended(self, job_id: str) -> tuple[JobProgress, float] | None:
+        """How a job ended and for how many seconds that has been known; None if it has not ended."""
+        path = self.of(job_id) / ENDED_NAME
+        try:
+            return wire.loads(JobProgress, path.read_text(encoding="utf-8")), time.time() - path.stat().st_mtime
+        except (OSError, ValueError):
+            return None
+
+    def load(self, job_id: str) -> IngestJob | None:
+        """The job as it was kept; None if it is not there or cannot be read."""
+        try:
+            job = wire.loads(IngestJob, (self.of(job_id) / FILE_NAME).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            log.exception("the ingest job %s cannot be read", job_id)
+            return None
+        return job.model_copy(update={"files": [self._opened(file, self.of(job_id)) for file in job.files]})
+
+    def drop(self, job_id: str) -> None:
+        """Remove a job's folder. What cannot be removed is logged and left."""
+        folder = self.of(job_id)
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.warning("the upload %s cannot be deleted: %s", folder, error)
+
+    def kept(self) -> list[str]:
+        """Ids of the jobs that are on disk, the first accepted first. Removes folders that never became a job."""
+        found: list[tuple[float, str]] = []
+        try:
+            folders = [entry for entry in os.scandir(self.folder) if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+        for entry in folders:
+            try:
+                found.append((os.stat(Path(entry.path) / FILE_NAME).st_mtime, entry.name))
+            except FileNotFoundError:
+                try:
+                    if time.time() - entry.stat().st_mtime > ABANDONED_S:
+                        self.drop(entry.name)
+                except OSError:  # gone meanwhile
+                    continue
+        return [job_id for _, job_id in sorted(found)]
+
+    def _stored(self, file: IngestFile, folder: Path) -> IngestFile:
+        """Its path as the name in the job's folder, if it lies there: the data folder may be moved, or was."""
+        path = Path(file.path or "")
+        if path.parent.name != folder.name or not (folder / path.name).is_file():
+            return file
+        return file.model_copy(update={"path": path.name})
+
+    def _opened(self, file: IngestFile, folder: Path) -> IngestFile:
+        if file.path is None or Path(file.path).is_absolute():
+            return file
+        return file.model_copy(update={"path": str(folder / file.path)})
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and wait until it is on the disk."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

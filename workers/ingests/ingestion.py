@@ -1,0 +1,110 @@
+"""One ingest job, held by this worker: from what was accepted to its last progress report.
+
+Knows jobs and progress; knows no Celery and no Redis, and of the retriever only what it hands it and gets back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from retriever import Collection, CollectionBusy, Library, RetrieverError, SourceDocument, UnknownDocument
+from workers.broker.messages import IngestFailure, IngestFile, JobProgress, JobStatus
+from workers.errors import RuntimeClosed
+from workers.ingests.ledger import JobClaim
+from workers.sessions.passage_ids import PassageIds
+
+log = logging.getLogger(__name__)
+
+REPORT_S = 0.2
+"""Least seconds between two progress reports."""
+
+
+def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: Callable[[], bool]) -> None:
+    """Ingest a job's files and report progress.
+
+    Files that cannot be read are failures by name and reason; the rest go in, and their passages' token ids are kept
+    for the first question that finds them. A job that was begun before goes on where it stood: what it had stored is
+    not stored again, so a document that was deleted since stays deleted. Nothing goes in once the job is cancelled or
+    another worker's.
+
+    Raises:
+        CollectionBusy: another process writes to the collection.
+        RuntimeClosed: the worker is closing; what went in stays.
+        QueueUnavailable: the ledger cannot be reached.
+    """
+    job = claim.job
+    reported = 0.0
+    running = JobProgress(job_id=job.job_id, status="running", total=len(job.files))
+    claim.report(running)
+
+    def progress(done: int, total: int, name: str) -> None:
+        nonlocal reported
+        if time.monotonic() - reported >= REPORT_S:
+            claim.report(running.model_copy(update={"done": done}))
+            reported = time.monotonic()
+
+    try:
+        collection = library.collection(job.collection)
+        report = collection.ingest(
+            [_source(file) for file in job.files],
+            progress=progress,
+            cancelled=lambda: closing() or claim.state() != "held",
+            job=job.job_id,
+        )
+    except CollectionBusy:
+        raise
+    except RetrieverError as error:
+        fail(claim, str(error))
+        return
+    state = claim.state()
+    if report.cancelled and closing() and state == "held":
+        raise RuntimeClosed
+    if report.replaced or claim.attempts > 1:  # the first try may have replaced some
+        passage_ids.forget(job.tenant)
+    if state == "lost":
+        log.warning("another worker goes on with ingest %s; this one leaves it", job.job_id)
+        return
+    _keep_ids(passage_ids, job.tenant, collection, (*report.added, *report.replaced))
+    failures = [IngestFailure(name=failure.name, reason=failure.reason) for failure in report.failures]
+    status: JobStatus = "failed" if failures and not report.ingested else "succeeded"
+    ended = {
+        "status": "cancelled" if report.cancelled else status,
+        "done": report.ingested + len(failures),
+        "failures": failures,
+    }
+    claim.end(running.model_copy(update=ended))
+
+
+def fail(claim: JobClaim, reason: str) -> None:
+    """End a job that cannot be done, saying why."""
+    failures = [IngestFailure(name=claim.job.collection, reason=reason)]
+    total = len(claim.job.files)
+    claim.end(JobProgress(job_id=claim.job.job_id, status="failed", total=total, failures=failures))
+
+
+def _keep_ids(passage_ids: PassageIds, tenant: str, collection: Collection, documents: Iterable[str]) -> None:
+    """Of as many passages as are kept: more would only drive out each other."""
+    room = passage_ids.most_passages
+    for document_id in documents:
+        try:
+            texts = [chunk.text for chunk in collection.chunks(document_id)][:room]
+        except UnknownDocument:  # deleted meanwhile
+            continue
+        passage_ids.of(tenant, texts)
+        room -= len(texts)
+        if not room:
+            return
+
+
+def _source(file: IngestFile) -> SourceDocument:
+    return SourceDocument(
+        name=file.name,
+        path=None if file.path is None else Path(file.path),
+        text=file.text,
+        document_id=file.document_id,
+        title=file.title,
+        metadata=file.metadata,
+    )

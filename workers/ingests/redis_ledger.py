@@ -1,0 +1,252 @@
+"""The ledger of ingest jobs with its state in Redis and the jobs themselves on disk.
+
+Redis knows the order, who works on what, and progress; `JobFiles` has what was accepted, so a Redis that lost its last
+writes, or all of them, loses no job: `recover` lets every job wait that is on disk and not in Redis.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from workers.broker import keys, lua, wire
+from workers.broker.app import RedisClient
+from workers.broker.messages import IngestFailure, IngestJob, JobProgress, JobStatus, ListedJob
+from workers.errors import unavailable
+from workers.ingests import scripts as job_lua
+from workers.ingests.files import JobFiles
+from workers.ingests.ledger import ClaimState, JobClaim, JobCounts
+from workers.worker.leases import LAPSE_S
+
+JOB_TTL_S = 7 * 24 * 3600
+"""Seconds for which a job is kept after its end."""
+WRITTEN_S = 5.0
+"""Seconds after which Redis has surely written to disk that a job ended; then its files go."""
+GONE = "what was uploaded is not there any more; upload it again"
+
+_ORDER = (keys.INGEST_TENANTS, keys.INGEST_RUNNING, keys.INGEST_TURN)
+
+
+class RedisJobLedger:
+    """`JobLedger` over one Redis and one folder that API and workers share.
+
+    Args:
+        client: from `make_redis`.
+        files: the accepted jobs on disk.
+        lapse_s: seconds of silence after which a worker's jobs are given to others.
+    """
+
+    def __init__(self, client: RedisClient, files: JobFiles, lapse_s: int = LAPSE_S) -> None:
+        self._redis = client
+        self._files = files
+        self._lapse_s = lapse_s
+        self._adopted = False
+        self._tenants: dict[str, str] = {}
+        """Of the jobs on disk."""
+
+    def add(self, job: IngestJob) -> bool:
+        """As JobLedger.add. Raises OSError where the job cannot be written to disk."""
+        self._files.keep(job)
+        try:
+            return self._index(job, JobProgress(job_id=job.job_id, status="queued", total=len(job.files)))
+        except BaseException:
+            self._files.drop(job.job_id)  # what Redis may have of it ends as failed, and nobody was promised anything
+            raise
+
+    def take(self, worker: str) -> JobClaim | None:
+        while True:
+            with unavailable():
+                taken = lua.run(self._redis, job_lua.TAKE, _ORDER, [worker])
+            if not taken:
+                return None
+            tenant, job_id, attempts = taken
+            job = self._load(tenant, job_id)
+            bare = IngestJob(job_id=job_id, tenant=tenant, collection="", files=[], created=0.0)
+            claim = RedisJobClaim(self._redis, self._files, worker, job or bare, int(attempts))
+            ended = self._files.ended(job_id)
+            if ended is not None:  # Redis forgot the end
+                claim.end(ended[0])
+            elif job is None:
+                failures = [IngestFailure(name=job_id, reason=GONE)]
+                claim.end(JobProgress(job_id=job_id, status="failed", failures=failures))
+            else:
+                return claim
+
+    def available(self) -> bool:
+        with unavailable():
+            return bool(lua.run(self._redis, job_lua.TAKE, _ORDER, [""]))
+
+    def cancel(self, tenant: str, job_id: str) -> bool:
+        names = [keys.job(tenant, job_id), keys.jobs_waiting(tenant), keys.INGEST_ENDED]
+        with unavailable():
+            result = lua.run(self._redis, job_lua.CANCEL, names, [job_id, JOB_TTL_S])
+        if result == "ended" and (progress := self.job(tenant, job_id)) is not None:
+            self._files.end(job_id, progress)
+        return bool(result)
+
+    def job(self, tenant: str, job_id: str) -> JobProgress | None:
+        with unavailable():
+            status, progress = self._redis.hmget(keys.job(tenant, job_id), "status", "progress")
+        return None if progress is None else _progress(status, progress)
+
+    def collection(self, tenant: str, job_id: str) -> str | None:
+        with unavailable():
+            found: str | None = self._redis.hget(keys.job(tenant, job_id), "collection")
+        return found
+
+    def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
+        with unavailable():
+            self._redis.zremrangebyscore(keys.jobs(tenant), "-inf", time.time() - JOB_TTL_S)
+            ids = self._redis.zrange(keys.jobs(tenant), 0, limit - 1, desc=True)
+            with self._redis.pipeline(transaction=False) as pipe:
+                for job_id in ids:
+                    pipe.hmget(keys.job(tenant, job_id), "status", "progress", "collection", "created")
+                found = pipe.execute()
+        return [
+            ListedJob(**_progress(status, progress).model_dump(), collection=collection, created=float(created))
+            for status, progress, collection, created in found
+            if None not in (progress, collection, created)
+        ]
+
+    def waiting(self, tenant: str) -> int:
+        with unavailable():
+            return int(self._redis.llen(keys.jobs_waiting(tenant)))
+
+    def counts(self) -> JobCounts:
+        with unavailable():
+            names = [keys.INGEST_TENANTS, keys.INGEST_RUNNING]
+            queued, first, running, oldest = lua.run(self._redis, job_lua.COUNTS, names)
+            ended = self._redis.hgetall(keys.INGEST_ENDED)
+        times: dict[JobStatus, str] = {"queued": first, "running": oldest}
+        return JobCounts(
+            {"queued": queued, "running": running},
+            {status: float(created) for status, created in times.items() if created},
+            {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
+        )
+
+    def reclaim(self, worker: str, held: Collection[str]) -> int:
+        args: list[str | int | float] = [worker, self._lapse_s, *held]
+        with unavailable():
+            return int(lua.run(self._redis, job_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
+
+    def recover(self) -> int:
+        found = 0
+        if not self._adopted:
+            found += self._adopt()
+            self._adopted = True
+        kept = self._files.kept()
+        self._tenants = {job_id: tenant for job_id in kept if (tenant := self._tenant(job_id)) is not None}
+        for job_id, tenant in self._tenants.items():
+            ended, known = self._files.ended(job_id), self.job(tenant, job_id)
+            if known is None and (job := self._files.load(job_id)) is not None:
+                progress = JobProgress(job_id=job_id, status="queued", total=len(job.files))
+                found += self._index(job, ended[0] if ended else progress) and ended is None
+            elif known is not None and known.status not in ("queued", "running"):
+                if ended is None:
+                    self._files.end(job_id, known)
+                elif ended[1] > WRITTEN_S:
+                    self._files.drop(job_id)
+        return found
+
+    def _tenant(self, job_id: str) -> str | None:
+        """Whose a job on disk is; read once, as a job may hold long texts."""
+        if job_id in self._tenants:
+            return self._tenants[job_id]
+        job = self._files.load(job_id)
+        return None if job is None else job.tenant
+
+    def _index(self, job: IngestJob, progress: JobProgress) -> bool:
+        """Make the job known to Redis, as waiting or as ended. False if it is known already."""
+        names = [
+            keys.job(job.tenant, job.job_id),
+            keys.jobs(job.tenant),
+            keys.jobs_waiting(job.tenant),
+            keys.INGEST_TENANTS,
+        ]
+        args: list[str | int | float] = [
+            job.job_id,
+            job.tenant,
+            job.created,
+            job.collection,
+            wire.dumps(progress),
+            progress.status,
+            JOB_TTL_S,
+        ]
+        with unavailable():
+            return bool(lua.run(self._redis, job_lua.ADD, names, args))
+
+    def _load(self, tenant: str, job_id: str) -> IngestJob | None:
+        """From disk; jobs of earlier versions from Redis."""
+        job = self._files.load(job_id)
+        if job is not None:
+            return job
+        with unavailable():
+            text = self._redis.hget(keys.job(tenant, job_id), "request")
+        return None if text is None else wire.loads(IngestJob, text)
+
+    def _adopt(self) -> int:
+        """Let the jobs of earlier versions wait that have not ended: they had no place in any order."""
+        found = 0
+        with unavailable():
+            for key in self._redis.scan_iter(match=keys.job("*", "*"), count=1000, _type="hash"):
+                _, tenant, _, job_id = key.split(":")
+                if (job := self._load(tenant, job_id)) is not None:
+                    self._files.keep(job)
+                names = [key, keys.jobs_waiting(tenant), keys.INGEST_TENANTS]
+                found += lua.run(self._redis, job_lua.ADOPT, names, [job_id, tenant])
+        return found
+
+
+@dataclass(frozen=True)
+class RedisJobClaim:
+    """`JobClaim` of a `RedisJobLedger`."""
+
+    client: RedisClient
+    files: JobFiles
+    worker: str
+    job: IngestJob
+    attempts: int
+
+    def state(self) -> ClaimState:
+        with unavailable():
+            state: ClaimState = lua.run(self.client, job_lua.STATE, [self._key], [self.worker])
+        return state
+
+    def report(self, progress: JobProgress) -> bool:
+        with unavailable():
+            return bool(lua.run(self.client, job_lua.REPORT, [self._key], [self.worker, wire.dumps(progress)]))
+
+    def end(self, progress: JobProgress) -> bool:
+        if self.state() == "lost":
+            return False
+        self.files.end(self.job.job_id, progress)  # first: a Redis that forgets the end finds it here
+        names = [self._key, keys.INGEST_RUNNING, keys.INGEST_ENDED]
+        args: list[str | int | float] = [
+            self.worker,
+            wire.dumps(progress),
+            progress.status,
+            self._field,
+            JOB_TTL_S,
+        ]
+        with unavailable():
+            return bool(lua.run(self.client, job_lua.END, names, args))
+
+    def put_back(self) -> None:
+        names = [self._key, keys.INGEST_RUNNING, keys.jobs_waiting(self.job.tenant)]
+        with unavailable():
+            lua.run(self.client, job_lua.PUT_BACK, names, [self.worker, self.job.job_id, self._field])
+
+    @property
+    def _key(self) -> str:
+        return keys.job(self.job.tenant, self.job.job_id)
+
+    @property
+    def _field(self) -> str:
+        return f"{self.job.tenant} {self.job.job_id}"
+
+
+def _progress(status: str | None, progress: str) -> JobProgress:
+    """With the status beside it; jobs of earlier versions have it in their progress alone."""
+    found = wire.loads(JobProgress, progress)
+    return found if status is None else found.model_copy(update={"status": status})

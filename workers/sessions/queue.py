@@ -1,0 +1,143 @@
+"""Putting answers into the queue, and stopping them.
+
+Knows records, task names and heartbeats; knows no engine and no HTTP. A call either keeps everything or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from celery import Celery
+
+from workers.broker import keys, lua, wire
+from workers.broker.app import GENERATE_QUEUE, RedisClient
+from workers.broker.messages import GenerateJob, PassagesEvent
+from workers.errors import ClaimLost, QueueUnavailable, unavailable
+from workers.sessions import routing
+from workers.sessions.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
+from workers.sessions.texts import stored
+
+__all__ = ["Queue", "QueueUnavailable"]
+
+ALIVE_S = 15
+"""A worker whose last heartbeat is older counts as away."""
+
+
+class Queue:
+    """The way to the workers. Every method raises QueueUnavailable while Redis is away.
+
+    Args:
+        app: from `make_app`.
+        client: from `make_redis`, for the same Redis.
+        answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
+    """
+
+    def __init__(
+        self,
+        app: Celery,
+        client: RedisClient,
+        *,
+        answer_ttl_s: int = ANSWER_TTL_S,
+        session_ttl_s: int = SESSION_TTL_S,
+    ) -> None:
+        self._app = app
+        self._redis = client
+        self._answer_ttl_s = answer_ttl_s
+        self._session_ttl_s = session_ttl_s
+
+    def enqueue_generate(self, job: GenerateJob, *, claimed: bool = False) -> None:
+        """Keep the answer's record and its first event (the passages), then send the task.
+
+        Args:
+            claimed: the answer must have its session's next turn (`Sessions.claim`), and keeps it while it runs.
+
+        Raises:
+            ClaimLost: it does not have it any more.
+        """
+        root = job.edit.root if job.edit else ""
+        names = [
+            keys.answer(job.owner, job.answer_id),
+            keys.answer_events(job.owner, job.answer_id),
+            keys.session(job.owner, job.session_id),
+            keys.session_answers(job.owner, job.session_id),
+            keys.sessions(job.owner),
+            keys.session_claim(job.owner, job.session_id),
+            keys.versions(job.owner, root),
+            keys.session_texts(job.owner, job.session_id),
+            keys.UNFINISHED,
+        ]
+        task = keys.answer_task(job.owner, job.answer_id)
+        request, texts = stored(job, apart=not job.session_id)
+        args: list[str | int | float] = [
+            self._answer_ttl_s,
+            wire.dumps(PassagesEvent(passages=None)),  # the record has them
+            time.time(),
+            job.session_id,
+            job.answer_id,
+            self._session_ttl_s,
+            CLAIM_S if claimed else "",
+            root,
+            max(self._answer_ttl_s, self._session_ttl_s),
+            json.dumps(texts),
+            task,
+        ]
+        fields: dict[str, str | int] = {"request": request, "status": "queued", "streamed": 0}
+        for name, value in fields.items():
+            args += [name, value]
+        with unavailable():
+            try:
+                if lua.run(self._redis, lua.CREATE, names, args) == -1:
+                    raise ClaimLost(job.session_id)
+                queue = routing.home_queue(self._redis, job.owner, job.session_id or job.rewrites or "")
+                self._send(keys.GENERATE_TASK, job.owner, job.answer_id, queue)
+            except ClaimLost:
+                raise
+            except BaseException:
+                names.append(keys.session_turns(job.owner, job.session_id))
+                self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id, task]))
+                raise
+
+    def cancel(self, owner: str, answer_id: str) -> bool:
+        """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
+        with unavailable():
+            status = self._redis.hget(keys.answer(owner, answer_id), "status")
+            if status not in ("queued", "running"):
+                return False
+            self._redis.set(keys.answer_cancel(owner, answer_id), 1, ex=self._answer_ttl_s)
+        return True
+
+    def worker_alive(self) -> bool:
+        """Whether a worker that has its models loaded was heard of in the last 15 seconds."""
+        return bool(self.workers())
+
+    def workers(self) -> list[dict[str, Any]]:
+        """What the workers alive say of themselves: name, model, tokenizer (its hash), window, drafter."""
+        with unavailable():
+            now, _ = self._redis.time()
+            names = self._redis.zrange(keys.WORKERS, now - ALIVE_S, "+inf", byscore=True)
+            texts = self._redis.hmget(keys.WORKER_INFO, names) if names else []
+        return [{"name": name, **(wire.load_any(text) or {})} for name, text in zip(names, texts, strict=True)]
+
+    def depth(self) -> int:
+        """Answers that no worker has taken yet."""
+        with unavailable():
+            return int(self._redis.llen(GENERATE_QUEUE)) + routing.waiting(self._redis)
+
+    def ping(self) -> None:
+        """Raises QueueUnavailable unless Redis answers."""
+        with unavailable():
+            self._redis.ping()
+
+    def _send(self, task: str, whose: str, key: str, queue: str | None = None) -> None:
+        options = {} if queue is None else {"queue": queue}
+        self._app.send_task(task, args=[whose, key], task_id=key, retry=False, **options)
+
+    @staticmethod
+    def _undo(action: Any) -> None:
+        try:
+            with unavailable():
+                action()
+        except QueueUnavailable:
+            pass  # no task was sent, so what may be left expires unread

@@ -1,0 +1,57 @@
+"""Which worker a session's next answer goes to: the one that keeps its rows, as long as that costs no waiting.
+
+Besides the common queue each worker has one of its own. An answer goes there if the session's last one ran on that
+worker, and that worker was heard of lately and has a free place. Whatever is still there when another worker's heart
+beats (its worker is busy after all, or gone) moves to the head of the common queue, where anyone takes it. So a
+wrong guess costs a second, never an answer.
+
+Knows names of queues and workers; knows no tasks and no engine.
+"""
+
+from __future__ import annotations
+
+from workers.broker import keys, lua
+from workers.broker.app import GENERATE_QUEUE, RedisClient
+from workers.errors import unavailable
+
+HEARD_S = 3
+"""Seconds of silence after which a worker gets no answers of its own."""
+LISTED_S = 2 * 24 * 3600
+"""Seconds for which a queue is looked after once something was sent to it; tasks come back to it for an hour."""
+
+
+def own_queue(worker: str) -> str:
+    """Name of a worker's own queue."""
+    return f"{GENERATE_QUEUE}.{worker}"
+
+
+def home_queue(client: RedisClient, owner: str, session_id: str) -> str:
+    """The queue for a session's next answer.
+
+    Raises:
+        QueueUnavailable: Redis is away.
+    """
+    names = [keys.session(owner, session_id), keys.WORKERS, keys.WORKER_INFO, keys.QUEUES]
+    with unavailable():
+        worker = lua.run(client, lua.ROUTE, names, [GENERATE_QUEUE, HEARD_S])
+    return own_queue(str(worker)) if worker else GENERATE_QUEUE
+
+
+def share(client: RedisClient, worker: str) -> int:
+    """Move what waits in the other workers' own queues to the common one. Returns how much that was.
+
+    Raises:
+        QueueUnavailable: Redis is away.
+    """
+    with unavailable():
+        return int(lua.run(client, lua.SHARE, [keys.QUEUES, GENERATE_QUEUE], [own_queue(worker), LISTED_S]))
+
+
+def waiting(client: RedisClient) -> int:
+    """Tasks in all of the workers' own queues.
+
+    Raises:
+        QueueUnavailable: Redis is away.
+    """
+    with unavailable():
+        return sum(int(client.llen(name)) for name in client.zrange(keys.QUEUES, 0, -1))

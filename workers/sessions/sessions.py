@@ -1,0 +1,227 @@
+"""Sessions in Redis: what was asked and answered, in order, and the tokens of it all (`session_log`).
+
+Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and is forgotten
+when nothing was added to it for its time to live.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from workers.broker import keys, lua
+from workers.broker.app import RedisClient
+from workers.broker.messages import TurnRecord
+from workers.errors import QueueUnavailable, unavailable
+from workers.sessions.answer_store import erase_answers
+from workers.sessions.streams import SESSION_TTL_S
+from workers.sessions.texts import read_turns, stored
+from workers.sessions.token_log import ID_BYTES, read_log
+
+__all__ = ["QueueUnavailable", "SessionMemory", "SessionSummary", "Sessions"]
+
+
+BUILD_S = 60
+"""Seconds in which an answer that has its session's next turn must be enqueued."""
+
+
+class SessionSummary(TypedDict):
+    session_id: str
+    created: float
+    updated: float
+    turns: int
+    question: str
+    """The first one; empty before the first answer."""
+
+
+class SessionMemory(TypedDict):
+    """What a session takes in Redis."""
+
+    tokens: int
+    """Of its prompt and last answer, as kept for its next turn."""
+    epoch: int
+    """How often those were begun anew; 0 before the first answer."""
+    ids_bytes: int
+    """Of the ids and the segments that they come from."""
+    turns_bytes: int
+    """Of questions, answers and passages as people read them, each kept once."""
+    answers_bytes: int
+    """Of its answers' records and events, which are kept for a shorter time."""
+
+
+class Sessions:
+    """The sessions of all tenants. Every method raises QueueUnavailable while Redis is away.
+
+    Args:
+        client: from `make_redis`.
+        ttl_s: seconds for which a session is kept after its last turn.
+    """
+
+    def __init__(self, client: RedisClient, ttl_s: int = SESSION_TTL_S) -> None:
+        self._redis = client
+        self._ttl_s = ttl_s
+
+    def append_turn(self, tenant: str, session_id: str, turn: TurnRecord) -> None:
+        """Append a finished turn. Workers do this together with the end of the answer (AnswerStream.finish)."""
+        now = time.time()
+        names = (
+            keys.session(tenant, session_id),
+            keys.session_turns(tenant, session_id),
+            keys.session_answers(tenant, session_id),
+            keys.session_texts(tenant, session_id),
+        )
+        text, texts = stored(turn)
+        with unavailable(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.hsetnx(names[0], "created", now)
+            pipe.hset(names[0], "updated", now)
+            pipe.rpush(names[1], text)
+            for name, kept in texts.items():
+                pipe.hsetnx(names[3], name, kept)
+            pipe.sadd(names[2], turn.answer_id)
+            pipe.zadd(keys.sessions(tenant), {session_id: now})
+            for name in names:
+                pipe.expire(name, self._ttl_s)
+            pipe.execute()
+
+    def turns(self, tenant: str, session_id: str, tokenizer: str | None = None) -> list[TurnRecord]:
+        """Its turns, oldest first; [] for a session without turns and for an unknown one.
+
+        Answers come with the ids that were generated. Where those are of another tokenizer than `tokenizer` (its
+        hash), or lost, their text stands alone.
+        """
+        with unavailable():
+            texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
+            turns = read_turns(self._redis, tenant, session_id, texts)
+        if all(turn.segments[-1].ids is not None for turn in turns):
+            return turns
+        log = read_log(self._redis, tenant, session_id)
+        known = log.answers() if log is not None and tokenizer in (None, log.tokenizer) else {}
+        return [_with_ids(turn, known) for turn in turns]
+
+    def size(self, tenant: str, session_id: str) -> int:
+        """Tokens of its prompt and last answer, as kept; 0 for an unknown one."""
+        with unavailable():
+            return int(self._redis.strlen(keys.session_ids(tenant, session_id))) // ID_BYTES
+
+    def memory(self, tenant: str, session_id: str) -> SessionMemory:
+        """What it takes in Redis, as Redis counts it."""
+        session = keys.session(tenant, session_id)
+        ids, parts = keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id)
+        with unavailable():
+            answers = [str(one) for one in self._redis.smembers(keys.session_answers(tenant, session_id))]
+            epoch = int(self._redis.hget(session, "epoch") or 0)
+            groups = (
+                [ids, parts],
+                [
+                    session,
+                    keys.session_turns(tenant, session_id),
+                    keys.session_answers(tenant, session_id),
+                    keys.session_texts(tenant, session_id),
+                ],
+                [name for one in answers for name in (keys.answer(tenant, one), keys.answer_events(tenant, one))],
+            )
+            with self._redis.pipeline(transaction=False) as pipe:
+                for name in (name for group in groups for name in group):
+                    pipe.memory_usage(name, samples=0)
+                taken = [int(size or 0) for size in pipe.execute()]
+        ends = len(groups[0]), len(groups[0]) + len(groups[1])
+        return SessionMemory(
+            tokens=self.size(tenant, session_id),
+            epoch=epoch,
+            ids_bytes=sum(taken[: ends[0]]),
+            turns_bytes=sum(taken[ends[0] : ends[1]]),
+            answers_bytes=sum(taken[ends[1] :]),
+        )
+
+    def claim(self, tenant: str, session_id: str, answer_id: str, lease_s: int = BUILD_S) -> str | None:
+        """Take the session's next turn for an answer, unless another one has it: then that one's id is returned.
+
+        The lease lapses if the claimer dies before the answer is enqueued; from then on the answer keeps it, until it
+        ends. Claiming again with the same answer renews the lease.
+        """
+        names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
+        with unavailable():
+            holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, lease_s])[0]
+        return str(holder) if holder else None
+
+    def release(self, tenant: str, session_id: str, answer_id: str) -> None:
+        """Give the next turn back, if this answer has it."""
+        with unavailable():
+            lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
+
+    def versions(self, tenant: str, root: str) -> list[str]:
+        """Ids of an answer's versions in order; its own alone where there are no others.
+
+        Args:
+            root: id of the first version.
+        """
+        with unavailable():
+            return [str(one) for one in self._redis.lrange(keys.versions(tenant, root), 0, -1)] or [root]
+
+    def exists(self, tenant: str, session_id: str) -> bool:
+        """Whether a question was asked in it and it was not forgotten."""
+        with unavailable():
+            return bool(self._redis.exists(keys.session(tenant, session_id)))
+
+    def list(self, tenant: str, limit: int = 100, offset: int = 0) -> list[SessionSummary]:
+        """Sessions, the latest change first."""
+        with unavailable():
+            now = time.time()
+            self._redis.zremrangebyscore(keys.sessions(tenant), "-inf", now - self._ttl_s)
+            ids = self._redis.zrange(keys.sessions(tenant), offset, offset + limit - 1, desc=True)
+            with self._redis.pipeline(transaction=False) as pipe:
+                for session_id in ids:
+                    pipe.hgetall(keys.session(tenant, session_id))
+                    pipe.llen(keys.session_turns(tenant, session_id))
+                    pipe.lindex(keys.session_turns(tenant, session_id), 0)
+                replies = pipe.execute()
+        summaries = []
+        for index, session_id in enumerate(ids):
+            fields, turns, first = replies[3 * index : 3 * index + 3]
+            if fields:
+                question = str(json.loads(first)["question"]) if first else ""
+                summaries.append(
+                    SessionSummary(
+                        session_id=session_id,
+                        created=float(fields["created"]),
+                        updated=float(fields["updated"]),
+                        turns=int(turns),
+                        question=question,
+                    )
+                )
+        return summaries
+
+    def erase(self, tenant: str, session_id: str) -> bool:
+        """Erase the session and every answer asked for in it; one that is running stops. False if there was none."""
+        session = keys.session(tenant, session_id)
+        answers = keys.session_answers(tenant, session_id)
+        turns = keys.session_turns(tenant, session_id)
+        with unavailable():
+            ids = self._redis.smembers(answers)
+            erase_answers(self._redis, keys.tenant_of(tenant), [str(answer_id) for answer_id in ids])
+            with self._redis.pipeline(transaction=True) as pipe:
+                pipe.exists(session)
+                for answer_id in ids:
+                    pipe.delete(
+                        keys.answer(tenant, answer_id),
+                        keys.answer_events(tenant, answer_id),
+                        keys.answer_cancel(tenant, answer_id),
+                        keys.versions(tenant, answer_id),
+                    )
+                pipe.delete(session, answers, turns, keys.session_claim(tenant, session_id))
+                pipe.delete(keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id))
+                pipe.delete(keys.session_texts(tenant, session_id))
+                pipe.zrem(keys.sessions(tenant), session_id)
+                existed = pipe.execute()[0]
+        return bool(existed)
+
+
+def _with_ids(turn: TurnRecord, known: Mapping[str, Sequence[int]]) -> TurnRecord:
+    """A turn with its answer's ids, where they are known."""
+    *asked, answer = turn.segments
+    if answer.ids is not None or answer.key not in known:
+        return turn
+    filled = answer.model_copy(update={"ids": list(known[answer.key])})
+    return turn.model_copy(update={"segments": [*asked, filled]})

@@ -1,0 +1,392 @@
+"""One answer, from its job to its last event.
+
+Knows segments, text and events; knows no Celery and no scheduling. An answer that another worker began goes on behind
+what its stream holds: those ids are prefilled with the prompt, and the next one is chosen as it would have been.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
+from decoder.drafts.stats import SourceCount
+from workers.broker.messages import (
+    DoneEvent,
+    FinishReason,
+    GenerateJob,
+    Logprob,
+    Sampling,
+    Segment,
+    TokenEvent,
+    TokenOrigin,
+    TurnRecord,
+)
+from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead
+from workers.grammar.grammars import Grammars
+from workers.sessions.answer_store import AnswerStore, store_name
+from workers.sessions.passage_ids import PassageIds
+from workers.sessions.streams import AnswerStream
+from workers.sessions.token_log import SessionLog
+from workers.tokens.text_stream import TextStream
+from workers.tokens.tokenizer import Tokens
+from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
+from workers.worker.runtime import Runtime
+
+if TYPE_CHECKING:
+    from decoder import Step, TokenSource
+    from decoder.sampling.grammar import Grammar
+    from decoder.sampling.logprobs import TokenLogprob
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+"""Seconds for which events are kept back while Redis is away, before the task goes back to the queue."""
+
+
+def assemble(
+    tokens: Tokens,
+    segments: Sequence[Segment],
+    edited: int | None = None,
+    passages: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[list[int], list[PromptSegment]]:
+    """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
+
+    Control text is tokenized with control tokens, content without; ids that a segment brings are used as they are.
+
+    Args:
+        edited: index of the answer under edit; the drafter begins to copy there.
+        passages: ids of passages' texts, as far as they are known.
+    """
+    prompt: list[int] = []
+    parts: list[PromptSegment] = []
+    for index, segment in enumerate(segments):
+        ids: Sequence[int]
+        if segment.ids is not None:
+            ids = segment.ids
+        elif segment.kind == "template":
+            ids = tokens.encode_template(segment.text)
+        else:
+            ids = (passages or {}).get(segment.text) or tokens.encode_content(segment.text).ids
+        prompt += ids
+        kind = "answer" if segment.kind == "edited" else segment.kind  # of earlier edits: part of the conversation
+        parts.append(PromptSegment("edited" if index == edited else kind, len(ids), segment.key))
+    return prompt, parts
+
+
+def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
+    """Of an answer without a session: itself. Whoever sends its conversation again begins on a copy.
+
+    None for a rewrite outside sessions; that of a session's question has a slot of its own.
+    """
+    if job.rewrites is not None:
+        return Owner(job.owner, rewrite_rows(job.rewrites), minor=True) if job.rewrites else None
+    if job.session_id:
+        return Owner(job.owner, job.session_id, _shared(parts))
+    return Owner(job.owner, answer_rows(job.answer_id))
+
+
+def _shared(parts: Sequence[PromptSegment]) -> int:
+    """How many tokens at the prompt's beginning are control pieces and the system prompt."""
+    count = 0
+    for part in parts:
+        if part.kind not in ("template", "system"):
+            break
+        count += part.length
+    return count
+
+
+def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None = None) -> SamplingParams:
+    """A job's sampling as the decoder's parameters; the tokenizer's end tokens end the answer too.
+
+    Raises:
+        ValueError: a value is out of range, or a bias names an unknown token; the message says which.
+    """
+    unknown = [token for token in sampling.logit_bias if not 0 <= token < tokens.vocab_size]
+    if unknown:
+        raise ValueError(
+            f"logit_bias names token id {unknown[0]}; the ids of this model are 0 to {tokens.vocab_size - 1}"
+        )
+    values = sampling.model_dump()
+    values["stop"] = tuple(sampling.stop)
+    return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
+
+
+@dataclass
+class Relay:
+    """Turns steps into events of one stream, each id once."""
+
+    stream: AnswerStream
+    text_stream: TextStream
+    wait: Callable[[float], bool]
+    """Waits some seconds; True when the worker is closing."""
+    streamed: Sequence[TokenEvent] = ()
+    """What the stream held before."""
+
+    def __post_init__(self) -> None:
+        self.ids = [token for event in self.streamed for token in event.ids]
+        self.texts = [self.text_stream.push(token)[0] for token in self.ids]
+        self.sources = [source for event in self.streamed for source in event.sources]
+        self.logprobs = [measured for event in self.streamed for measured in event.logprobs or ()]
+        self.held_back = ""
+        self.written = len(self.ids)
+        """Ids the stream holds."""
+        self.finish_reason: FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts) + self.held_back
+
+    def take(self, step: Step) -> None:
+        """Add a step's tokens up to the end of the text, and write what the stream lacks."""
+        for token, source in zip(step.tokens, step.sources, strict=True):
+            text, stopped = self.text_stream.push(token)
+            self.ids.append(token)
+            self.texts.append(text)
+            self.sources.append(_origin(source))
+            if stopped:
+                self.finish_reason = "stop"
+                break
+        taken = len(self.ids) - len(self.logprobs) if step.logprobs else 0
+        self.logprobs += [_logprob(measured) for measured in step.logprobs[:taken]]
+        self.finish_reason = self.finish_reason or step.finish_reason
+        if self.finish_reason is not None:
+            rest = self.text_stream.flush()
+            # The last id carries the rest, unless the answer was cancelled: that can happen after any id. The one who
+            # streamed the last id may have died before the end was written.
+            told = sum(len(event.text) for event in self.streamed) > sum(map(len, self.texts))
+            if (step.tokens and self.finish_reason != "cancelled") or (told and not step.tokens):
+                self.texts[-1] += rest
+            else:
+                self.held_back = rest
+        self.write()
+
+    def write(self) -> None:
+        while self.written < len(self.ids):
+            first = self.written
+            event = TokenEvent(
+                t=first,
+                ids=self.ids[first:],
+                text="".join(self.texts[first:]),
+                sources=self.sources[first:],
+                logprobs=self.logprobs[first:] if self.logprobs else None,
+            )
+            try:
+                self.patiently(partial(self.stream.write, event))
+                self.written = len(self.ids)
+            except StreamAhead as ahead:  # the reply to a write was lost, or Redis lost its last second
+                self.written = ahead.streamed
+
+    def patiently(self, write: Callable[[], Any]) -> None:
+        """Do a write, again and again while Redis is away. Raises QueueUnavailable when it stays away."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                write()
+                return
+            except QueueUnavailable:
+                if time.monotonic() > deadline or self.wait(0.25):
+                    raise
+
+
+def generate(
+    job: GenerateJob,
+    stream: AnswerStream,
+    runtime: Runtime,
+    tokens: Tokens,
+    cancelled: Callable[[], bool] = lambda: False,
+    store: AnswerStore | None = None,
+    grammars: Grammars | None = None,
+    passage_ids: PassageIds | None = None,
+) -> DoneEvent | None:
+    """Generate the answer of `job` and write its events, the last one together with the session's turn.
+
+    Returns the last event; None when there is nothing to do: the answer is finished, or was erased.
+
+    Raises:
+        whatever the engine raises for this prompt, RuntimeClosed, and QueueUnavailable when Redis stays away.
+    """
+    started, started_at = time.perf_counter(), time.time()
+    try:
+        status, streamed = stream.start(job.session_id)
+        if status != "running":
+            return None
+        passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
+        prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
+        before = stream.streamed() if streamed else []
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
+        if relay.ids:
+            logger.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
+        grammar = (grammars or Grammars(tokens)).of_job(job)
+        steps = runtime.submit(
+            prompt,
+            sampling_params(job.sampling, tokens, grammar),
+            parts,
+            job.speculation.drafter,
+            cancelled,
+            max_nodes=job.speculation.max_nodes,
+            corpora=corpora(job, tokens, store, passages),
+            domain=f"{job.tenant}/{job.collection or ''}",
+            resumed=list(relay.ids),
+            owner=_owner(job, parts),
+        )
+        first_token: float | None = None
+        with closing(steps):
+            for step in steps:
+                relay.take(step)
+                if first_token is None and step.tokens:
+                    first_token = 1e3 * (time.perf_counter() - started)
+                if relay.finish_reason is not None:
+                    break
+        stats = steps.stats or DecodeStats(prompt_tokens=len(prompt))
+        elapsed = 1e3 * (time.perf_counter() - started)
+        queued = 1e3 * max(started_at - job.created, 0.0)
+        done = DoneEvent(
+            text=relay.text,
+            ids=relay.ids,
+            finish_reason=relay.finish_reason or "error",
+            usage=usage(job, len(prompt), len(relay.ids), stats),
+            speculation=speculation(job.speculation.drafter, stats),
+            timings={
+                "queued": queued,
+                "prefill": stats.ms["prefill"],
+                "first_token": elapsed if first_token is None else first_token,
+                "decode": max(elapsed - stats.ms["prefill"], 0.0),
+                "total": queued + elapsed,
+            },
+        )
+        _finish(job, relay, done, tokens, prompt, parts)
+        if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
+            store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
+    except (AnswerGone, AnswerEnded, AnswerTaken) as over:
+        logger.info("%s", over)
+        return None
+    return done
+
+
+def usage(
+    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
+) -> dict[str, int | dict[str, int]]:
+    """Tokens as OpenAI counts them; cached are prompt tokens whose keys and values the worker had kept.
+
+    The answer under edit counts as a prediction like a client's. Accepted are the tokens copied from it, rejected those
+    that were drafted from it and not accepted; without speculation both are 0.
+    """
+    counts: dict[str, int | dict[str, int]] = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens},
+    }
+    if job.edit is not None or job.prediction is not None:
+        segment = job.edit.segment if job.edit else job.predicted_segment
+        count = stats.by_segment.get(segment, SourceCount())
+        counts["completion_tokens_details"] = {
+            "accepted_prediction_tokens": count.accepted,
+            "rejected_prediction_tokens": count.drafted - count.accepted,
+        }
+    return counts
+
+
+def corpora(
+    job: GenerateJob, tokens: Tokens, store: AnswerStore | None, passages: Mapping[str, Sequence[int]]
+) -> list[Corpus]:
+    """What an answer may be copied from besides its prompt.
+
+    `job.unread` in order, then the prediction (at `job.predicted_segment`), then earlier answers. `passages` has
+    the ids of their texts.
+    """
+    beside = [Corpus("unread", tuple(passages[passage["text"]]), str(passage["chunk_id"])) for passage in job.unread]
+    if job.prediction is not None:
+        beside.append(Corpus("prediction", tuple(tokens.encode_content(job.prediction).ids), "prediction"))
+    if store is None:
+        return beside
+    earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
+    # The latest last: of equally long matches the index prefers the last.
+    return beside + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
+
+
+def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
+    """What the engine counted, as `DoneEvent.speculation`."""
+    return {
+        "drafter": drafter,
+        "mat": stats.mat,
+        "steps": stats.steps,
+        "drafted": stats.drafted,
+        "accepted": stats.accepted,
+        "acceptance_rate": stats.acceptance_rate,
+        "by_source": {
+            name: {"drafted": count.drafted, "accepted": count.accepted} for name, count in stats.by_source.items()
+        },
+        "plain_equivalent_steps": stats.plain_equivalent_steps,
+        "near_ties": stats.near_ties,
+        "near_ties_changed": stats.near_ties_changed,
+        "extra_passes": stats.extra_passes,
+        "resumed_tokens": stats.resumed_tokens,
+        "ms": dict(stats.ms),
+    }
+
+
+def _finish(
+    job: GenerateJob,
+    relay: Relay,
+    done: DoneEvent,
+    tokens: Tokens,
+    prompt: list[int],
+    parts: Sequence[PromptSegment],
+) -> None:
+    held_back = TokenEvent(t=len(relay.ids), ids=[], text=relay.held_back) if relay.held_back else None
+    turn, log = _turn(job, done, tokens), None
+    if turn is not None:
+        *asked, answer = turn.segments
+        ids = answer.ids or []
+        tiles = [(one.kind, one.key, part.length) for one, part in zip(job.segments, parts, strict=True)]
+        log = SessionLog(tokens.hash, [*prompt, *ids], [*tiles, ("answer", answer.key, len(ids))], job.new_from)
+        # The answer's ids are in the log; they are put back when the turn is read.
+        turn = turn.model_copy(update={"segments": [*asked, answer.model_copy(update={"ids": None})]})
+
+    def write() -> None:
+        if not relay.stream.finish(
+            done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
+        ):
+            logger.warning("answer %s does not follow its session's last turn and stays out of it", job.answer_id)
+
+    relay.patiently(write)
+
+
+def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
+    """The finished turn; None for an answer that has no session, or stays apart from it (`turn` -1).
+
+    The end token is left out: the template's own closing piece follows in the next prompt.
+    """
+    if not job.session_id or job.turn == -1 or (done.finish_reason == "cancelled" and not done.ids):
+        return None
+    ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids
+    answer = Segment(kind="answer", key=job.answer_id, text=done.text, ids=ids)
+    return TurnRecord(
+        answer_id=job.answer_id,
+        question=job.question,
+        base=job.edit.base if job.edit else None,
+        instruction=job.edit.instruction if job.edit else None,
+        retrieval_query=job.retrieval_query,
+        forgotten=job.forgotten,
+        gone=job.gone,
+        segments=[*job.segments[job.new_from :], answer],
+        passages=job.passages,
+        created=job.created,
+    )
+
+
+def _origin(source: TokenSource | None) -> TokenOrigin | None:
+    if source is None:
+        return None
+    return TokenOrigin(drafter=source.drafter, segment=source.segment, offset=source.offset)
+
+
+def _logprob(measured: TokenLogprob) -> Logprob:
+    return Logprob(logprob=measured.logprob, top=list(measured.top))

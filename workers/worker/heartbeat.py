@@ -1,0 +1,114 @@
+"""A worker's sign of life. Knows the worker's name and what it says of itself; begins once the models are loaded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workers.broker import keys, lua
+from workers.broker.app import RedisClient, make_redis
+from workers.errors import QueueUnavailable, unavailable
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+SETTLE_S = 5.0
+"""Seconds after an absence of Redis before `after_beat` is called again: the others must have been heard of first."""
+FORGOTTEN_S = 60
+"""Seconds of silence after which a worker is taken off the list."""
+
+
+def default_name(pid: int | None = None) -> str:
+    """The name of a worker that was given none, unlike any other's; of this process where None."""
+    return f"{socket.gethostname()}-{os.getpid() if pid is None else pid}"
+
+
+def forget_workers(redis_url: str, name: str | None = None) -> None:
+    """Take a worker that is known to be dead, or all of them, off the list; its tasks are then taken up at once.
+
+    While Redis is away nothing happens: the entries age.
+    """
+    client = make_redis(redis_url)
+    try:
+        with unavailable():
+            if name is None:
+                client.delete(keys.WORKERS, keys.WORKER_INFO)
+            else:
+                _forget(client, name)
+    except QueueUnavailable:
+        pass
+    finally:
+        client.close()
+
+
+def _forget(client: RedisClient, name: str) -> None:
+    client.zrem(keys.WORKERS, name)
+    client.hdel(keys.WORKER_INFO, name)
+
+
+class Heartbeat:
+    """Tells every second that this worker is there, as long as `alive` says so.
+
+    Args:
+        client: from `make_redis`.
+        name: of this worker, unlike any other's.
+        info: what `Queue.workers` shows beside the name; asked anew for each beat.
+        alive: asked before each beat.
+        after_beat: called after each, but not right after Redis was away; may raise QueueUnavailable.
+    """
+
+    def __init__(
+        self,
+        client: RedisClient,
+        name: str,
+        info: Callable[[], Mapping[str, Any]],
+        alive: Callable[[], bool] = lambda: True,
+        after_beat: Callable[[], Any] = lambda: None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._redis = client
+        self._name = name
+        self._info = info
+        self._settled_at = 0.0
+        self._alive = alive
+        self._after_beat = after_beat
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and take the worker off the list. Safe to call more than once, and before `start`."""
+        self._stopped.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join()
+        try:
+            with unavailable():
+                _forget(self._redis, self._name)
+        except QueueUnavailable:
+            pass  # the entry ages
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if self._alive():
+                try:
+                    with unavailable():
+                        names = [keys.WORKERS, keys.WORKER_INFO]
+                        lua.run(self._redis, lua.BEAT, names, [self._name, json.dumps(dict(self._info())), FORGOTTEN_S])
+                    if time.monotonic() >= self._settled_at:
+                        self._after_beat()
+                except QueueUnavailable as error:
+                    self._settled_at = time.monotonic() + SETTLE_S
+                    log.warning("no heartbeat: %s", error)
+                except Exception:
+                    log.exception("what follows a heartbeat failed")
+            self._stopped.wait(self._interval_s)

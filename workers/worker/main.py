@@ -1,0 +1,206 @@
+"""One worker process: load the models, then take tasks until told to stop.
+
+Knows the order in which things start and stop; knows no settings files and no environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from celery import Celery, signals
+from celery.exceptions import SecurityWarning
+
+from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
+from workers.sessions.routing import own_queue
+from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
+from workers.tokens.tokenizer import Tokens
+from workers.worker.heartbeat import Heartbeat, default_name
+from workers.worker.kv_store import MOST_BYTES, KvStore
+from workers.worker.memory import shortage
+from workers.worker.runtime import Runtime
+from workers.worker.tasks import Workplace, register
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """Everything a worker process needs to know.
+
+    Attributes:
+        redis_url: `redis://host:port/0`, `rediss://…` or `unix:///path/to.sock`.
+        data_dir: holds the collections, and the uploads in `uploads`.
+        models_dir: where named models are kept; `models` in the data folder where None.
+        model: target model: a name, a folder, or a hub id.
+        embedding_model: a name or a folder; None for a worker that ingests nothing.
+        dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
+        eagle_allow_pickle: its `allow_pickle`.
+        concurrency: answers decoded together.
+        name: of this worker; made from host and process where None.
+        drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
+        answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
+        store_tokens: tokens of earlier answers that are kept a collection, to copy from.
+        kv_cache_bytes: memory for keys and values of earlier turns; 0 keeps none.
+    """
+
+    redis_url: str
+    data_dir: Path
+    model: str = "smollm2-135m"
+    embedding_model: str | None = "all-minilm-l6-v2"
+    models_dir: Path | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    drafter: str = "auto"
+    draft_model: str | None = None
+    eagle_head: str | None = None
+    eagle_allow_pickle: bool = False
+    sdsat_adapters: str | None = None
+    concurrency: int = 8
+    name: str | None = None
+    drain_s: float = 5.0
+    answer_ttl_s: int = ANSWER_TTL_S
+    session_ttl_s: int = SESSION_TTL_S
+    store_tokens: int = 0
+    kv_cache_bytes: int = MOST_BYTES
+
+    @property
+    def models_folder(self) -> Path:
+        return self.models_dir or self.data_dir / "models"
+
+    @property
+    def uploads_dir(self) -> Path:
+        return self.data_dir / "uploads"
+
+
+def run_worker(config: WorkerConfig) -> int:
+    """Run a worker in this process until SIGTERM or SIGINT; returns its exit status. Call it from the main thread.
+
+    Raises:
+        ValueError and its kind: a model cannot be found or used; the message says what to do.
+    """
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    name = config.name or default_name()
+    place, info = load(config, name)
+    return serve(make_app(config.redis_url), place, info, config.concurrency, config.drain_s)
+
+
+def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
+    """Load tokenizer, engine and embedder. Returns the workplace and what the worker says of itself."""
+    from decoder import load_engine
+    from decoder.models import resolve
+    from retriever import Library, SentenceTransformerEmbedder
+
+    folder = resolve(config.model, config.models_folder)
+    log.info("loading %s from %s", config.model, folder)
+    tokens = Tokens.load(folder)
+    if tokens.has_chat_template and not tokens.append_only:
+        log.warning("the chat template of %s rewrites earlier turns: every follow-up prefills anew", config.model)
+    engine = load_engine(
+        str(folder),
+        drafter=config.drafter,
+        draft_model=config.draft_model,
+        eagle_head=config.eagle_head,
+        allow_pickle=config.eagle_allow_pickle,
+        sdsat_adapters=config.sdsat_adapters,
+        dtype=config.dtype,
+        device=config.device,
+        models_dir=config.models_folder,
+        state_dir=config.data_dir / "learned",
+    )
+    library: Library | None = None
+    if config.embedding_model is not None:
+        embedder = SentenceTransformerEmbedder(resolve(config.embedding_model, config.models_folder))
+        log.info("loading %s from %s", config.embedding_model, embedder.folder)
+        embedder.load()
+        library = Library(config.data_dir, embedder)
+    place = Workplace(
+        client=make_redis(config.redis_url),
+        tokens=tokens,
+        runtime=Runtime(engine, tokens, KvStore(config.kv_cache_bytes, shortage(config.device))),
+        library=library,
+        uploads_dir=config.uploads_dir,
+        name=name,
+        answer_ttl_s=config.answer_ttl_s,
+        session_ttl_s=config.session_ttl_s,
+        store_tokens=config.store_tokens,
+    )
+    info = {
+        "model": config.model,
+        "tokenizer": tokens.hash,
+        "window": engine.target.max_positions,
+        "drafter": config.drafter,
+        "draft_model": config.draft_model,
+        "eagle_head": None if engine.equipment.eagle_head is None else config.eagle_head or "shipped",
+        "memory": engine.equipment.memory(),
+        "device": config.device,
+        "dtype": config.dtype,
+        "concurrency": config.concurrency,
+    }
+    return place, info
+
+
+def queues(place: Workplace) -> list[str]:
+    """What a worker takes tasks from: those without an embedder leave ingests to others."""
+    return [GENERATE_QUEUE, *([] if place.library is None else [INGEST_QUEUE]), own_queue(place.name)]
+
+
+def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
+    """Take tasks until a signal says stop, then give running answers `drain_s` seconds. Returns the exit status."""
+    register(app, place)
+    told_to_stop = threading.Event()
+
+    def alive() -> bool:
+        if not place.runtime.alive and not told_to_stop.is_set():
+            log.error("the engine's thread ended; this worker stops, so that a fresh one can take its work")
+            os.kill(os.getpid(), signal.SIGTERM)
+        return place.runtime.alive
+
+    def present() -> dict[str, Any]:
+        return {**info, **place.state(), "places": concurrency}
+
+    heartbeat = Heartbeat(place.client, place.name, present, alive, lambda: place.after_beat(app))
+    grace = threading.Timer(drain_s, place.runtime.close)
+    grace.daemon = True
+
+    def ready(**_: Any) -> None:
+        heartbeat.start()
+        log.info("worker %s is ready: %s", place.name, info)
+
+    def stopping(**_: Any) -> None:
+        if not told_to_stop.is_set():
+            told_to_stop.set()
+            grace.start()
+
+    # Celery warns of root because of pickled messages; these are JSON.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    signals.worker_ready.connect(ready, weak=False)
+    signals.worker_shutting_down.connect(stopping, weak=False)
+    try:
+        worker = app.Worker(
+            hostname=f"rag@{place.name}",
+            pool="threads",
+            concurrency=concurrency + 1,  # one more for an ingest beside the answers
+            queues=queues(place),
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
+            quiet=True,
+            loglevel=None,
+        )
+        worker.start()
+        return int(worker.exitcode or 0)
+    finally:
+        signals.worker_ready.disconnect(ready)
+        signals.worker_shutting_down.disconnect(stopping)
+        heartbeat.stop()
+        grace.cancel()
+        place.close()
+        app.close()

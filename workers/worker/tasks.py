@@ -1,0 +1,209 @@
+"""The Celery tasks: what a worker does with a message from the queue.
+
+Knows how errors become events and when a task goes back to the queue; the work itself is in `generation` and
+`ingestion`. A message carries an owner (of ingests a tenant) and an id; everything else is in the record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import Reject
+
+from decoder import PromptError, PromptTooLong, UnknownDrafter
+from retriever import Library
+from workers.broker import keys
+from workers.broker.app import INGEST_TASK, RedisClient
+from workers.broker.messages import ErrorEvent
+from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
+from workers.grammar.grammars import Grammars
+from workers.ingests.files import JobFiles
+from workers.ingests.queue import IngestQueue
+from workers.ingests.redis_ledger import RedisJobLedger
+from workers.ingests.runner import IngestRunner
+from workers.sessions.answer_store import AnswerStore
+from workers.sessions.passage_ids import PassageIds
+from workers.sessions.routing import share
+from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
+from workers.tokens.tokenizer import Tokens
+from workers.worker.cancels import CancelWatch
+from workers.worker.generation import generate
+from workers.worker.kv_store import answer_of, session_of
+from workers.worker.leases import LAPSE_S, Leases
+from workers.worker.runtime import Runtime
+from workers.worker.unfinished import Unfinished
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Workplace:
+    """What the tasks of one worker process share."""
+
+    client: RedisClient
+    tokens: Tokens
+    runtime: Runtime
+    library: Library | None
+    uploads_dir: Path
+    name: str = "worker"
+    """Of the worker, as in its heartbeat."""
+    answer_ttl_s: int = ANSWER_TTL_S
+    session_ttl_s: int = SESSION_TTL_S
+    store_tokens: int = 0
+    """Tokens of earlier answers to copy from, a collection; 0 keeps none."""
+    lapse_s: int = LAPSE_S
+    """Seconds of silence after which another worker's tasks are taken up."""
+
+    def __post_init__(self) -> None:
+        self.cancels = CancelWatch(self.client)
+        self.grammars = Grammars(self.tokens)
+        self.passage_ids = PassageIds(self.client, self.tokens)
+        self.unfinished = Unfinished(self.client)
+        self.leases = Leases(self.client, self.name, self.lapse_s)
+        self.ledger = RedisJobLedger(self.client, JobFiles(self.uploads_dir), self.lapse_s)
+        closing = self.runtime.closing.is_set
+        self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
+        self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
+
+    def stream(self, owner: str, answer_id: str) -> AnswerStream:
+        return AnswerStream(
+            self.client,
+            owner,
+            answer_id,
+            ttl_s=self.answer_ttl_s,
+            session_ttl_s=self.session_ttl_s,
+            worker=self.name if self.runtime.store.on else "",
+        )
+
+    def state(self) -> dict[str, Any]:
+        """What changes of what the worker says of itself."""
+        return {"running": self.runtime.answers, "kv_cache": self.runtime.store.state()}
+
+    def after_beat(self, app: Celery) -> None:
+        """What is due now and then: take what others left or cannot take, forget the rows of erased sessions.
+
+        Raises:
+            QueueUnavailable: Redis is away.
+        """
+        self.leases.take_up(app)
+        self.unfinished.look(app)
+        self.ingests.look(IngestQueue(app, self.client, self.ledger))
+        share(self.client, self.name)
+        owners = self.runtime.store.owners()
+        if owners:
+            with unavailable(), self.client.pipeline(transaction=False) as pipe:
+                for owner, session in owners:
+                    answer = answer_of(session)
+                    pipe.exists(keys.answer(owner, answer) if answer else keys.session(owner, session_of(session)))
+                there = pipe.execute()
+            for (owner, session), exists in zip(owners, there, strict=True):
+                if not exists:
+                    self.runtime.forget(owner, session)
+
+    def close(self) -> None:
+        """Stop the engine and the watch; running tasks go back to the queue."""
+        self.runtime.close()
+        self.ingests.close()
+        self.cancels.close()
+
+
+def register(app: Celery, place: Workplace) -> None:
+    """Give the application its tasks, bound to this worker's workplace."""
+
+    def generate_answer(owner: str, answer_id: str) -> None:
+        with _held(place, keys.GENERATE_TASK, owner, answer_id) as ours:
+            if ours:
+                run_generate(place, owner, answer_id)
+
+    def ingest_documents(*_: str) -> None:
+        with _requeued():
+            place.ingests.run()
+
+    app.task(name=keys.GENERATE_TASK, shared=False)(generate_answer)
+    app.task(name=INGEST_TASK, shared=False)(ingest_documents)
+
+
+@contextmanager
+def _held(place: Workplace, task: str, whose: str, key: str) -> Iterator[bool]:
+    """Hold the task's lease."""
+    with _requeued(), place.leases.hold(task, whose, key) as ours:
+        yield ours
+
+
+@contextmanager
+def _requeued() -> Iterator[None]:
+    """A task that cannot go on here goes back to the queue."""
+    try:
+        yield
+    except (RuntimeClosed, QueueUnavailable) as error:
+        raise Reject(str(error), requeue=True) from None
+
+
+def run_generate(place: Workplace, owner: str, answer_id: str) -> None:
+    """Generate one answer; whatever goes wrong with it ends in an error event.
+
+    Raises:
+        RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
+    """
+    stream = place.stream(owner, answer_id)
+    record = stream.record()
+    if record is None:
+        log.info("answer %s was erased before it was begun", answer_id)
+        return
+    try:
+        with place.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:
+            generate(
+                record["job"],
+                stream,
+                place.runtime,
+                place.tokens,
+                cancelled.is_set,
+                place.store,
+                place.grammars,
+                place.passage_ids,
+            )
+    except (RuntimeClosed, QueueUnavailable):
+        raise
+    except Exception as error:
+        event = error_event(error)
+        internal = event.code == "internal_error"
+        log.log(
+            logging.ERROR if internal else logging.WARNING,
+            "answer %s failed: %s",
+            answer_id,
+            event.detail,
+            exc_info=internal,
+        )
+        try:
+            stream.finish(event, session_id=record["job"].session_id)
+        except AnswerGone:
+            log.info("answer %s was erased meanwhile", answer_id)
+
+
+def error_event(error: Exception) -> ErrorEvent:
+    """The event for an answer that failed: a stable code and a sentence.
+
+    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error.
+    """
+    if isinstance(error, PromptTooLong):
+        return ErrorEvent(code="prompt_too_long", detail=str(error))
+    if isinstance(error, UnknownDrafter):
+        return ErrorEvent(code="unknown_drafter", detail=str(error))
+    if is_out_of_memory(error):
+        return ErrorEvent(
+            code="out_of_memory",
+            detail="the worker ran out of memory for this answer; shorten the prompt, lower max_tokens, "
+            "or try again when less is running",
+        )
+    if isinstance(error, PromptError | ValueError):
+        return ErrorEvent(code="invalid_request", detail=str(error))
+    return ErrorEvent(
+        code="internal_error",
+        detail=f"the worker failed while generating ({type(error).__name__}); try again, and see the worker's log",
+    )
