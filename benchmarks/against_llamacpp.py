@@ -36,14 +36,14 @@ from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Outcome, PromptsFile, prompts_path
 from decoder.bench.decode.promise import AUTO, promise, ratios
 from decoder.bench.decode.rows import PLAIN, Row, decode_rows
-from decoder.bench.environment import environment
-from decoder.bench.opened import open_model
-from decoder.bench.prompts import BenchError, load_items
-from decoder.bench.recordings.report import environment_lines, table, write_json
-from decoder.bench.specs import parse_spec, split_specs
+from decoder.bench.simulated.report import environment_lines, table, write_json
 from decoder.load import DTYPES
 from decoder.models import NAMED, default_models_dir, resolve
 from decoder.planning.calibration import measured
+from decoder.recording.environment import environment
+from decoder.recording.opened import open_model
+from decoder.recording.prompts import BenchError, load_items
+from decoder.recording.specs import parse_spec, split_specs
 from decoder.sampling.params import SamplingParams
 from decoder.weights.conversion import RECORD
 from decoder.weights.wheels import extract_member, file_sha256

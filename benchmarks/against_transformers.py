@@ -26,12 +26,12 @@ from decoder import Engine, SamplingParams
 from decoder.bench.decode.divergence import plain_margins
 from decoder.bench.decode.peers import Peers
 from decoder.bench.decode.timing import first_difference, measure
-from decoder.bench.environment import environment
-from decoder.bench.opened import open_model
-from decoder.bench.prompts import Item, load_items
-from decoder.bench.recordings.report import environment_lines, table, write_json
+from decoder.bench.simulated.report import environment_lines, table, write_json
 from decoder.load import DTYPES
 from decoder.models import default_models_dir
+from decoder.recording.environment import environment
+from decoder.recording.opened import open_model
+from decoder.recording.prompts import Item, load_items
 
 MARGIN = 1e-3
 LOOKUP = "pld:max_ngram=2"

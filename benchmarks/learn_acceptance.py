@@ -3,7 +3,7 @@
     python benchmarks/learn_acceptance.py answers.jsonl --edits 400 --model smollm2-135m --shown 400 \
         --out small.json
     python benchmarks/learn_acceptance.py answers_of_a_larger_model.jsonl --onto small.json --edits 0 --rounds 2 \
-        --out decoder/tables/acceptance.json
+        --out decoder/drafters/learning/tables/acceptance.json
 
 The answers are recordings (`rag bench record`) of training prompts; no benchmark prompt may be among them. Recorded
 answers of a small model seldom edit, so `--edits` adds answers that repeat a part of a prompt with random tokens put
@@ -25,16 +25,16 @@ from pathlib import Path
 import torch
 
 from decoder import load_engine
-from decoder.bench.recordings.kept_rows import BEST, Kept
-from decoder.bench.recordings.record import Recording, read_recordings
-from decoder.bench.recordings.replay import replay
-from decoder.drafters.auto.acceptance import AcceptanceTable
+from decoder.bench.simulated.replay import replay
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.auto.eos_prior import Endings
 from decoder.drafters.context import Equipment
+from decoder.drafters.learning.acceptance import AcceptanceTable
+from decoder.drafters.learning.eos_prior import Endings
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model.forward_outputs import Needs
 from decoder.model.target import TargetModel, TreePass
+from decoder.recording.kept_rows import BEST, Kept
+from decoder.recording.record import Recording, read_recordings
 
 ANSWER_TOKENS = 256
 ONTO_WEIGHT = 100.0

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from decoder.bench.environment import environment
-from decoder.bench.recordings.report import environment_lines, table, write_json
+from decoder.bench.simulated.report import environment_lines, table, write_json
 from decoder.drafts.token_index import MAX_CANDIDATES, TokenIndex
+from decoder.recording.environment import environment
 
 SIZES = (1024, 4096, 32768, 131072)
 BUILD_SIZES = (4096, 32768, 131072)

@@ -12,6 +12,7 @@ from decoder.drafts.token_index import Match, TokenIndex
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.errors import DecoderError, PromptError, PromptTooLong, UnknownDrafter, UnsupportedModel
+from decoder.generation import Generation
 from decoder.load import load_engine
 from decoder.model.prefix import Prefix
 from decoder.sampling.params import SamplingParams
@@ -24,6 +25,7 @@ __all__ = [
     "DecoderError",
     "DraftTree",
     "Engine",
+    "Generation",
     "Match",
     "Prefix",
     "PromptError",

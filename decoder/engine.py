@@ -13,24 +13,26 @@ from collections.abc import Sequence as Ids
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import Equipment
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts
 from decoder.model.prefix import KeptRows, Prefix
 from decoder.model.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
 from decoder.planning.budget import choose
-from decoder.sampling.near_ties import THRESHOLDS, settle
+from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
 from decoder.sequence import Corpus, PromptSegment, Sequence, Step
-from decoder.verify import Accepted, verify
+from decoder.verify import verify
 
 MAX_NODES = 64
 """Node budget of a step where the request names none."""
 MIXED_CHUNK = 128
 """Prompt tokens that a pass takes at most while other answers wait for their next token."""
-Part = tuple[Sequence, TreePass | PromptChunk]
+Part = tuple[Generation, TreePass | PromptChunk]
 
 
 class Engine:
@@ -107,7 +109,7 @@ class Engine:
         resumed: Ids[int] = (),
         reuse: Prefix | None = None,
         keep: bool = False,
-    ) -> Sequence:
+    ) -> Generation:
         """Check a request and set up its sequence; runs no model.
 
         Args:
@@ -121,7 +123,7 @@ class Engine:
             domain: whose acceptance `auto` goes by and learns, such as a collection's name.
             resumed: tokens of the answer that were generated before, elsewhere; the answer goes on behind them. They
                 are prefilled and in no step. It is finished at once where they end it.
-            reuse: what another sequence left behind (`Sequence.leave`). It is used up: of its rows those of the
+            reuse: what another sequence left behind (`Generation.leave`). It is used up: of its rows those of the
                 longest common beginning are kept, the others forgotten.
             keep: whether the sequence shall leave a prefix behind.
 
@@ -149,7 +151,7 @@ class Engine:
             reuse.cache.resize(capacity)
         else:
             reuse = None
-        sequence = Sequence(
+        sequence = Generation(
             prompt,
             params,
             segments,
@@ -157,27 +159,27 @@ class Engine:
             reuse.cache if reuse is not None else self.target.new_cache(capacity),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
-            nodes,
-            corpora,
-            domain,
+            max_nodes=nodes,
+            corpora=corpora,
+            domain=domain,
             near_tie=self.near_tie if params.exact == "strict" else None,
             resumed=given[len(prompt) :],
-            kept=KeptRows(None if reuse is None else reuse.states) if keep else None,
+            kept_rows=KeptRows(None if reuse is None else reuse.states) if keep else None,
         )
         if reuse is not None:
             reuse.given = True
-            sequence.chunks.append(reuse.artifacts(chosen.needs))
+            sequence.prefill_outputs.append(reuse.artifacts(chosen.needs))
             sequence.stats.cached_tokens = min(length, len(prompt))
         return sequence
 
-    def prefill(self, sequence: Sequence) -> Step:
+    def prefill(self, sequence: Generation) -> Step:
         """Process the prompt, in passes of its own, and commit the first token."""
         step = self.step([sequence])[0]
-        while not (sequence.begun or sequence.finished):
+        while not (sequence.prefilled or sequence.finished):
             step = self.step([sequence])[0]
         return step
 
-    def step(self, sequences: Ids[Sequence]) -> list[Step]:
+    def step(self, sequences: Ids[Generation]) -> list[Step]:
         """Advance every sequence by one draft-verify cycle or by a piece of its prompt, all in one target pass.
 
         Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a sequence
@@ -211,18 +213,18 @@ class Engine:
         """Keep what drafters learned, where the engine was given a folder for it."""
         self.equipment.save()
 
-    def _draft(self, running: Ids[Sequence]) -> list[Part]:
+    def _draft(self, running: Ids[Generation]) -> list[Part]:
         """Every sequence's part of the pass; of valued trees only what is worth its time in this pass.
 
         Prompts are taken in order of arrival, in pieces that leave a pass short while others wait for tokens.
         """
-        decoding = [sequence for sequence in running if sequence.begun]
+        decoding = [sequence for sequence in running if sequence.prefilled]
         room = MIXED_CHUNK if decoding else PREFILL_CHUNK
         parts: list[Part] = []
-        for sequence in (sequence for sequence in running if not sequence.begun):
-            ids = sequence.given[sequence.cache.length : sequence.cache.length + room]
-            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:
-                ids = ids[: len(sequence.given) - 1 - sequence.cache.length]  # the last token decides in a pass alone
+        for sequence in (sequence for sequence in running if not sequence.prefilled):
+            ids = sequence.input_ids[sequence.cache.length : sequence.cache.length + room]
+            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:  # the last decides in a pass alone
+                ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]
             if ids:
                 parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.needs)))
                 room -= len(ids)
@@ -246,33 +248,33 @@ class Engine:
             for s, tree in zip(decoding, trees, strict=True)
         ]
 
-    def _masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
+    def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
         """The adaptive rows that a sequence's drafter wants behind its tree; none where it may not draft."""
         if not (sequence.max_nodes and sequence.may_draft):
             return NO_MASKS
         masks = sequence.drafter.masks(sequence, tree)
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
-    def _walk(self, sequence: Sequence, part: TreePass | PromptChunk, made: Artifacts) -> Accepted | None:
+    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, made: Artifacts) -> Accepted | None:
         """What the pass decided for one sequence; None where its prompt is not through."""
         if isinstance(part, TreePass):
             return verify(part.tree, made.logits, sequence, beside=len(part.masks))
-        through = part.cache.length + len(part.ids) == len(sequence.given)
+        through = part.cache.length + len(part.ids) == len(sequence.input_ids)
         return verify(DraftTree(), made.logits, sequence) if through else None
 
     def _commit(
-        self, sequence: Sequence, part: TreePass | PromptChunk, accepted: Accepted | None, made: Artifacts
+        self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, made: Artifacts
     ) -> Step:
         tree = part.tree if isinstance(part, TreePass) else DraftTree()
         if isinstance(part, PromptChunk):
             sequence.cache.keep_all()
-            sequence.chunks.append(made)
+            sequence.prefill_outputs.append(made)
             if accepted is None:
                 return Step((), (), None)
-            made, sequence.chunks = Artifacts.joined(sequence.chunks), []
-            sequence.begun = True
-            if sequence.kept is not None:
-                sequence.kept.prompt(made)
+            made, sequence.prefill_outputs = Artifacts.joined(sequence.prefill_outputs), []
+            sequence.prefilled = True
+            if sequence.kept_rows is not None:
+                sequence.kept_rows.prompt(made)
         assert accepted is not None, "only an unfinished prompt decides nothing"
         tokens = sequence.extend(accepted.tokens)
         sources = accepted.sources[: len(tokens)]
@@ -283,10 +285,10 @@ class Engine:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
             made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
-            if sequence.kept is not None:
-                sequence.kept.step(made, len(tokens))
+            if sequence.kept_rows is not None:
+                sequence.kept_rows.step(made, len(tokens))
         if sequence.near_tie is not None:
-            settle(sequence, accepted)
+            _record_near_tie(sequence, accepted)
         if tokens:
             sequence.drafter.observe(sequence, tree, accepted, made)
         logprobs = tuple(accepted.logprobs[: len(tokens)])
@@ -327,3 +329,12 @@ class Engine:
                 f"segments cover {sum(segment.length for segment in segments)} tokens of a prompt of {len(prompt)}; "
                 "they must tile it"
             )
+
+
+def _record_near_tie(sequence: Sequence, accepted: Accepted) -> None:
+    """Note a strict step's near-tie, to be decided by the next pass, and count the one that this pass decided."""
+    if sequence.doubtful is not None:
+        sequence.stats.extra_passes += 1
+        sequence.stats.near_ties_changed += accepted.tokens[0] != sequence.doubtful
+    sequence.doubtful = None if sequence.finished else accepted.doubtful
+    sequence.stats.near_ties += sequence.doubtful is not None

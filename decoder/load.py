@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from decoder import induction_heads as heads
-from decoder.drafters.auto.acceptance import AcceptanceTables
 from decoder.drafters.context import Equipment
-from decoder.drafters.eagle.shipped_heads import fit_head
+from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
 from decoder.engine import Engine
+from decoder.heads.shipped import fit_head
 from decoder.model.devices import check_device
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint, measured

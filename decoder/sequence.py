@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from decoder.drafts.stats import DecodeStats
 from decoder.drafts.token_index import TokenIndex
 from decoder.drafts.tree import TokenSource
-from decoder.model.prefix import KeptRows, Prefix
+from decoder.model.kv_cache import KVCache
 from decoder.sampling.history import History
 from decoder.sampling.logprobs import TokenLogprob
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import StopStrings
-
-if TYPE_CHECKING:
-    from decoder.drafters.base import Drafter
-    from decoder.model.forward_outputs import Artifacts
-    from decoder.model.kv_cache import KVCache
 
 BESIDE = 1 << 24
 """Positions from here on are those of the corpora; a prompt with its answer is shorter (TokenIndex)."""
@@ -74,43 +69,33 @@ class Step:
 
 
 class Sequence:
-    """One prompt and its growing answer. Made by `Engine.start`."""
+    """One prompt and its growing answer, as drafters see them."""
 
     def __init__(
         self,
         prompt: Ids[int],
         params: SamplingParams,
         segments: Ids[PromptSegment],
-        drafter: Drafter,
         cache: KVCache | None,
         end_tokens: frozenset[int],
         stop_strings: StopStrings | None = None,
+        *,
         max_nodes: int | None = None,
         corpora: Ids[Corpus] = (),
         domain: str = "",
         near_tie: float | None = None,
         resumed: Ids[int] = (),
-        kept: KeptRows | None = None,
     ) -> None:
         self.prompt = list(prompt)
-        self.given = [*self.prompt, *resumed]
-        """What is prefilled: the prompt, and what was generated of the answer before, elsewhere."""
-        self.begun = False
-        """Whether `given` is through and a token was chosen."""
-        self.kept = kept
-        """Rows of artifacts that a prefix of this sequence will have; None where none is wanted."""
         self.tokens: list[int] = []
         self.params = params
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
-        self.chunks: list[Artifacts] = []
-        """What the passes over `given` left behind, until it is complete."""
         self.pass_sequences = 1
         """Sequences that share the coming pass, this one included."""
         self.pass_tokens = len(self.prompt)
         """Cached tokens of them all."""
-        self.drafter = drafter
         self._cache = cache
         self.max_nodes = max_nodes
         self.history = History(self.prompt, params.grammar.begin() if params.grammar is not None else None)
@@ -195,18 +180,6 @@ class Sequence:
     def cancel(self) -> None:
         """Finish before the next step, keeping what was generated. Safe from any thread."""
         self._cancelled = True
-
-    def leave(self) -> Prefix | None:
-        """What another sequence may begin on: the rows of all tokens but the last. The cache goes with it.
-
-        None where nothing was to be kept, or where the prompt is not through.
-        """
-        kept, self.kept = self.kept, None
-        if kept is None or not self.begun:
-            return None
-        cache, self._cache = self.cache, None
-        cache.drop()
-        return Prefix((self.prompt + self.tokens)[: cache.length], cache, kept.joined())
 
     def finish_if_cancelled(self) -> bool:
         if self._cancelled and not self.finished:

@@ -5,30 +5,14 @@ One walk from the root, one `select` a position; it serves greedy and sampling, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import torch
 
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.sampling.logprobs import TokenLogprob, measure
 from decoder.sampling.near_ties import decide, is_near_tie
 from decoder.sampling.select import select
 from decoder.sequence import Sequence
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer.
-
-    Where a strict answer's walk ended at a near-tie there is no bonus token, so `path` is as long as `tokens`, and
-    `doubtful` is what this pass would have chosen. `logprobs` has one entry a token where the answer asks for them.
-    """
-
-    tokens: list[int]
-    path: list[int]
-    sources: list[TokenSource | None]
-    doubtful: int | None = None
-    logprobs: list[TokenLogprob] = field(default_factory=list)
 
 
 def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, beside: int = 0) -> Accepted:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rag_service.api.metrics import metrics_page
-from rag_service.api.reference import api_page
+from rag_service.api_reference import api_page
 from rag_service.cli.reference import cli_page
 from rag_service.settings import settings_table
 

@@ -40,10 +40,10 @@ from retriever.types import (
 
 if TYPE_CHECKING:
     from retriever.collection import Collection
+    from retriever.embedder import Embedder, SentenceTransformerEmbedder
     from retriever.library import Library
     from retriever.parsing.loaders import SUPPORTED, load_file
     from retriever.parsing.loading import FileReader, ReadLimits
-    from retriever.search.embedder import Embedder, SentenceTransformerEmbedder
     from retriever.search.fusion import chunk_id
 
 __all__ = [
@@ -84,8 +84,8 @@ __all__ = [
 
 _HOMES = {
     "Collection": "collection",
-    "Embedder": "search.embedder",
-    "SentenceTransformerEmbedder": "search.embedder",
+    "Embedder": "embedder",
+    "SentenceTransformerEmbedder": "embedder",
     "Library": "library",
     "SUPPORTED": "parsing.loaders",
     "load_file": "parsing.loaders",

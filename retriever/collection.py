@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from retriever import lexical
+from retriever.embedder import Embedder
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
 from retriever.parsing.loading import ReadLimits
 from retriever.search import fusion as search
-from retriever.search import lexical
-from retriever.search.embedder import Embedder
 from retriever.search.fusion import Ranked
 from retriever.search.index import VectorIndex
 from retriever.stores import records, store

@@ -13,11 +13,11 @@ import uuid
 from pathlib import Path
 
 from retriever.collection import Collection
+from retriever.embedder import Embedder
 from retriever.errors import CollectionExists, InvalidName, UnknownCollection
+from retriever.opened import Opened
 from retriever.parsing.loading import ReadLimits
-from retriever.search.embedder import Embedder
 from retriever.stores import store
-from retriever.stores.opened import Opened
 
 DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from decoder.bench.prompts import BenchError, Item, load_items
 from decoder.engine import MAX_NODES
 from decoder.errors import DecoderError
 from decoder.load import DTYPES
+from decoder.recording.prompts import BenchError, Item, load_items
 
 
 def run(argv: Sequence[str] | None, program: str, more: Mapping[str, str] | None = None) -> int:
@@ -149,9 +149,9 @@ def _promise(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> None:
-    from decoder.bench.opened import open_model
-    from decoder.bench.recordings.record import record
-    from decoder.bench.specs import make_from_spec
+    from decoder.recording.opened import open_model
+    from decoder.recording.record import record
+    from decoder.recording.specs import make_from_spec
 
     items = _items(options)
     make_from_spec(options.drafter)  # a wrong spec fails before the model is loaded
@@ -174,6 +174,6 @@ def _record(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from decoder.bench.recordings.report import run_simulate
+    from decoder.bench.simulated.report import run_simulate
 
     run_simulate(options, _say)

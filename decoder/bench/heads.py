@@ -9,13 +9,13 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from decoder.bench.chat import Chat
-from decoder.bench.copy_texts import REPEAT, TEXTS
-from decoder.bench.prompts import BenchError, Item, load_items, spread
 from decoder.errors import UnsupportedModel
 from decoder.induction_heads import FILE, InductionHeads, find_heads, save
 from decoder.load import load_engine
 from decoder.models import default_models_dir, resolve
+from decoder.recording.chat import Chat
+from decoder.recording.copy_texts import REPEAT, TEXTS
+from decoder.recording.prompts import BenchError, Item, load_items, spread
 
 MAX_TOKENS = 128
 """Of an answer; the paper does not say."""

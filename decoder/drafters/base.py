@@ -12,8 +12,8 @@ from decoder.model.forward_outputs import NOTHING, Artifacts, Needs
 
 if TYPE_CHECKING:
     from decoder.drafters.context import Equipment
+    from decoder.drafts.accepted import Accepted
     from decoder.sequence import Sequence
-    from decoder.verify import Accepted
 
 
 class Drafter(ABC):

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from decoder.drafters.auto.acceptance import AcceptanceTables
-from decoder.drafters.auto.neural_gate import NeuralGate
+from decoder.drafters.learning.acceptance import AcceptanceTables
+from decoder.drafters.learning.neural_gate import NeuralGate
 from decoder.planning.cost_curve import CostCurve
 
 if TYPE_CHECKING:
-    from decoder.drafters.eagle.head import FittedHead
+    from decoder.heads.head import FittedHead
     from decoder.model.target import TargetModel
 
 

@@ -19,10 +19,10 @@ from typing import ClassVar
 import torch
 
 from decoder.drafters.base import Drafter
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import Artifacts
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 KEEPS = ((8, 4), (32, 3))
 """(rank, tokens): a guess of a rank below keeps that many tokens, itself included."""

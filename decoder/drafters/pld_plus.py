@@ -28,8 +28,8 @@ from decoder.sequence import Sequence
 
 if TYPE_CHECKING:
     from decoder.drafters.context import Equipment
+    from decoder.drafts.accepted import Accepted
     from decoder.model.target import TargetModel
-    from decoder.verify import Accepted
 
 Ranking = Literal["h", "a"]
 

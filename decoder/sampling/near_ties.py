@@ -10,18 +10,12 @@ Knows logits and margins; knows no tree and no cache. The walk asks (`verify.py`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.select import contest
-
-if TYPE_CHECKING:
-    from decoder.sequence import Sequence
-    from decoder.verify import Accepted
 
 THRESHOLDS: dict[torch.dtype, float] = {
     torch.float64: 1e-9,
@@ -63,12 +57,3 @@ def select_margin(logits: torch.Tensor, params: SamplingParams, position: int, h
 def is_near_tie(margin: float, params: SamplingParams, threshold: float) -> bool:
     """Whether a margin of `decide`, taken back to logits, is below `threshold`."""
     return margin * (params.temperature or 1.0) < threshold
-
-
-def settle(sequence: Sequence, accepted: Accepted) -> None:
-    """Note a strict step's near-tie, to be decided by the next pass, and count the one that this pass decided."""
-    if sequence.doubtful is not None:
-        sequence.stats.extra_passes += 1
-        sequence.stats.near_ties_changed += accepted.tokens[0] != sequence.doubtful
-    sequence.doubtful = None if sequence.finished else accepted.doubtful
-    sequence.stats.near_ties += sequence.doubtful is not None

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.bench.prompts import BenchError
-from decoder.bench.recordings.record import read_recordings
+from decoder.recording.prompts import BenchError
+from decoder.recording.record import read_recordings
 
 ASIDE = 50
 """One prompt in so many is held aside."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from decoder.bench.prompts import BenchError
 from decoder.errors import DecoderError
+from decoder.recording.prompts import BenchError
 from decoder.training import distil_command
 from decoder.training.eagle import command as eagle_command
 from decoder.training.sdsat import command as sdsat_command

@@ -29,10 +29,10 @@ def add(commands: Any) -> None:
 
 def work(options: argparse.Namespace) -> None:
     """Record; a run that is started again adds what is missing."""
-    from decoder.bench.opened import open_model
-    from decoder.bench.prompts import load_items
-    from decoder.bench.recordings.record import record
-    from decoder.bench.specs import make_from_spec
+    from decoder.recording.opened import open_model
+    from decoder.recording.prompts import load_items
+    from decoder.recording.record import record
+    from decoder.recording.specs import make_from_spec
 
     make_from_spec(options.drafter)  # a wrong spec fails before the model is loaded
     items = load_items(options.data, limit=options.limit)

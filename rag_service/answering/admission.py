@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rag_service.api.schemas import EditRequest, QueryRequest
+from rag_service.contract.schemas import EditRequest, QueryRequest
 from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
 from rag_service.prompting.conversation import Conversation
 from rag_service.settings import Settings

@@ -27,8 +27,8 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Asked, Retrieval
 from rag_service.answering.turns import busy, check_room, claim
-from rag_service.api.ids import unknown_answer
-from rag_service.api.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
+from rag_service.contract.ids import unknown_answer
+from rag_service.contract.schemas import Answer, AnswerOptions, EditRequest, QueryRequest, Version
 from rag_service.errors import Unavailable
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.conversation import Conversation

@@ -7,14 +7,15 @@ Knows collections and conversations; knows no prompts of answers and no HTTP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import anyio.to_thread
 
 from rag_service.access.principal import Principal
 from rag_service.answering.query_rewriter import Rewritten
-from rag_service.api.schemas import RetrievalOptions
+from rag_service.contract.schemas import RetrievalOptions
+from rag_service.prompting.found import Found
 from rag_service.prompting.standalone import Exchange, exchanges
 from rag_service.settings import Settings
 from retriever import Library
@@ -50,21 +51,6 @@ class Asked:
         last = turns[-1].passages if turns else []
         found = [str(passage["chunk_id"]) for passage in last if not passage.get("earlier")]
         return cls(question, exchanges(turns), session_id, found)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was looked for, and what was found.
-
-    Attributes:
-        query: None where nothing was looked for.
-        passages: best first, as they travel in jobs.
-        rewrite_ms: that rewriting the question took; None where it was not tried.
-    """
-
-    query: str | None = None
-    passages: list[dict[str, Any]] = field(default_factory=list)
-    rewrite_ms: float | None = None
 
 
 class Retrieval:

@@ -19,8 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from rag_service import errors
+from rag_service.api.openai_errors import error_document, speaks_openai, status_of
 from rag_service.errors import Problem
-from rag_service.openai.errors import error_document, speaks_openai, status_of
 from retriever import (
     CollectionBusy,
     CollectionExists,

@@ -19,13 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.environment import environment
-from decoder.bench.prompts import BenchError
-from decoder.bench.recordings.report import environment_lines, table, write_json
-from rag_service.answering.answers import answer_text, passage_text
+from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.recording.environment import environment
+from decoder.recording.prompts import BenchError
 from rag_service.bench.plain_ngrams import plain_runs
 from rag_service.bench.quotations import Agreement, MarkedAnswer, Quotation, agreement, read_marks, total
 from rag_service.citing.citations import CitedPassage, Text, cite
+from rag_service.citing.text_spans import answer_text, passage_text
 from workers.tokens.tokenizer import Tokens
 
 THRESHOLDS = (2, 8)

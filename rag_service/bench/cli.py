@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from decoder.bench.prompts import BenchError
-from rag_service.api.schemas import DRAFTERS
+from decoder.recording.prompts import BenchError
 from rag_service.client.errors import RagError
+from rag_service.contract.schemas import DRAFTERS
 from rag_service.errors import RagServiceError
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.prompts import BenchError, read_fields, spread
+from decoder.recording.prompts import BenchError, read_fields, spread
 
 QUESTIONS = 3
 """Asked about an article before the edit."""

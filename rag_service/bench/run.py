@@ -11,8 +11,8 @@ from typing import Any
 
 from decoder.bench.decode.margins import greedy_margins
 from decoder.bench.decode.plots import require_matplotlib
-from decoder.bench.environment import environment
-from decoder.bench.recordings.report import write_json
+from decoder.bench.simulated.report import write_json
+from decoder.recording.environment import environment
 from rag_service.answering.models import model_folder
 from rag_service.bench import report
 from rag_service.bench.conversations import LONG, load_material

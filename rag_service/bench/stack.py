@@ -7,6 +7,7 @@ Knows processes and settings; knows no benchmark. One worker at a time: a model 
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,11 @@ from typing import Protocol, Self
 
 import httpx
 
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 from rag_service.access import local_key
-from rag_service.cli.stack.process import Child
-from rag_service.cli.stack.serve import bind
 from rag_service.client import RagClient
 from rag_service.settings import Settings
+from rag_service.stack.process import Child
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -96,7 +96,8 @@ class OwnStack:
             url = stack.enter_context(EmbeddedRedis(self._folder / "redis")).url
             self._redis = make_redis(url)
             stack.callback(self._redis.close)
-            bound = stack.enter_context(bind("127.0.0.1", 0))
+            bound = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            bound.set_inheritable(True)
             key = local_key.ensure(self._folder)
             self._environment = {
                 "RAG_REDIS_URL": url,

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, cast
 
-from rag_service.api.schemas import Answer
 from rag_service.bench.conversations import Conversation
 from rag_service.bench.outcomes import Turn
 from rag_service.client import RagClient
 from rag_service.client.calls import AnswerOptions, QueryOptions
 from rag_service.client.errors import NotFound
 from rag_service.client.events import Done, Event, Token
+from rag_service.contract.schemas import Answer
 
 SEED = 1
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_service.answering.answers import Spans, TextTokens, spans
+from rag_service.citing.text_spans import Spans, TextTokens, spans
 from rag_service.prompting.prompt import heading_line
 from workers.broker.messages import GenerateJob, Segment, TokenEvent, TokenOrigin
 

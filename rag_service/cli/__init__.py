@@ -32,10 +32,11 @@ from rag_service.cli.commands import (
     train,
     verify,
 )
-from rag_service.cli.console import FAILED, INTERRUPTED, USAGE, CliError, say_error
+from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
 from rag_service.cli.stack import doctor, serve, up
 from rag_service.errors import InvalidSettings, RagServiceError
+from rag_service.stack.exit_status import FAILED, INTERRUPTED, USAGE
 
 
 class _Commands(TyperGroup):

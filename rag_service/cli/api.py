@@ -9,11 +9,12 @@ from typing import Any
 
 import httpx
 
-from rag_service.cli.console import FAILED, UNREACHABLE, USAGE, CliError
+from rag_service.cli.console import CliError
 from rag_service.client.connection import Connection
 from rag_service.client.errors import NOT_RAG_SERVICE, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.events import ServerEvent
 from rag_service.client.transport import Retries
+from rag_service.stack.exit_status import FAILED, UNREACHABLE, USAGE
 
 __all__ = ["Api", "Refused", "ServerEvent"]
 

@@ -7,13 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-DONE = 0
-FAILED = 1
-"""The service refused, or part of the work failed."""
-USAGE = 2
-UNREACHABLE = 3
-"""Nothing answers where the service should be."""
-INTERRUPTED = 130
+from rag_service.stack.exit_status import DONE, FAILED, INTERRUPTED, UNREACHABLE, USAGE
+
 EXIT_CODES = {
     DONE: "done",
     FAILED: "refused, or part of it failed; of `rag verify`: the answers differ; of `rag doctor`: something is missing",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rag_service.api.schemas import DRAFTERS
+from rag_service.contract.schemas import DRAFTERS
 
 Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: the running stack's]")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
-from rag_service.api.schemas import (
+from rag_service.contract.file_names import sendable
+from rag_service.contract.schemas import (
     Answer,
     CollectionInfo,
     CollectionList,
@@ -29,7 +30,6 @@ from rag_service.api.schemas import (
     Version,
     VersionList,
 )
-from rag_service.client.file_names import sendable
 
 T = TypeVar("T")
 

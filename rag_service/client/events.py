@@ -9,10 +9,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rag_service.api.schemas import Answer, PassageOut
 from rag_service.client.calls import Call
 from rag_service.client.errors import AnswerFailed, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.transport import Attempts
+from rag_service.contract.schemas import Answer, PassageOut
 
 RESUMES = 20
 """How often an interrupted stream is taken up again in a row before giving up."""

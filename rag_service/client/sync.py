@@ -8,7 +8,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from rag_service.api.schemas import (
+from rag_service.client import calls
+from rag_service.client.calls import AnswerOptions, QueryOptions, Text
+from rag_service.client.connection import Connection
+from rag_service.client.errors import Conflict, RagError
+from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
+from rag_service.client.ingested import Ingested
+from rag_service.contract.schemas import (
     Answer,
     CollectionInfo,
     DocumentList,
@@ -20,12 +26,6 @@ from rag_service.api.schemas import (
     SessionSummary,
     Version,
 )
-from rag_service.client import calls
-from rag_service.client.calls import AnswerOptions, QueryOptions, Text
-from rag_service.client.connection import Connection
-from rag_service.client.errors import Conflict, RagError
-from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
-from rag_service.client.ingested import Ingested
 
 POLL_S = 0.2
 

@@ -14,7 +14,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.messages.block_translators import register_translator
 from langchain_core.messages.content import Annotation, Citation, ContentBlock, TextContentBlock
 
-from rag_service.api.schemas import Answer
+from rag_service.contract.schemas import Answer
 
 PROVIDER = "rag-service"
 

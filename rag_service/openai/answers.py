@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from rag_service.api.schemas import Answer
+from rag_service.contract.schemas import Answer
 from rag_service.errors import InvalidRequest, Problem, Unavailable
 from rag_service.openai import tools as openai_tools
 from rag_service.openai.forced_calls import CallReader

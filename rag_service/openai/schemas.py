@@ -21,8 +21,15 @@ from pydantic import (
     model_validator,
 )
 
-from rag_service.api.json_body import RequestBody, at_most
-from rag_service.api.schemas import DrafterName, LogitBias, Prediction, RetrievalOptions, SpeculationOptions, StopString
+from rag_service.contract.json_body import RequestBody, at_most
+from rag_service.contract.schemas import (
+    DrafterName,
+    LogitBias,
+    Prediction,
+    RetrievalOptions,
+    SpeculationOptions,
+    StopString,
+)
 
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rag_service.access.principal import Principal
-from rag_service.answering.retrieval import Found
-from rag_service.api.schemas import AnswerOptions, RetrievalOptions
+from rag_service.contract.schemas import AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
+from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.prompt import (
     INSTRUCTION,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_service.access.principal import Principal
-from rag_service.api.schemas import Answer, EditRequest
+from rag_service.contract.schemas import Answer, EditRequest
 from rag_service.errors import Conflict
 from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from rag_service.api.schemas import AnswerOptions, SpeculationOptions
+from rag_service.contract.schemas import AnswerOptions, SpeculationOptions
 from workers.broker.messages import Sampling, Speculation
 
 

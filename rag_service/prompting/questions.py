@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 
 from rag_service.access.principal import Principal
-from rag_service.answering.retrieval import Found
-from rag_service.api.schemas import QueryRequest
+from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
+from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
 from workers.broker.messages import GenerateJob, TurnRecord
 from workers.tokens.tokenizer import Tokens

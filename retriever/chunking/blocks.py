@@ -16,7 +16,7 @@ from typing import Literal
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from retriever.parsing import front_matter
+from retriever.chunking import front_matter
 from retriever.types import TextKind
 
 BlockKind = Literal["heading", "text", "list", "code", "table"]

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
+from retriever.chunking import front_matter
 from retriever.errors import UnreadableDocument, UnsupportedFormat
-from retriever.parsing import front_matter
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 

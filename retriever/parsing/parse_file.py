@@ -2,8 +2,8 @@
 
 Started by `loading` as `python -m retriever.parsing.parse_file MEMORY CPU_SECONDS INPUT_BYTES TEXT_CHARS`. Each request
 is one JSON line on stdin, `{"path", "name"}`. Each answer is 8 bytes of length (big-endian) and a JSON object on
-stdout: `{"title", "text", "kind", "pages"}` or `{"failure": "unsupported"|"unreadable", "reason", "last"}`. An empty answer
-comes first, when the process is ready. Ends when stdin does, or after an answer with `last`.
+stdout: `{"title", "text", "kind", "pages"}` or `{"failure": "unsupported"|"unreadable", "reason", "last"}`. An empty
+answer comes first, when the process is ready. Ends when stdin does, or after an answer with `last`.
 
 Imports the standard library and the parsers only: no torch, no numpy, no database.
 """

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.search.embedder import Vectors
+from retriever.embedder import Vectors
 from retriever.stores.store import CollectionFacts
 
 # faiss has type stubs in some versions only, and those leave out what its Python layer adds

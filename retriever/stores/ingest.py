@@ -18,11 +18,11 @@ from pathlib import PurePath
 import numpy as np
 
 from retriever.chunking.chunker import chunk, embedding_text
+from retriever.embedder import Embedder, Vectors
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.loaders import markdown_title, read_bytes
 from retriever.parsing.loading import FileReader, ReadLimits
 from retriever.parsing.text import clean
-from retriever.search.embedder import Embedder, Vectors
 from retriever.stores import records, store
 from retriever.types import Chunk, IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 

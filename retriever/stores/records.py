@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from retriever.search import lexical
-from retriever.search.embedder import Vectors
+from retriever import lexical
+from retriever.embedder import Vectors
 from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
 
 _INFO = (

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever import lexical
 from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
-from retriever.search import lexical
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0

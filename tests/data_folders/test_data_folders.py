@@ -19,9 +19,9 @@ import pytest
 from fastapi.testclient import TestClient
 from thaw import thaw
 
-from decoder.drafters.auto.acceptance import AcceptanceTables
+from decoder.drafters.learning.acceptance import AcceptanceTables
 from rag_service.answering.pipeline import Pipeline
-from rag_service.api.main import create_app
+from rag_service.main import create_app
 from rag_service.settings import Settings
 from retriever import Library
 from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer

@@ -16,9 +16,9 @@ from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.eagle.drafter import EagleDrafter
-from decoder.drafters.eagle.head import FittedHead
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafters.small_model import SmallModelDrafter
+from decoder.heads.head import FittedHead
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import (
     ARCHITECTURES,

@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 
 from decoder import Engine, SamplingParams
-from decoder.bench.recordings.record import read_recordings
-from decoder.bench.recordings.replay import make_drafter, replay
+from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters import Drafter
 from decoder.drafters import make_drafter as named
 from decoder.drafters.context import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafts.stats import DecodeStats
 from decoder.planning.cost_curve import AssumedCurve
+from decoder.recording.record import read_recordings
 from tests.support.tiny_models import knowing_adapters, tiny_eagle, tiny_target
 
 FOLDER = Path(__file__).parent / "recorded"

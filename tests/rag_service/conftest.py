@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 
 from rag_service.answering.pipeline import Pipeline
-from rag_service.api.main import create_app
+from rag_service.main import create_app
 from rag_service.prompting import standalone as rewrite
 from rag_service.settings import Settings
 from retriever import Library, SourceDocument

@@ -21,8 +21,8 @@ from retriever import (
     SourceDocument,
     UnknownCollection,
 )
+from retriever.opened import Opened
 from retriever.stores import store
-from retriever.stores.opened import Opened
 from tests.support.hash_embedder import HashEmbedder
 
 

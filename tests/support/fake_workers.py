@@ -20,8 +20,7 @@ from workers.broker.app import make_app, make_redis
 from workers.tokens.tokenizer import Tokens
 
 if TYPE_CHECKING:
-    from decoder import Corpus, Prefix, PromptSegment, SamplingParams, Step, TokenSource
-    from decoder import Sequence as EngineSequence
+    from decoder import Corpus, Generation, Prefix, PromptSegment, SamplingParams, Step, TokenSource
     from retriever import Library
     from workers.worker.tasks import Workplace
 
@@ -147,7 +146,7 @@ class FakeEngine:
         *,
         tokens_per_step: int = 3,
         window: int = 8192,
-        before_step: Callable[[EngineSequence], None] = lambda sequence: None,
+        before_step: Callable[[Generation], None] = lambda sequence: None,
     ) -> None:
         self._end = sorted(tokens.eos_ids)
         self._script = script or speak(tokens, "The quick brown fox jumps over the lazy dog.")
@@ -171,10 +170,9 @@ class FakeEngine:
         resumed: Sequence[int] = (),
         reuse: Prefix | None = None,
         keep: bool = False,
-    ) -> EngineSequence:
+    ) -> Generation:
         """As `decoder.Engine.start`, errors included; there are no rows to reuse or keep."""
-        from decoder import PromptTooLong, SamplingParams
-        from decoder import Sequence as EngineSequence
+        from decoder import Generation, PromptTooLong, SamplingParams
         from decoder.drafters import make_drafter
         from decoder.sampling.stopping import StopStrings
 
@@ -184,18 +182,28 @@ class FakeEngine:
         stop = StopStrings(params.stop, detokenize) if params.stop and detokenize else None
         plain = make_drafter(drafter or "off")
         ends = frozenset(self._end)
-        return EngineSequence(
-            prompt_ids, params, segments, plain, None, ends, stop, max_nodes, corpora, domain, resumed=resumed
+        return Generation(
+            prompt_ids,
+            params,
+            segments,
+            plain,
+            None,
+            ends,
+            stop,
+            max_nodes=max_nodes,
+            corpora=corpora,
+            domain=domain,
+            resumed=resumed,
         )
 
     def save(self) -> None:
         """Learns nothing."""
 
-    def step(self, sequences: Sequence[EngineSequence]) -> list[Step]:
+    def step(self, sequences: Sequence[Generation]) -> list[Step]:
         self.passes.append(len(sequences))
         return [self._commit(sequence, self._tokens_per_step if sequence.tokens else 1) for sequence in sequences]
 
-    def _commit(self, sequence: EngineSequence, count: int) -> Step:
+    def _commit(self, sequence: Generation, count: int) -> Step:
         from decoder import DraftTree, Step
         from decoder.sampling.logprobs import TokenLogprob
 
@@ -215,7 +223,7 @@ class FakeEngine:
             logprobs = tuple(TokenLogprob(-0.5, top) for top in tops)
         return Step(tuple(tokens), (*drafted, None), sequence.finish_reason, logprobs)
 
-    def _drafted(self, sequence: EngineSequence, answer: Sequence[int], count: int) -> list[TokenSource]:
+    def _drafted(self, sequence: Generation, answer: Sequence[int], count: int) -> list[TokenSource]:
         """Sources of the draft tokens that a step of at most `count` tokens accepts; its last token is no draft."""
         from decoder import TokenSource
 
@@ -228,7 +236,7 @@ class QuotingEngine(FakeEngine):
     A run begins where two tokens before it match as well. With speculation off there are no drafts.
     """
 
-    def _drafted(self, sequence: EngineSequence, answer: Sequence[int], count: int) -> list[TokenSource]:
+    def _drafted(self, sequence: Generation, answer: Sequence[int], count: int) -> list[TokenSource]:
         from decoder import TokenSource
 
         first, prompt = len(sequence.tokens), sequence.prompt

@@ -10,7 +10,7 @@ from multiprocessing.context import ForkServerContext
 
 PRELOADED = [
     "tests.support.tiny_models",
-    "rag_service.api.main",
+    "rag_service.main",
     "tests.support.hash_embedder",
     "transformers",
     "uvicorn",

@@ -49,7 +49,7 @@ def run_api(redis_url: str, data_dir: Path, descriptor: int) -> None:
     import uvicorn
 
     from rag_service.answering.pipeline import Pipeline
-    from rag_service.api.main import create_app
+    from rag_service.main import create_app
     from rag_service.settings import Settings
     from tests.support.hash_embedder import HashEmbedder
     from workers.tokens.tokenizer import Tokens

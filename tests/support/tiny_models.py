@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import Equipment
-from decoder.drafters.eagle.head import EagleHead, FittedHead
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.heads.head import EagleHead, FittedHead
 from decoder.model.adapters import COUPLER, UP, Adapters
 from decoder.model.forward_outputs import NOTHING, Artifacts
 from decoder.model.target import PromptChunk, TargetModel, TreePass
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 ARCHITECTURES = ("llama", "qwen2")
 

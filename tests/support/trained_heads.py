@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from decoder.drafters.eagle.head import EagleHead, FittedHead
 from decoder.engine import Engine
+from decoder.heads import checkpoint
+from decoder.heads.head import FittedHead
 from decoder.model.target import TargetModel
 from decoder.sampling.params import SamplingParams
 from decoder.training.answers import Answer
@@ -44,4 +45,4 @@ def trained_eagle(target: TargetModel, steps: int = 30) -> FittedHead:
     """A head that learned a little of a tiny target."""
     with tempfile.TemporaryDirectory() as folder:
         run(target, "tiny", tiny_answers(target), tiny_options(Path(folder), steps=steps), lambda line: None)
-        return FittedHead(EagleHead.load(Path(folder)), target)
+        return FittedHead(checkpoint.load(Path(folder)), target)

@@ -33,6 +33,9 @@ TIMEOUT_S = 1.0
 VISIBILITY_TIMEOUT_S = 3600
 """Seconds after which a task whose worker vanished is delivered again."""
 
+LAPSE_S = 5
+"""Seconds of silence after which a worker's tasks are given to others: five heartbeats."""
+
 
 def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S) -> Celery:
     """The Celery application: JSON only, acknowledged late, one task ahead at most, no results kept.

@@ -11,13 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from workers.broker import keys, lua, wire
-from workers.broker.app import RedisClient
+from workers.broker.app import LAPSE_S, RedisClient
 from workers.broker.messages import IngestFailure, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.errors import unavailable
 from workers.ingests import scripts as job_lua
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import ClaimState, JobClaim, JobCounts
-from workers.worker.leases import LAPSE_S
 
 JOB_TTL_S = 7 * 24 * 3600
 """Seconds for which a job is kept after its end."""

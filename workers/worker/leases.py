@@ -15,14 +15,11 @@ from contextlib import contextmanager
 from celery import Celery
 
 from workers.broker import keys, lua
-from workers.broker.app import RedisClient
+from workers.broker.app import LAPSE_S, RedisClient
 from workers.errors import QueueUnavailable, unavailable
 from workers.worker.unfinished import send
 
 log = logging.getLogger(__name__)
-
-LAPSE_S = 5
-"""Seconds of silence after which a worker's tasks are given to others: five heartbeats."""
 
 
 class Leases:

@@ -17,8 +17,7 @@ from workers.errors import RuntimeClosed, is_out_of_memory
 from workers.worker.kv_store import KvStore, Owner
 
 if TYPE_CHECKING:
-    from decoder import Corpus, DecodeStats, Prefix, PromptSegment, SamplingParams, Step
-    from decoder import Sequence as EngineSequence
+    from decoder import Corpus, DecodeStats, Generation, Prefix, PromptSegment, SamplingParams, Step
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +41,11 @@ class AnswerEngine(Protocol):
         resumed: Sequence[int] = (),
         reuse: Prefix | None = None,
         keep: bool = False,
-    ) -> EngineSequence: ...
+    ) -> Generation: ...
 
     def save(self) -> None: ...
 
-    def step(self, sequences: Sequence[EngineSequence]) -> list[Step]: ...
+    def step(self, sequences: Sequence[Generation]) -> list[Step]: ...
 
 
 class HasCompleteText(Protocol):
@@ -62,7 +61,7 @@ class Steps(Iterator["Step"]):
 
     def __init__(
         self,
-        begin: Callable[[Sequence[int]], EngineSequence],
+        begin: Callable[[Sequence[int]], Generation],
         cancelled: Callable[[], bool],
         owner: Owner | None = None,
     ) -> None:
@@ -72,7 +71,7 @@ class Steps(Iterator["Step"]):
         self._abandoned = False
         self._ended = False
         self._arrived: queue.SimpleQueue[Step | Exception] = queue.SimpleQueue()
-        self._sequence: EngineSequence | None = None
+        self._sequence: Generation | None = None
         self._delivered: list[int] = []
         """Tokens handed over; a sequence that is begun anew goes on behind them."""
         self.alone = False
@@ -105,7 +104,7 @@ class Steps(Iterator["Step"]):
         self._sequence = self._begin(self._delivered)
 
     @property
-    def sequence(self) -> EngineSequence:
+    def sequence(self) -> Generation:
         assert self._sequence is not None, "begin() comes first"
         return self._sequence
 
@@ -181,7 +180,7 @@ class Runtime:
         """
         prompt = list(prompt_ids)
 
-        def begin(delivered: Sequence[int]) -> EngineSequence:
+        def begin(delivered: Sequence[int]) -> Generation:
             reuse = self.store.take(owner, prompt) if owner is not None else None
             try:
                 sequence = self._engine.start(
@@ -314,7 +313,7 @@ class Runtime:
             self._keep(steps.owner, steps.sequence)
         return steps.deliver(step)
 
-    def _keep(self, owner: Owner, sequence: EngineSequence) -> None:
+    def _keep(self, owner: Owner, sequence: Generation) -> None:
         """Keep the rows of a finished answer; without the room for it they go, and all others with them."""
         try:
             prefix = sequence.leave()

@@ -19,7 +19,7 @@ from celery.exceptions import Reject
 from decoder import PromptError, PromptTooLong, UnknownDrafter
 from retriever import Library
 from workers.broker import keys
-from workers.broker.app import INGEST_TASK, RedisClient
+from workers.broker.app import INGEST_TASK, LAPSE_S, RedisClient
 from workers.broker.messages import ErrorEvent
 from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.grammar.grammars import Grammars
@@ -35,7 +35,7 @@ from workers.tokens.tokenizer import Tokens
 from workers.worker.cancels import CancelWatch
 from workers.worker.generation import generate
 from workers.worker.kv_store import answer_of, session_of
-from workers.worker.leases import LAPSE_S, Leases
+from workers.worker.leases import Leases
 from workers.worker.runtime import Runtime
 from workers.worker.unfinished import Unfinished
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from decoder.bench.chat import Chat
 from decoder.bench.decode.divergence import control_flips, plain_margins
 from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Difference, Outcome, PromptsFile
@@ -18,11 +17,12 @@ from decoder.bench.decode.peers import Measures, PeerMode, is_peer
 from decoder.bench.decode.rows import PLAIN
 from decoder.bench.decode.shared_prefill import SharedPrefill
 from decoder.bench.decode.timing import first_difference, measure
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.specs import make_from_spec, split_exact, split_specs
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.model.forward_outputs import Needs
+from decoder.recording.chat import Chat
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.specs import make_from_spec, split_exact, split_specs
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import PromptSegment
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from decoder.bench.decode.divergence import plain_margins
-from decoder.bench.opened import open_model
+from decoder.recording.opened import open_model
 from decoder.sampling.params import SamplingParams
 
 Place = tuple[list[int], list[int], int]

@@ -14,7 +14,7 @@ from typing import Any
 
 from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.run_file import RunFile, read_lines
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 
 
 @dataclass(frozen=True, slots=True)

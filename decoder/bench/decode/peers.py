@@ -27,9 +27,9 @@ import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
 from decoder.bench.decode.measurement import Measured
-from decoder.bench.prompts import BenchError
-from decoder.bench.specs import Option, parse_spec
 from decoder.model.target import TargetModel
+from decoder.recording.prompts import BenchError
+from decoder.recording.specs import Option, parse_spec
 from decoder.sampling.params import SamplingParams
 
 PEER = "hf"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from decoder.bench.decode.rows import PLAIN, Row
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 
 _BARS = {"mat": "tokens a target pass (MAT)", "speedup_vs_plain": "decode speed-up over plain"}
 _DRAFTED = "drafted, from no place told"

@@ -21,7 +21,7 @@ import numpy as np
 from decoder.bench.decode.outcomes import Outcome
 from decoder.bench.decode.peers import is_peer
 from decoder.bench.decode.rows import PLAIN, decode_ratio, overhead
-from decoder.bench.specs import parse_spec, split_exact
+from decoder.recording.specs import parse_spec, split_exact
 
 AUTO = "auto"
 BAR = 0.98

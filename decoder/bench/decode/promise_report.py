@@ -9,9 +9,9 @@ from typing import Any
 
 from decoder.bench.decode.outcomes import Outcome, prompts_path, read_outcomes
 from decoder.bench.decode.promise import BAR, OVERHEAD, overheads, promise
-from decoder.bench.environment import environment
-from decoder.bench.prompts import BenchError
-from decoder.bench.recordings.report import environment_lines, table, write_json
+from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.recording.environment import environment
+from decoder.recording.prompts import BenchError
 
 SAME = ("model", "dtype", "device", "max_tokens", "temperature", "threads")
 """Settings that runs must share to be put together."""

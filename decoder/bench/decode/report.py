@@ -8,7 +8,7 @@ from typing import Any
 from decoder.bench.decode.divergence import lines as divergence_lines
 from decoder.bench.decode.promise_report import promise_lines
 from decoder.bench.decode.rows import Row
-from decoder.bench.recordings.report import environment_lines, table
+from decoder.bench.simulated.report import environment_lines, table
 
 Cell = Callable[[Row], str]
 

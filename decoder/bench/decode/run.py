@@ -14,14 +14,14 @@ from decoder.bench.decode.peers import Peers, is_peer
 from decoder.bench.decode.promise import AUTO, overheads, promise
 from decoder.bench.decode.report import decode_markdown
 from decoder.bench.decode.rows import PLAIN, decode_rows, differences
-from decoder.bench.environment import environment
-from decoder.bench.opened import Opened, open_model, open_stock
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.recordings.report import write_json
-from decoder.bench.specs import make_from_spec, split_exact
+from decoder.bench.simulated.report import write_json
 from decoder.planning import cost_curve
 from decoder.planning.calibration import measured
 from decoder.planning.cost_curve import AssumedCurve
+from decoder.recording.environment import environment
+from decoder.recording.opened import Opened, open_model, open_stock
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.specs import make_from_spec, split_exact
 from decoder.sampling.params import SamplingParams
 
 

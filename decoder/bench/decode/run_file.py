@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 
 
 class RunFile:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Ids
 
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Needs
 from decoder.model.kv_cache import KVCache
 from decoder.model.target import TargetModel
-from decoder.sequence import Sequence
 
 
 class SharedPrefill:
@@ -38,7 +38,7 @@ class SharedPrefill:
             self._artifacts.logits.argmax(-1).tolist()  # waits for the device
         self.seconds = time.perf_counter() - started
 
-    def give(self, sequence: Sequence) -> None:
+    def give(self, sequence: Generation) -> None:
         """Put the rows into a fresh sequence of the same prompt. Raises ValueError where its drafter needs more."""
         if self._artifacts is None:
             return
@@ -46,7 +46,7 @@ class SharedPrefill:
         if needs | self._needs != self._needs:
             raise ValueError(f"{sequence.drafter.name} needs more of the prompt's passes than they were to keep")
         self.fill(sequence.cache)
-        sequence.chunks.append(self._artifacts)
+        sequence.prefill_outputs.append(self._artifacts)
 
     def fill(self, cache: KVCache) -> None:
         """Put the rows into an empty cache; the prompt's last token is left to run."""

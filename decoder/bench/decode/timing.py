@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.shared_prefill import SharedPrefill
-from decoder.bench.specs import make_from_spec, split_exact
 from decoder.drafts.tree import TokenSource
 from decoder.engine import Engine
+from decoder.recording.specs import make_from_spec, split_exact
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import PromptSegment
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import NamedTuple
 
-from decoder.drafters.auto.acceptance import KINDS, LANES
+from decoder.drafters.learning.acceptance import KINDS, LANES
 from decoder.sequence import BESIDE, Sequence
 
 MATCH, NEAR, RESUME, NEURAL = (LANES.index(name) for name in ("match", "near", "resume", "neural"))

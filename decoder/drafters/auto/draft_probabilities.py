@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from decoder.drafters.auto.acceptance import LENGTHS
+from decoder.drafters.learning.acceptance import LENGTHS
 from decoder.drafts.tree import ROOT, DraftTree
 
 UNLIKELY = 1e-3

@@ -26,12 +26,12 @@ from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafters.state_rows import StateRows, followed
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model.forward_outputs import Artifacts, Needs
 from decoder.planning.budget import choose
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 _LEAST = 0.002
 """Nodes of less value are never worth a row, not even of a pass that costs the same with it."""

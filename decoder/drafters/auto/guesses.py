@@ -11,8 +11,8 @@ from itertools import count
 
 import torch
 
-from decoder.drafters.auto.acceptance import KINDS, AcceptanceTable, evidence
 from decoder.drafters.auto.copies import GUESS, NO_PLACE, Candidate
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, evidence
 from decoder.sequence import Sequence
 
 _OWN = KINDS.index("answer")

@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
-from decoder.drafters.auto.acceptance import KINDS, AcceptanceTable, evidence
 from decoder.drafters.auto.copies import GUESS, MATCH, NO_PLACE, Candidate
 from decoder.drafters.auto.draft_probabilities import UNLIKELY, Beliefs, Place, sureness
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, evidence
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 
 _OWN = KINDS.index("answer")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
-from decoder.drafters.eagle.head import FittedHead
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.heads.head import FittedHead
 from decoder.model.kv_cache import KVCache
 
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]

@@ -16,13 +16,13 @@ from decoder.drafters.base import Drafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.draft_scores import COUPLINGS, CoupledLogits, Coupling
 from decoder.drafters.eagle.draft_tree import Shape, grow
-from decoder.drafters.eagle.head import FittedHead
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
+from decoder.heads.head import FittedHead
 from decoder.model.forward_outputs import Artifacts
 from decoder.model.kv_cache import KVCache
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 SPARE = 128
 """Rows of the head's cache for drafted tokens, at first."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from decoder.drafters.eagle.shipped_heads import NONE, describe
 from decoder.errors import AdaptersError
 from decoder.model.adapters import LINEARS, Adapters, linears_of
+from decoder.model.fingerprint import NONE, describe
 from decoder.model.target import TargetModel
 
 FOLDER = Path(__file__).parent / "adapters"

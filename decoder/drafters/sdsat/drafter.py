@@ -17,13 +17,13 @@ from typing import ClassVar
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.sdsat.mask_tree import MaskGuesses, grow
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
 from decoder.model.forward_outputs import Artifacts
 from decoder.model.target import TargetModel
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 _UNKNOWN = 0.5
 """Chance of a node below its parent where another drafted it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from decoder.drafters.eagle.shipped_heads import fingerprint
+from decoder.model.fingerprint import fingerprint
 from decoder.model.forward_outputs import Needs
 from decoder.model.target import PromptChunk, TargetModel
 from decoder.training.answers import Answer

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from decoder.drafters.eagle.head import EagleHead
+from decoder.heads.head import EagleHead
 from decoder.training.eagle.features import Example
 
 _GROUP = {"cpu": 1, "cuda": 16}

@@ -21,19 +21,19 @@ from typing import Any
 
 import torch
 
-from decoder.bench.prompts import BenchError
-from decoder.drafters.eagle.checkpoint import save
-from decoder.drafters.eagle.shipped_heads import describe
+from decoder.heads.checkpoint import save
 from decoder.load import load_target
+from decoder.model.fingerprint import describe
 from decoder.model.target import TargetModel
+from decoder.recording.prompts import BenchError
 from decoder.training.answers import Answer, read_answers, split
 from decoder.training.eagle.card import write_card
 from decoder.training.eagle.features import FeatureStore, shards_of
 from decoder.training.eagle.order import batches, visits
+from decoder.training.eagle.progress import Limit, Progress
 from decoder.training.eagle.score import Score
 from decoder.training.eagle.start import draft_tokens, fit, fresh_head
 from decoder.training.eagle.trainer import Trainer
-from decoder.training.progress import Limit, Progress
 
 CHECKPOINT = "checkpoint.pt"
 CURVE = "learning_curve.jsonl"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from decoder.drafters.eagle.head import EagleHead
+from decoder.heads.head import EagleHead
 from decoder.training.eagle.features import Example
 from decoder.training.eagle.levels import Batch, levels
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from decoder.drafters.eagle.head import EagleHead
 from decoder.errors import EagleHeadError
+from decoder.heads.head import EagleHead
 from decoder.model.forward_outputs import Needs
 from decoder.model.target import TargetModel
 from decoder.training.answers import Answer, counts

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from decoder.drafters.eagle.head import EagleHead
+from decoder.heads.head import EagleHead
 from decoder.model.target import TargetModel
 from decoder.training.eagle.features import Example
 from decoder.training.eagle.levels import Batch, levels, trainable

@@ -37,10 +37,10 @@ def add(commands: Any) -> None:
 
 def work(options: argparse.Namespace) -> None:
     """Train, and write adapters, card and plot into the folder."""
-    from decoder.bench.prompts import BenchError
-    from decoder.drafters.eagle.shipped_heads import describe
     from decoder.drafters.sdsat import adapter_files
     from decoder.load import load_target
+    from decoder.model.fingerprint import describe
+    from decoder.recording.prompts import BenchError
     from decoder.training.answers import read_answers
     from decoder.training.eagle.features import FeatureStore
     from decoder.training.sdsat.report import CARD, PLOT, card, draw, read_curve

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from decoder.bench.prompts import BenchError
 from decoder.model.adapters import COUPLER, LINEARS, MASKS, Adapters
 from decoder.model.target import TargetModel
+from decoder.recording.prompts import BenchError
 from decoder.training.answers import Answer, counts, split
 from decoder.training.eagle.features import FeatureStore, shards_of
 from decoder.training.muon import Muon

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.api.error_responses import refusals
 from rag_service.api.json_route import JsonRoute
-from rag_service.api.schemas import (
+from rag_service.contract.schemas import (
     CollectionInfo,
     CollectionList,
     CreateCollection,

@@ -16,11 +16,11 @@ from pydantic import TypeAdapter
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.api.error_responses import refusals
-from rag_service.api.ids import After, DocumentPath, PageSize
 from rag_service.api.json_route import JSON, check_media_type, media_type, validated
-from rag_service.api.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
 from rag_service.api.uploads import MULTIPART, uploads_to
-from rag_service.client.file_names import sendable
+from rag_service.contract.file_names import sendable
+from rag_service.contract.ids import After, DocumentPath, PageSize
+from rag_service.contract.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
 from rag_service.errors import InvalidRequest, TooLarge
 from retriever.types import DocumentInfo as StoredInfo
 from workers.broker.messages import IngestFile, IngestJob

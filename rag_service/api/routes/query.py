@@ -8,7 +8,7 @@ from rag_service.api import sse
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import refusals
 from rag_service.api.json_route import JsonRoute
-from rag_service.api.schemas import Answer, QueryRequest
+from rag_service.contract.schemas import Answer, QueryRequest
 
 router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependencies=[READER])
 

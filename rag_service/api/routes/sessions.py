@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import refusals
-from rag_service.api.ids import Offset, PageSize, SessionPath, unknown_session
-from rag_service.api.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
+from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
+from rag_service.contract.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 

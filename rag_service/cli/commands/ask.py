@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rag_service.answering.names import NO_COLLECTION
 from rag_service.cli.api import Api
-from rag_service.cli.console import INTERRUPTED, CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
     Collection,
@@ -26,6 +26,7 @@ from rag_service.cli.options import (
 )
 from rag_service.cli.stack.connect import connect
 from rag_service.prompting.prompt import heading_line
+from rag_service.stack.exit_status import INTERRUPTED
 
 QUOTED = 90
 """Characters of a citation that are shown."""

@@ -17,9 +17,10 @@ from rich.console import Console
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Refused
 from rag_service.cli.commands.ask import Cancelled, choose, decoding, ended, listen, show_sources
-from rag_service.cli.console import DONE, CliError, err, out, say_error
+from rag_service.cli.console import CliError, err, out, say_error
 from rag_service.cli.options import ApiKey, Collection, Exact, Json, MaxTokens, Seed, SpeculationName, Temperature, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.stack.exit_status import DONE
 
 HELP = """\
 /edit INSTRUCTION  change the last answer

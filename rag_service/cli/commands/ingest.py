@@ -16,10 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Refused
 from rag_service.cli.commands.jobs import wait_for
-from rag_service.cli.console import FAILED, CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
-from rag_service.client.file_names import sendable
+from rag_service.contract.file_names import sendable
+from rag_service.stack.exit_status import FAILED
 
 BATCH_FILES = 50
 BATCH_BYTES = 16 * 2**20

@@ -11,9 +11,10 @@ from urllib.parse import quote
 import typer
 
 from rag_service.cli.api import Api
-from rag_service.cli.console import FAILED, err, out, print_json
+from rag_service.cli.console import err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
+from rag_service.stack.exit_status import FAILED
 
 POLL_S = 0.2
 

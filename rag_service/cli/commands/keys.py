@@ -12,10 +12,11 @@ import typer
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.access.principal import Role
-from rag_service.cli.console import UNREACHABLE, USAGE, CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import Json, example
 from rag_service.cli.stack import running
 from rag_service.settings import load_settings
+from rag_service.stack.exit_status import UNREACHABLE, USAGE
 
 app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
 

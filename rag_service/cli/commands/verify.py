@@ -11,9 +11,10 @@ from rich.console import Console
 
 from rag_service.cli.api import Api
 from rag_service.cli.commands.ask import follow
-from rag_service.cli.console import FAILED, CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Collection, Compared, Exact, Json, MaxTokens, Seed, Temperature, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.stack.exit_status import FAILED
 
 QUOTED = 60
 """Characters shown of each answer from where they part."""

@@ -8,9 +8,10 @@ import httpx
 
 from rag_service.access import local_key
 from rag_service.cli.api import Api
-from rag_service.cli.console import USAGE, CliError
+from rag_service.cli.console import CliError
 from rag_service.cli.stack.running import api_url
 from rag_service.settings import Settings, load_settings
+from rag_service.stack.exit_status import USAGE
 
 
 def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:

@@ -14,11 +14,12 @@ import httpx
 import typer
 
 from rag_service.answering.models import model_folder
-from rag_service.cli.console import FAILED, out, print_json
+from rag_service.cli.console import out, print_json
 from rag_service.cli.options import Json
 from rag_service.cli.stack import running
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
+from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")

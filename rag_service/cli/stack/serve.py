@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from rag_service.cli.console import UNREACHABLE, CliError
+from rag_service.cli.console import CliError
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private
 from rag_service.cli.stack.in_force import settings_in_force
-from rag_service.cli.stack.process import end_with_parent
 from rag_service.settings import Settings
+from rag_service.stack.exit_status import UNREACHABLE
+from rag_service.stack.process import end_with_parent
 
 _NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -36,8 +37,8 @@ def serve(
     local_key_of(settings)
     import uvicorn
 
-    from rag_service.api.main import create_app
-    from rag_service.cli.stack.connections import protocol
+    from rag_service.api.connections import protocol
+    from rag_service.main import create_app
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     keep_private(settings.data_dir)

@@ -27,10 +27,10 @@ from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private, only_one
 from rag_service.cli.stack.in_force import settings_in_force
-from rag_service.cli.stack.process import Child
 from rag_service.cli.stack.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
+from rag_service.stack.process import Child
 
 if TYPE_CHECKING:
     from workers.broker.embedded_redis import EmbeddedRedis

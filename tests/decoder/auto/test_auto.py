@@ -12,13 +12,14 @@ import torch
 
 import decoder.verify
 from decoder import Corpus, Engine, PromptSegment, SamplingParams, Sequence
-from decoder.bench.recordings.kept_rows import RecordedArtifacts
-from decoder.drafters.auto.acceptance import AcceptanceTable, AcceptanceTables, shipped
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.context import Equipment
+from decoder.drafters.learning.acceptance import AcceptanceTable, AcceptanceTables, shipped
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
+from decoder.generation import Generation
 from decoder.planning.cost_curve import CostCurve
-from decoder.verify import Accepted
+from decoder.recording.kept_rows import RecordedArtifacts
 from tests.support.tiny_models import tiny_target
 
 NO_ARTIFACTS = RecordedArtifacts({})
@@ -35,7 +36,7 @@ def sequence_of(
     drafter = AutoDrafter()
     drafter.equip(Equipment())
     params = SamplingParams(max_tokens=512)
-    sequence = Sequence(prompt, params, segments, drafter, None, ends, max_nodes=64, corpora=corpora)
+    sequence = Generation(prompt, params, segments, drafter, None, ends, max_nodes=64, corpora=corpora)
     sequence.extend(answer)
     return sequence, drafter
 
@@ -204,7 +205,7 @@ def test_tables_in_memory_are_bounded_and_come_back_as_they_were(tmp_path: Path)
 
 
 def test_the_shipped_table_knows_that_longer_matches_are_better() -> None:
-    from decoder.drafters.auto.acceptance import evidence
+    from decoder.drafters.learning.acceptance import evidence
 
     table = shipped()
     chances = [table.probability(evidence(length, 0, 0, 0, 0, 0)) for length in (1, 3, 8, 32)]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from decoder.drafters.auto.acceptance import AcceptanceTable
-from decoder.drafters.auto.calibrator import Calibrator
+from decoder.drafters.learning.acceptance import AcceptanceTable
+from decoder.drafters.learning.calibrator import Calibrator
 
 
 def taught(shows: str, at: int = 0) -> Calibrator:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from decoder import SamplingParams, Sequence
-from decoder.bench.recordings.kept_rows import RecordedArtifacts
-from decoder.drafters.auto.acceptance import AcceptanceTable
+from decoder import SamplingParams
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.auto.eos_prior import Endings
 from decoder.drafters.context import Equipment
+from decoder.drafters.learning.acceptance import AcceptanceTable
+from decoder.drafters.learning.eos_prior import Endings
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
-from decoder.verify import Accepted
+from decoder.generation import Generation
+from decoder.recording.kept_rows import RecordedArtifacts
 
 STOP, FULL_STOP = 99, 30
 TEXT = [11, 12, 13, 14, 15, FULL_STOP, 41, 42, 43, 44]
@@ -23,7 +24,7 @@ def answer(equipment: Equipment, tokens: list[int]) -> AutoDrafter:
     """One answer of those tokens to a prompt that holds TEXT; ends where they hold STOP."""
     drafter = AutoDrafter()
     drafter.equip(equipment)
-    sequence = Sequence([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
+    sequence = Generation([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
     for token in tokens:
         drafter.draft(sequence, 64)
         sequence.extend([token])
@@ -35,7 +36,7 @@ def drafted(equipment: Equipment, tokens: list[int]) -> float:
     """The chance of the likeliest node behind the tokens of an answer."""
     drafter = AutoDrafter(learn=False)
     drafter.equip(equipment)
-    sequence = Sequence([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
+    sequence = Generation([7, *TEXT, 8], SamplingParams(max_tokens=64), (), drafter, None, frozenset({STOP}))
     sequence.extend(tokens)
     return max(drafter.draft(sequence, 64).values)
 

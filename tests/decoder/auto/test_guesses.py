@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 
 from decoder import SamplingParams, Sequence
-from decoder.drafters.auto.acceptance import KINDS, AcceptanceTable, evidence
 from decoder.drafters.auto.copies import GUESS, NO_PLACE
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.auto.guesses import MOST, Guesses
 from decoder.drafters.context import Equipment
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, evidence
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts
-from decoder.verify import Accepted
 from tests.support.tiny_models import tiny_target
 
 VOCABULARY = 800
@@ -28,7 +29,7 @@ def logits_of(*best: int) -> torch.Tensor:
 def sequence_of(prompt: list[int], answer: list[int]) -> Sequence:
     drafter = AutoDrafter()
     drafter.equip(Equipment())
-    sequence = Sequence(prompt, SamplingParams(max_tokens=700), (), drafter, None, frozenset(), max_nodes=64)
+    sequence = Generation(prompt, SamplingParams(max_tokens=700), (), drafter, None, frozenset(), max_nodes=64)
     sequence.extend(answer)
     return sequence
 

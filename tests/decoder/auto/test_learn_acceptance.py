@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from decoder.bench.recordings.record import Recording
-from decoder.drafters.auto.acceptance import AcceptanceTable, evidence, shipped
+from decoder.drafters.learning.acceptance import AcceptanceTable, evidence, shipped
+from decoder.recording.record import Recording
 
 
 def script() -> ModuleType:

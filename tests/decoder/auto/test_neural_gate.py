@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decoder import Engine, SamplingParams
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.auto.neural_gate import EXPLORATION, NeuralGate
 from decoder.drafters.context import Equipment
+from decoder.drafters.learning.neural_gate import EXPLORATION, NeuralGate
 from decoder.planning.cost_curve import CostCurve
 from tests.support.tiny_models import tiny_target
 

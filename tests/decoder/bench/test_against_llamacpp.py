@@ -18,7 +18,7 @@ import pytest
 from decoder import SamplingParams
 from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Outcome
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 from decoder.weights.conversion import RECORD
 from decoder.weights.wheels import file_sha256
 from tests.support.tiny_models import tiny_model

@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerFast
 
 from decoder import load_engine
 from decoder.bench import find_heads, main
-from decoder.bench.chat import Chat
-from decoder.bench.copy_texts import TEXTS
-from decoder.bench.prompts import BenchError, Item
 from decoder.induction_heads import FILE, InductionHeadsError
+from decoder.recording.chat import Chat
+from decoder.recording.copy_texts import TEXTS
+from decoder.recording.prompts import BenchError, Item
 from tests.support.tiny_models import tiny_model
 
 TEMPLATE = (

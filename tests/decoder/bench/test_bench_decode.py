@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from decoder import Engine, SamplingParams
-from decoder.bench.chat import Chat
 from decoder.bench.decode.divergence import plain_margins
 from decoder.bench.decode.interleaved import compare, modes_of
 from decoder.bench.decode.measurement import Measured
@@ -20,12 +19,13 @@ from decoder.bench.decode.plots import draw, shares
 from decoder.bench.decode.rows import decode_rows, differences
 from decoder.bench.decode.run import run_decode
 from decoder.bench.decode.timing import first_difference, measure
-from decoder.bench.opened import Opened
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.recordings.record import read_recordings, record
 from decoder.drafters import DRAFTERS
 from decoder.errors import UnknownDrafter
 from decoder.planning.cost_curve import ROWS, CostCurve
+from decoder.recording.chat import Chat
+from decoder.recording.opened import Opened
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.record import read_recordings, record
 from decoder.sampling.history import History
 from decoder.sampling.near_ties import select_margin
 from tests.support.tiny_models import RandomDrafter, tiny_target

@@ -17,9 +17,9 @@ from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.decode.rows import decode_rows, differences
 from decoder.bench.decode.timing import measure
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.specs import split_exact
 from decoder.model.target import TargetModel, TreePass
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.specs import split_exact
 from decoder.sequence import PromptSegment
 from tests.support.tiny_models import UnsteadyTarget, tiny_model, tiny_target
 

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from decoder import Engine, SamplingParams
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.recordings.kept_rows import Kept, contents, kept_path
-from decoder.bench.recordings.record import Recording, read_recordings, record
-from decoder.bench.recordings.replay import replay
-from decoder.bench.specs import make_from_spec
+from decoder.bench.simulated.replay import replay
 from decoder.drafters import Drafter
 from decoder.drafters.context import Equipment
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.recording.kept_rows import Kept, contents, kept_path
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.record import Recording, read_recordings, record
+from decoder.recording.specs import make_from_spec
 from decoder.sequence import PromptSegment, Sequence
-from decoder.verify import Accepted
 from tests.support.tiny_models import tiny_target
 
 VOCAB = 200

@@ -11,12 +11,12 @@ from decoder.bench.decode.interleaved import modes_of
 from decoder.bench.decode.peers import PeerMode, Peers, is_peer
 from decoder.bench.decode.shared_prefill import SharedPrefill
 from decoder.bench.decode.timing import measure
-from decoder.bench.prompts import BenchError
-from decoder.bench.specs import make_from_spec
 from decoder.drafters.context import Equipment
 from decoder.model.attention import NAME
 from decoder.model.forward_outputs import Needs
 from decoder.model.target import TargetModel
+from decoder.recording.prompts import BenchError
+from decoder.recording.specs import make_from_spec
 from decoder.sequence import PromptSegment
 from tests.support.tiny_models import tiny_model, tiny_target
 

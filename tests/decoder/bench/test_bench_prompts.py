@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decoder.bench.prompts import BenchError, Item, load_items, spread
+from decoder.recording.prompts import BenchError, Item, load_items, spread
 
 
 def item(number: int, category: str = "writing", **fields: Any) -> dict[str, Any]:

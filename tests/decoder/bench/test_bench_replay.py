@@ -11,14 +11,14 @@ import pytest
 
 from decoder import Engine, SamplingParams
 from decoder.bench import main
-from decoder.bench.prompts import BenchError
-from decoder.bench.recordings.oracle import OracleDrafter, longest_copy
-from decoder.bench.recordings.record import Recording, read_recordings
-from decoder.bench.recordings.replay import make_drafter, replay
-from decoder.bench.recordings.simulate import simulate
-from decoder.bench.specs import make_from_spec, parse_spec, split_specs
+from decoder.bench.simulated.oracle import OracleDrafter, longest_copy
+from decoder.bench.simulated.replay import make_drafter, replay
+from decoder.bench.simulated.simulate import simulate
 from decoder.drafters.pld import PldDrafter
 from decoder.errors import UnknownDrafter
+from decoder.recording.prompts import BenchError
+from decoder.recording.record import Recording, read_recordings
+from decoder.recording.specs import make_from_spec, parse_spec, split_specs
 from tests.support.tiny_models import tiny_target
 
 SPECS = ["pld", "pld:max_ngram=2", "copyspec", "casd", "casd:matches=1:length=4"]

@@ -16,9 +16,10 @@ from decoder.drafters.context import Equipment
 from decoder.drafters.draft_scores import CoupledLogits
 from decoder.drafters.eagle.draft_tree import Shape
 from decoder.drafters.eagle.drafter import EagleDrafter
-from decoder.drafters.eagle.head import FittedHead
 from decoder.drafts.tree import DraftTree
 from decoder.errors import DrafterUnavailable
+from decoder.generation import Generation
+from decoder.heads.head import FittedHead
 from decoder.model.forward_outputs import Needs
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import ROWS, CostCurve
@@ -226,7 +227,7 @@ def test_without_a_head_it_says_so(name: str) -> None:
     with pytest.raises(DrafterUnavailable, match="RAG_EAGLE_HEAD"):
         engine.start(PROMPT, drafter=name)
     with pytest.raises(DrafterUnavailable, match="cannot replay"):
-        make_drafter(name).draft(Sequence([1], SamplingParams(), (), make_drafter(name), None, frozenset()), 8)
+        make_drafter(name).draft(Generation([1], SamplingParams(), (), make_drafter(name), None, frozenset()), 8)
 
 
 def test_without_features_of_some_rows_it_drafts_nothing() -> None:

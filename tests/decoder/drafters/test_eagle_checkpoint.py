@@ -12,10 +12,11 @@ from safetensors.torch import load_file, save_file
 
 from decoder import Engine, SamplingParams, load_engine
 from decoder.drafters.context import Equipment
-from decoder.drafters.eagle import shipped_heads
-from decoder.drafters.eagle.checkpoint import save
-from decoder.drafters.eagle.head import EagleHead, FittedHead
 from decoder.errors import EagleHeadError
+from decoder.heads import checkpoint
+from decoder.heads import shipped as shipped_heads
+from decoder.heads.checkpoint import save
+from decoder.heads.head import EagleHead, FittedHead
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import ARCHITECTURES, tiny_eagle, tiny_model, tiny_target
 
@@ -111,7 +112,7 @@ def test_published_eagle_2_heads_are_read(file: str, fc_bias: bool, architecture
     target = tiny_target(architecture)
     copy = {"embed_tokens.weight": target.model.get_input_embeddings().weight.detach().float()}
     folder = folder_of(tmp_path, tensors | copy, file, bias=fc_bias, qkv_bias=architecture == "qwen2")
-    head = EagleHead.load(folder, allow_pickle=True)
+    head = checkpoint.load(folder, allow_pickle=True)
     for name, tensor in tensors.items():
         assert torch.equal(head.state_dict()[name].float(), tensor), name
     assert type(head.layer.input_layernorm) is torch.nn.Identity
@@ -121,9 +122,9 @@ def test_published_eagle_2_heads_are_read(file: str, fc_bias: bool, architecture
 def test_a_copy_of_the_targets_embeddings_is_dropped_and_others_are_used(tmp_path: Path) -> None:
     target = TargetModel(tiny_model().float())
     own = target.model.get_input_embeddings().weight.detach()
-    same = EagleHead.load(folder_of(tmp_path / "a", eagle2() | {"embed_tokens.weight": own.clone()}))
+    same = checkpoint.load(folder_of(tmp_path / "a", eagle2() | {"embed_tokens.weight": own.clone()}))
     assert FittedHead(same, target)._embeddings.data_ptr() == own.data_ptr()
-    other = EagleHead.load(folder_of(tmp_path / "b", eagle2() | {"embed_tokens.weight": own + 1}))
+    other = checkpoint.load(folder_of(tmp_path / "b", eagle2() | {"embed_tokens.weight": own + 1}))
     assert torch.equal(FittedHead(other, target)._embeddings, own + 1)
 
 
@@ -131,9 +132,9 @@ def test_a_copy_of_the_targets_embeddings_is_dropped_and_others_are_used(tmp_pat
 def test_published_eagle_3_heads_are_read(draft_vocab: int, tmp_path: Path) -> None:
     target = TargetModel(tiny_model(layers=8))
     folder = folder_of(tmp_path, eagle3(draft_vocab), draft_vocab_size=draft_vocab)
-    head = EagleHead.load(folder)
+    head = checkpoint.load(folder)
     assert head.eagle3
-    fitted = FittedHead(EagleHead.load(folder), target)
+    fitted = FittedHead(checkpoint.load(folder), target)
     assert fitted.needs.hidden == frozenset({1, 3, 4})
     assert head.tokens is None if draft_vocab == VOCAB else head.tokens.tolist() == list(range(0, 60, 2))  # type: ignore[union-attr]
     assert drafts(head, target)[1] > 100
@@ -141,7 +142,7 @@ def test_published_eagle_3_heads_are_read(draft_vocab: int, tmp_path: Path) -> N
 
 def test_eagle_3_rows_are_the_same_in_pieces_and_at_once(tmp_path: Path) -> None:
     target = TargetModel(tiny_model(layers=8))
-    fitted = FittedHead(EagleHead.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB)), target)
+    fitted = FittedHead(checkpoint.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB)), target)
     text = torch.tensor([5, 9, 14, 7, 22, 3, 8])
     made = fitted.features(target.prefill(text.tolist(), target.new_cache(8), fitted.needs))
     assert made is not None
@@ -160,7 +161,7 @@ def test_a_written_head_is_read_back(tmp_path: Path) -> None:
         fitted = tiny_eagle(tiny_target(architecture), draft_vocab=20)
         fitted.head.tokens = fitted.tokens
         folder = save(fitted.head, tmp_path / architecture, dtype=torch.float32)
-        again = EagleHead.load(folder)
+        again = checkpoint.load(folder)
         assert again.tokens is not None
         assert again.tokens.tolist() == fitted.tokens.tolist()  # type: ignore[union-attr]
         for name, tensor in load_file(folder / "head.safetensors").items():
@@ -198,31 +199,31 @@ def test_what_is_wrong_is_said(
     tensors: dict[str, torch.Tensor], changed: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(EagleHeadError, match=says):
-        EagleHead.load(folder_of(tmp_path, tensors, **changed))
+        checkpoint.load(folder_of(tmp_path, tensors, **changed))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(EagleHeadError, match=r"no config\.json"):
-        EagleHead.load(tmp_path)
+        checkpoint.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(EagleHeadError, match="not JSON"):
-        EagleHead.load(tmp_path)
+        checkpoint.load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(config()))
     with pytest.raises(EagleHeadError, match="has no weights"):
-        EagleHead.load(tmp_path)
+        checkpoint.load(tmp_path)
     torch.save(eagle2(), tmp_path / "pytorch_model.bin")
     with pytest.raises(EagleHeadError, match="RAG_EAGLE_ALLOW_PICKLE"):
-        EagleHead.load(tmp_path)
-    EagleHead.load(tmp_path, allow_pickle=True)
+        checkpoint.load(tmp_path)
+    checkpoint.load(tmp_path, allow_pickle=True)
     torch.save({"a": Path("code")}, tmp_path / "pytorch_model.bin")
     with pytest.raises(EagleHeadError, match="weights alone"):
-        EagleHead.load(tmp_path, allow_pickle=True)
+        checkpoint.load(tmp_path, allow_pickle=True)
     torch.save([1, 2], tmp_path / "pytorch_model.bin")
     with pytest.raises(EagleHeadError, match="something else"):
-        EagleHead.load(tmp_path, allow_pickle=True)
+        checkpoint.load(tmp_path, allow_pickle=True)
     (tmp_path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(EagleHeadError, match="damaged"):
-        EagleHead.load(tmp_path)
+        checkpoint.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -231,13 +232,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 )
 def test_heads_of_other_models_are_refused(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
     model = tiny_model() if changed else tiny_model(hidden=64)
-    head = EagleHead.load(folder_of(tmp_path, eagle2(), **changed))
+    head = checkpoint.load(folder_of(tmp_path, eagle2(), **changed))
     with pytest.raises(EagleHeadError, match=says):
         FittedHead(head, TargetModel(model))
 
 
 def test_eagle_3_needs_six_layers(tmp_path: Path) -> None:
-    head = EagleHead.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB))
+    head = checkpoint.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB))
     with pytest.raises(EagleHeadError, match="only 2"):
         FittedHead(head, tiny_target())
 

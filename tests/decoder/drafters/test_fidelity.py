@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from decoder import Engine, SamplingParams
-from decoder import Sequence as Answer
+from decoder import Generation as Answer
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.model.forward_outputs import Artifacts
-from decoder.verify import Accepted
 from tests.support.tiny_models import tiny_target
 
 Path = tuple[int, ...]

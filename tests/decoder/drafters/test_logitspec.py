@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoder import SamplingParams, Sequence
+from decoder import SamplingParams
 from decoder.drafters.logitspec import LogitSpecDrafter
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts
-from decoder.verify import Accepted
 
 VOCAB = 100
 TEXT = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2]
@@ -17,7 +18,7 @@ TEXT = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2]
 
 def drafted(drafter: LogitSpecDrafter, budget: int = 64, left: int = 50, best: tuple[int, ...] = ()) -> DraftTree:
     """The tree behind TEXT; `best` are the tokens with the best logits, the others follow in order of their ids."""
-    sequence = Sequence(TEXT[:-1], SamplingParams(max_tokens=left + 1), (), drafter, None, frozenset())
+    sequence = Generation(TEXT[:-1], SamplingParams(max_tokens=left + 1), (), drafter, None, frozenset())
     sequence.extend(TEXT[-1:])
     logits = -torch.arange(VOCAB, dtype=torch.float32)
     logits[list(best)] = 100.0 - torch.arange(len(best), dtype=torch.float32)
@@ -74,7 +75,7 @@ def test_capacity_budget_and_the_end_of_the_answer_bound_it() -> None:
 
 
 def test_without_logits_it_retrieves_only() -> None:
-    sequence = Sequence(TEXT, SamplingParams(max_tokens=50), (), LogitSpecDrafter(), None, frozenset())
+    sequence = Generation(TEXT, SamplingParams(max_tokens=50), (), LogitSpecDrafter(), None, frozenset())
     assert sequence.drafter.draft(sequence, 64).tokens == [3, 4, 5, 6, 7, 8, 9, 1, 2]
 
 

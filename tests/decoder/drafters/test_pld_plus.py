@@ -14,16 +14,17 @@ import torch
 from torch.nn.functional import normalize
 
 from decoder import ROOT, DraftTree, Engine, SamplingParams, Sequence, TokenSource
-from decoder.bench.recordings.keeping_drafter import KeepingDrafter
-from decoder.bench.recordings.record import Recording
-from decoder.bench.recordings.replay import replay
+from decoder.bench.simulated.replay import replay
 from decoder.drafters import Drafter, make_drafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.pld_plus import PldPlusDrafter, log_attention
 from decoder.drafters.state_rows import StateRows
+from decoder.drafts.accepted import Accepted
 from decoder.errors import DrafterUnavailable
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts
-from decoder.verify import Accepted
+from decoder.recording.keeping_drafter import KeepingDrafter
+from decoder.recording.record import Recording
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
 
 VOCAB = 31
@@ -299,7 +300,7 @@ def test_what_is_missing_is_said(options: dict[str, Any], equipment: Equipment, 
 def test_drafting_without_artifacts_is_refused() -> None:
     drafter = PldPlusDrafter(layer=0)
     drafter.equip(Equipment())
-    sequence = Sequence([5, 6, 5], SamplingParams(), (), drafter, None, frozenset())
+    sequence = Generation([5, 6, 5], SamplingParams(), (), drafter, None, frozenset())
     with pytest.raises(DrafterUnavailable, match="run it on a model"):
         drafter.draft(sequence, 64)
 

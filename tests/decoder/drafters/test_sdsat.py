@@ -15,6 +15,7 @@ from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.sdsat.drafter import SdsatDrafter, SdsatTwoStepDrafter
 from decoder.drafters.sdsat.mask_tree import MaskGuesses
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
@@ -22,7 +23,6 @@ from decoder.model.forward_outputs import Artifacts
 from decoder.model.kv_cache import KVCache
 from decoder.model.target import TargetModel, TreePass
 from decoder.sampling.near_ties import THRESHOLDS
-from decoder.verify import Accepted
 from tests.support.tiny_models import (
     ARCHITECTURES,
     RandomDrafter,

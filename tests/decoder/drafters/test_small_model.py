@@ -14,13 +14,14 @@ from decoder.drafters.casd import CasdDrafter
 from decoder.drafters.context import Equipment
 from decoder.drafters.copyspec import CopySpecDrafter
 from decoder.drafters.small_model import SmallModelDrafter
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts, Needs
 from decoder.model.target import TargetModel
 from decoder.sampling.history import History
 from decoder.sampling.select import select
-from decoder.verify import Accepted
 from tests.support.tiny_models import tiny_target
 
 VOCAB = 61
@@ -176,7 +177,7 @@ def test_without_a_draft_model_it_says_so(name: str) -> None:
     with pytest.raises(DrafterUnavailable, match="no draft model"):
         Engine(tiny_target(), name)
     with pytest.raises(DrafterUnavailable, match="draft model"):
-        make_drafter(name).draft(Sequence([1], SamplingParams(), (), make_drafter(name), None, frozenset()), 8)
+        make_drafter(name).draft(Generation([1], SamplingParams(), (), make_drafter(name), None, frozenset()), 8)
 
 
 def test_padded_vocabularies_fit(monkeypatch: pytest.MonkeyPatch) -> None:

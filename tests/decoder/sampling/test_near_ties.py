@@ -10,13 +10,13 @@ import torch
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters.base import Drafter
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
 from decoder.model.forward_outputs import Artifacts, Needs
 from decoder.model.target import TargetModel
 from decoder.sampling.history import History
 from decoder.sampling.near_ties import THRESHOLDS, decide, is_near_tie
 from decoder.sampling.select import select
-from decoder.verify import Accepted
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, UnsteadyTarget, tiny_model, tiny_target
 
 VOCAB = 61

@@ -14,12 +14,13 @@ import torch
 from test_load import WORDS, folder_of
 
 from decoder import Engine, SamplingParams
-from decoder.bench.prompts import BenchError
 from decoder.drafters.context import Equipment
-from decoder.drafters.eagle.checkpoint import load
-from decoder.drafters.eagle.head import EagleHead, FittedHead
 from decoder.errors import EagleHeadError
+from decoder.heads import checkpoint
+from decoder.heads.checkpoint import load
+from decoder.heads.head import FittedHead
 from decoder.model.target import TargetModel
+from decoder.recording.prompts import BenchError
 from decoder.training import main
 from decoder.training.answers import Answer, read_answers, split
 from decoder.training.eagle.features import FeatureStore, shards_of
@@ -196,7 +197,7 @@ def test_training_raises_acceptance(architecture: str, tmp_path: Path) -> None:
     head, _ = fresh_head(target, None, learned[0].tokens.tolist(), seed=0)
     before = FittedHead(head, target)
     run(target, "tiny", answers, tiny_options(tmp_path, steps=60), silent)
-    after = FittedHead(EagleHead.load(tmp_path), target)
+    after = FittedHead(checkpoint.load(tmp_path), target)
 
     def mat(model: FittedHead) -> float:
         engine = Engine(target, "plain", equipment=Equipment(eagle_head=model))
@@ -386,7 +387,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*line, "--steps", "3", "--dtype", "float64", "--resume"]) == 0
     assert json.loads((out / CURVE).read_text().splitlines()[-1])["step"] == 3
     assert "rag train eagle --model" in (out / "README.md").read_text()
-    head = EagleHead.load(out)
+    head = checkpoint.load(out)
     assert head.tokens is not None
     assert len(head.tokens) == 30
     assert main(line) == 2

@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 
 from decoder import Engine, SamplingParams
-from decoder.bench.prompts import BenchError
-from decoder.drafters.eagle.shipped_heads import describe
 from decoder.drafters.sdsat import adapter_files
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafts.mask_chains import MaskChains
@@ -22,7 +20,9 @@ from decoder.drafts.tree import ROOT, DraftTree
 from decoder.errors import AdaptersError
 from decoder.model.adapters import Adapters
 from decoder.model.conditioner import Coupler
+from decoder.model.fingerprint import describe
 from decoder.model.target import TargetModel, TreePass
+from decoder.recording.prompts import BenchError
 from decoder.sampling.select import contest
 from decoder.training import main
 from decoder.training.answers import Answer

@@ -158,7 +158,8 @@ sys.path[:0] = sys.argv[3:]
 from pathlib import Path
 from typing import Any
 import test_models_pull
-from decoder import models, wheels
+from decoder import models
+from decoder.weights import wheels
 models.NAMED["tiny"] = test_models_pull.entry(Path(sys.argv[1]))
 def progress(stage, done, total):
     if stage == "extract" and done == 1:

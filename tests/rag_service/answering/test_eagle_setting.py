@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rag_service.api.schemas import DRAFTERS
 from rag_service.cli import app
 from rag_service.cli.stack.doctor import _worker_memory
+from rag_service.contract.schemas import DRAFTERS
 from workers.sessions.queue import Queue, QueueUnavailable
 from workers.worker import main
 from workers.worker.main import WorkerConfig

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.api.schemas import EditRequest, QueryRequest
+from rag_service.contract.schemas import EditRequest, QueryRequest
 from workers.errors import ClaimLost
 from workers.sessions.sessions import Sessions
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from rag_service.answering.retrieval import Found
+from rag_service.prompting.found import Found
 from workers.broker import keys
 
 FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}

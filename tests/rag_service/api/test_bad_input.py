@@ -12,9 +12,9 @@ import pytest
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api import sse
-from rag_service.api.main import create_app
 from rag_service.api.problems import MEDIA_TYPE
-from rag_service.api.schemas import DRAFTERS, QueryRequest
+from rag_service.contract.schemas import DRAFTERS, QueryRequest
+from rag_service.main import create_app
 from rag_service.settings import Retrieval, Settings
 from retriever import EmbedderUnavailable
 from tests.support.hash_embedder import HashEmbedder

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.api.schemas import QueryRequest
+from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
 from workers.broker.messages import ErrorEvent, TokenEvent, TokenOrigin
 from workers.sessions.sessions import Sessions

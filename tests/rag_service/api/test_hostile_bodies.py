@@ -13,8 +13,9 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from rag_service.api import json_body, json_route, problems
-from rag_service.api.schemas import AddDocuments, QueryRequest, SearchRequest
+from rag_service.api import json_route, problems
+from rag_service.contract import json_body
+from rag_service.contract.schemas import AddDocuments, QueryRequest, SearchRequest
 from rag_service.openai.schemas import ChatRequest, CompletionRequest, EmbeddingRequest
 
 JSON = {"Content-Type": "application/json"}

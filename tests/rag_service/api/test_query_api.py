@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.api.schemas import QueryRequest
+from rag_service.contract.schemas import QueryRequest
 from workers.broker.messages import TokenEvent
 from workers.sessions.streams import AnswerStream
 

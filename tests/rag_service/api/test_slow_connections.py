@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from rag_service.cli.stack.connections import SPARE, protocol
+from rag_service.api.connections import SPARE, protocol
 from rag_service.settings import Limits
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from decoder.bench.prompts import BenchError
+from decoder.recording.prompts import BenchError
 from rag_service.bench import main
 from rag_service.bench.conversations import (
     EDIT,

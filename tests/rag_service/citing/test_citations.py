@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_service.answering.answers import answer_text, passage_text, spans
 from rag_service.citing.citations import CitedPassage, Text, cite, sentences
+from rag_service.citing.text_spans import answer_text, passage_text, spans
 from workers.tokens.tokenizer import Tokens
 
 CHARACTERS = st.text(alphabet="ab é東😀\n.", max_size=30)

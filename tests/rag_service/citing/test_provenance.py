@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.api.schemas import QueryRequest
 from rag_service.citing.provenance import Provenance
+from rag_service.contract.schemas import QueryRequest
 from workers.broker.messages import GenerateJob, Sampling, Segment, TokenEvent, TokenOrigin
 from workers.tokens.tokenizer import Tokens
 

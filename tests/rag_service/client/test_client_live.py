@@ -21,7 +21,7 @@ from rag_service.client import (
     Unauthorized,
     calls,
 )
-from rag_service.client.file_names import sendable
+from rag_service.contract.file_names import sendable
 
 
 def test_a_question_its_stream_and_its_follow_up(live_url: str, world: Any) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retriever.chunking import front_matter
 from retriever.chunking.chunker import MAX_BYTES, TARGET_BYTES, chunk, embedding_text
-from retriever.parsing import front_matter
 from retriever.parsing.text import clean
 from retriever.types import Chunk, TextKind
 

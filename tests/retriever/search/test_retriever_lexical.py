@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.search import lexical
+from retriever import lexical
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from tests.support.hash_embedder import HashEmbedder
 SCRIPT = """
 import sys, threading
 from pathlib import Path
-from retriever import Library, SourceDocument, ingest, records
+from retriever import Library, SourceDocument
+from retriever.stores import ingest, records
 from tests.support.hash_embedder import HashEmbedder
 
 def stop():

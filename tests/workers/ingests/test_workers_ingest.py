@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retriever import Library, SourceDocument
-from retriever.search.embedder import Vectors
+from retriever.embedder import Vectors
 from retriever.stores.store import Store
 from tests.support.fake_workers import FakeEngine, make_workplace
 from tests.support.hash_embedder import HashEmbedder

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from rag_service.api.id_patterns import COLLECTION, DocumentId, SessionId
-from rag_service.api.json_body import RequestBody, at_most
+from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
+from rag_service.contract.json_body import RequestBody, at_most
 from workers.broker.messages import IngestFailure, JobProgress, JobStatus, ListedJob
 
 __all__ = ["IngestFailure", "JobProgress", "ListedJob"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from decoder.bench.prompts import BenchError
-from decoder.bench.recordings.record import Recording
-from decoder.bench.recordings.replay import make_drafter, replay
+from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters.context import Equipment
 from decoder.engine import MAX_NODES
 from decoder.planning.cost_curve import AssumedCurve
+from decoder.recording.prompts import BenchError
+from decoder.recording.record import Recording
 
 
 @dataclass(frozen=True, slots=True)

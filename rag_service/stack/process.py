@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rag_service.cli.console import FAILED, USAGE
+from rag_service.stack.exit_status import FAILED, USAGE
 from workers.broker.log_file import LogFile
 from workers.broker.restarts import Restarts, how
 

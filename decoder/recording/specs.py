@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import cast, get_args
 
-from decoder.bench.prompts import BenchError
 from decoder.drafters import DRAFTERS, Drafter
 from decoder.errors import UnknownDrafter
+from decoder.recording.prompts import BenchError
 from decoder.sampling.params import Exact
 
 Option = int | float | bool | str

@@ -12,7 +12,6 @@ attends over [embedding; feature], each behind a norm of its own, and the head b
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -101,13 +100,6 @@ class EagleHead(nn.Module):
             layer = family(config, layer_idx=0)
             layer.input_layernorm = nn.Identity()
             self.layers = nn.ModuleList([layer])
-
-    @classmethod
-    def load(cls, folder: Path, *, allow_pickle: bool = False) -> EagleHead:
-        """Read a published EAGLE, EAGLE-2 or EAGLE-3 checkpoint; see `decoder.drafters.eagle.checkpoint.load`."""
-        from decoder.drafters.eagle.checkpoint import load
-
-        return load(folder, allow_pickle=allow_pickle)
 
     @property
     def layer(self) -> Any:

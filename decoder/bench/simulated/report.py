@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from decoder.bench.environment import environment
-from decoder.bench.recordings.record import read_recordings
-from decoder.bench.recordings.simulate import SimulatedRow, row_dicts, simulate
-from decoder.bench.specs import split_specs
+from decoder.bench.simulated.simulate import SimulatedRow, row_dicts, simulate
+from decoder.recording.environment import environment
+from decoder.recording.record import read_recordings
+from decoder.recording.specs import split_specs
 
 
 def run_simulate(options: argparse.Namespace, say: Callable[[str], None]) -> None:

@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from decoder.bench.recordings.kept_rows import BEST, Kept
 from decoder.drafters import Drafter
 from decoder.drafters.context import Equipment
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import DraftTree
 from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.recording.kept_rows import BEST, Kept
 from decoder.sequence import Sequence
-from decoder.verify import Accepted
 
 _LARGEST = float(np.finfo(np.float16).max)
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.prompts import BenchError, Item
+from decoder.recording.prompts import BenchError, Item
 from decoder.sequence import PromptSegment
 
 

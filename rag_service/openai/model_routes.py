@@ -9,11 +9,11 @@ from fastapi import APIRouter
 
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import refusals
-from rag_service.api.ids import ModelPath
 from rag_service.api.json_route import JsonRoute
-from rag_service.api.routes.openai import responses
+from rag_service.contract.ids import ModelPath
 from rag_service.errors import BadRequest
 from rag_service.openai import models as openai_models
+from rag_service.openai.routes import responses
 from rag_service.openai.schemas import EmbeddingRequest, OpenAIErrorOut
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, route_class=JsonRoute, dependencies=[READER])

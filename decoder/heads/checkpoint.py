@@ -23,8 +23,8 @@ from typing import Any
 
 import torch
 
-from decoder.drafters.eagle.head import EagleHead
 from decoder.errors import EagleHeadError
+from decoder.heads.head import EagleHead
 
 SAFE_FILES = ("head.safetensors", "model.safetensors")
 PICKLE_FILE = "pytorch_model.bin"

@@ -6,20 +6,21 @@ drafter that reads what no recording keeps cannot be replayed.
 
 from __future__ import annotations
 
-from decoder.bench.recordings.kept_rows import Kept, RecordedArtifacts, check_needs, contents
-from decoder.bench.recordings.oracle import OracleDrafter
-from decoder.bench.recordings.record import Recording
-from decoder.bench.specs import make_from_spec
+from decoder.bench.simulated.oracle import OracleDrafter
 from decoder.drafters import Drafter
 from decoder.drafters.context import Equipment
+from decoder.drafts.accepted import Accepted
 from decoder.drafts.stats import DecodeStats
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.engine import MAX_NODES
+from decoder.generation import Generation
 from decoder.model.forward_outputs import Artifacts
 from decoder.planning.budget import choose
+from decoder.recording.kept_rows import Kept, RecordedArtifacts, check_needs, contents
+from decoder.recording.record import Recording
+from decoder.recording.specs import make_from_spec
 from decoder.sampling.params import SamplingParams
-from decoder.sequence import PromptSegment, Sequence
-from decoder.verify import Accepted
+from decoder.sequence import PromptSegment
 
 ORACLE = "oracle"
 
@@ -50,7 +51,7 @@ def replay(
     equipment.hidden_layer = _hidden_layer(recording)
     drafter.equip(equipment)
     output = recording.output_ids
-    sequence = Sequence(
+    sequence = Generation(
         recording.prompt_ids,
         SamplingParams(max_tokens=max(recording.max_tokens, len(recording.output_ids))),
         [PromptSegment(kind, length) for kind, length in recording.segments],
@@ -127,7 +128,7 @@ def _hidden_layer(recording: Recording) -> int | None:
     return min(contents(recording.kept)[1], default=None) if recording.kept else None
 
 
-def _commit(sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+def _commit(sequence: Generation, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
     for token in accepted.tokens:
         sequence.history.push(token)
     sequence.extend(accepted.tokens)

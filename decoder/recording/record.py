@@ -13,16 +13,17 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from decoder.bench.chat import Chat
-from decoder.bench.prompts import BenchError, Item
-from decoder.bench.recordings.keeping_drafter import KeepingDrafter
-from decoder.bench.recordings.kept_rows import contents, kept_path
-from decoder.bench.specs import make_from_spec
 from decoder.drafters import Drafter
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
+from decoder.generation import Generation
+from decoder.recording.chat import Chat
+from decoder.recording.keeping_drafter import KeepingDrafter
+from decoder.recording.kept_rows import contents, kept_path
+from decoder.recording.prompts import BenchError, Item
+from decoder.recording.specs import make_from_spec
 from decoder.sampling.params import SamplingParams
-from decoder.sequence import PromptSegment, Sequence
+from decoder.sequence import PromptSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class _Dialogue:
 @dataclass(slots=True, eq=False)
 class _Running:
     dialogue: _Dialogue
-    sequence: Sequence
+    sequence: Generation
     segments: tuple[PromptSegment, ...]
     started: float
 

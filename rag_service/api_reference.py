@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_service.api.error_responses import MEANING
-from rag_service.api.main import create_app
+from rag_service.main import create_app
 from rag_service.settings import Settings
 
 HEAD = """\

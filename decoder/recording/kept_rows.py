@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decoder.bench.prompts import BenchError
 from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.recording.prompts import BenchError
 
 BEST = 64
 """Logits kept a token."""

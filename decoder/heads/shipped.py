@@ -6,20 +6,16 @@ weights. Equal weights take the head whatever their folder is called; a model of
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from decoder.drafters.eagle.head import EagleHead, FittedHead
 from decoder.errors import EagleHeadError
+from decoder.heads.checkpoint import load
+from decoder.heads.head import FittedHead
+from decoder.model.fingerprint import NONE, describe
 from decoder.model.target import TargetModel
 
-FOLDER = Path(__file__).parent / "heads"
-NONE = "off"
-_ROWS = 64
+FOLDER = Path(__file__).parent
 
 
 def fit_head(
@@ -39,7 +35,7 @@ def fit_head(
         return None
     if wanted is None:
         folder = find(target, model)
-        return None if folder is None else FittedHead(EagleHead.load(folder), target)
+        return None if folder is None else FittedHead(load(folder), target)
     folder = Path(wanted).expanduser()
     if not folder.is_dir():
         if str(wanted) not in names():
@@ -48,7 +44,7 @@ def fit_head(
                 + (f", or one of {', '.join(names())}" if names() else "")
             )
         folder = FOLDER / str(wanted)
-    return FittedHead(EagleHead.load(folder, allow_pickle=allow_pickle), target)
+    return FittedHead(load(folder, allow_pickle=allow_pickle), target)
 
 
 def names() -> list[str]:
@@ -66,27 +62,3 @@ def find(target: TargetModel, model: str) -> Path | None:
         if made_for.get("fingerprint") == facts["fingerprint"] or model in {name, made_for.get("model")}:
             return FOLDER / name
     return None
-
-
-def describe(target: TargetModel, model: str) -> dict[str, Any]:
-    """What a head's config.json says of the model it was trained for."""
-    return {
-        "model": model,
-        "hidden_size": target.model.config.hidden_size,
-        "vocab_size": target.vocab_size,
-        "layers": target.layers,
-        "fingerprint": fingerprint(target),
-    }
-
-
-def fingerprint(target: TargetModel) -> str:
-    """Of a model's weights: some rows of the embeddings and of the last layer's matrices, in bfloat16, so that
-    one loaded in float32 has the same.
-    """
-    digest = hashlib.sha256()
-    decoder = target.model.get_decoder()
-    last = [weight for _, weight in sorted(decoder.layers[-1].named_parameters())]
-    for weight in (decoder.norm.weight, target.model.get_input_embeddings().weight, *last):
-        rows = weight.detach()[:_ROWS].to("cpu", torch.bfloat16)
-        digest.update(rows.contiguous().view(torch.int16).numpy().tobytes())
-    return digest.hexdigest()[:16]

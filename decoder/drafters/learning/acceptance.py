@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from decoder.drafters.auto.calibrator import Calibrator
-from decoder.drafters.auto.eos_prior import Endings
+from decoder.drafters.learning.calibrator import Calibrator
+from decoder.drafters.learning.eos_prior import Endings
 
 LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run

@@ -9,26 +9,16 @@ from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 
 from rag_service.access import local_key
-from rag_service.access.authentication import KeyCheck
-from rag_service.access.hosts import HostCheck
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api import problems
+from rag_service.api.authentication import KeyCheck
 from rag_service.api.body_limit import BodyLimit
 from rag_service.api.error_responses import describe, refusals
-from rag_service.api.routes import (
-    answers,
-    api_docs,
-    collections,
-    documents,
-    health,
-    jobs,
-    openai,
-    openai_models,
-    page,
-    query,
-    sessions,
-)
+from rag_service.api.hosts import HostCheck
+from rag_service.api.routes import answers, api_docs, collections, documents, health, jobs, page, query, sessions
 from rag_service.errors import InvalidSettings
+from rag_service.openai import model_routes as openai_models
+from rag_service.openai import routes as openai
 from rag_service.settings import Settings, load_settings
 
 

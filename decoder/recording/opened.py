@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.chat import Chat
 from decoder.engine import Engine
+from decoder.recording.chat import Chat
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rag_service.access.authentication import guarded
 from rag_service.api import problems
+from rag_service.api.authentication import guarded
 from rag_service.errors import BadRequest, Forbidden, Problem, UnknownHost
 
 _PROBES = frozenset({"/healthz", "/readyz"})

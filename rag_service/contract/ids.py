@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import AfterValidator
 
-from rag_service.api.id_patterns import DOCUMENT_ID, HEX_ID, MODEL_ID, SESSION_ID
+from rag_service.contract.id_patterns import DOCUMENT_ID, HEX_ID, MODEL_ID, SESSION_ID
 from rag_service.errors import NotFound
 
 
