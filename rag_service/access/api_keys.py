@@ -90,6 +90,8 @@ class ApiKeys:
         key_id, key = new_key()
         if person is None:
             person = _person(name) or key_id
+            if any(one.person == person and one.name != name and one.tenant == tenant for one in self.list()):
+                person = f"{person[:50]}-{key_id}"  # another name, made the same by what ids may hold
         for kind, given in (
             ("tenant", tenant),
             ("person", person),

@@ -98,6 +98,7 @@ class Pipeline:
         ledger = RedisJobLedger(self.redis, JobFiles(settings.uploads_folder))
         self.ingests = IngestQueue(self._celery, self.redis, ledger)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
+        self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
         self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
         brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
         self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
@@ -129,13 +130,15 @@ class Pipeline:
         self._celery.close()
 
     def delete_collection(self, name: str) -> None:
-        """Delete a collection, its documents and what was kept of its answers to copy from.
+        """Delete a collection, its documents, its ingests and what was kept of its answers to copy from.
 
         Raises UnknownCollection, and QueueUnavailable where such answers are kept and Redis is away.
         """
         self.library.collection(name)
         if self.settings.answers.store_tokens:
             erase_collection(self.redis, self.principal.tenant, name)
+        with contextlib.suppress(QueueUnavailable):
+            self.ingests.cancel_all(self.principal.tenant, name)
         self.library.delete(name)
         self.forget_passages()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import anyio.to_thread
 from fastapi import APIRouter
 
+from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import refusals
 from rag_service.api.json_route import JsonRoute
@@ -32,11 +34,16 @@ def model(model: ModelPath, pipeline: PipelineDep) -> dict[str, Any]:
 
 
 @router.post("/embeddings", responses=refusals(400, 404, 413, 415, 429, model=OpenAIErrorOut))
-def embeddings(body: EmbeddingRequest, pipeline: PipelineDep) -> dict[str, Any]:
+async def embeddings(body: EmbeddingRequest, pipeline: PipelineDep) -> dict[str, Any]:
     """Vectors of length 1 from the embedding model, as passages are embedded.
 
     `usage` counts the target model's tokens: the embedding model's own are not known here.
     """
+    # A few at a time, in threads of their own: they keep the processor busy, and other requests must not wait for them.
+    return await anyio.to_thread.run_sync(_embedded, body, pipeline, limiter=pipeline.embedding_threads)
+
+
+def _embedded(body: EmbeddingRequest, pipeline: Pipeline) -> dict[str, Any]:
     settings = pipeline.settings
     openai_models.check_embedding(body.model, settings)
     embedder = pipeline.embedder

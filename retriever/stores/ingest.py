@@ -28,6 +28,8 @@ from retriever.types import Chunk, IngestFailure, IngestReport, LoadedDocument, 
 
 RECIPE = "2"
 """Part of every content hash: raise it when loaders or chunker change, so that documents are ingested anew."""
+NOTED_AT_ONCE = 256
+"""Documents found unchanged that are noted in one transaction."""
 RUN_CHUNKS = 256
 """Documents are embedded and stored together until they have this many chunks."""
 MAX_METADATA_BYTES = 65536
@@ -90,6 +92,8 @@ class Ingest:
     seen: set[str] = field(default_factory=set)
     stored_before: set[str] = field(default_factory=set)
     """Ids of the documents that this very ingest stored before its process died."""
+    to_note: list[str] = field(default_factory=list)
+    """Ids of documents that were there already; noted as stored, as they are done with too."""
     waiting: list[_Prepared] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -130,6 +134,7 @@ class Ingest:
                     break
         if not stopped:
             stopped = not self._store_waiting()
+        self._note()
         return IngestReport(
             tuple(self.added), tuple(self.replaced), tuple(self.unchanged), tuple(self.failures), cancelled=stopped
         )
@@ -161,6 +166,9 @@ class Ingest:
         if same:
             self.seen.add(identity)
             self.unchanged.append(identity)
+            self.to_note.append(identity)
+            if len(self.to_note) >= NOTED_AT_ONCE:
+                self._note()
             return None
         loaded = self._load(source, reader)
         chunks = chunk(loaded.text, loaded.kind, loaded.pages)
@@ -208,11 +216,15 @@ class Ingest:
         if vectors is None:
             return False
         if self.waiting:
-            replaced = {}
+            replaced: dict[str, bool] = {}
+            stored = False
             with contextlib.suppress(_Cancelled), self.store.write() as connection:
                 if self.cancelled():  # nobody else writes from here on, so what is decided now holds
                     raise _Cancelled
+                before = records.stored_by(connection, self.job) if self.job is not None else set()
                 for held in self.waiting:
+                    if held.id in before:  # by a worker that had the job before, meanwhile
+                        continue
                     new = records.NewDocument(
                         id=held.id,
                         name=held.source.name or (str(held.source.path) if held.source.path else ""),
@@ -225,14 +237,26 @@ class Ingest:
                     )
                     replaced[held.id] = records.put(connection, new)
                 if self.job is not None:
-                    records.note_stored(connection, self.job, replaced)
-            if not replaced:
+                    records.note_stored(connection, self.job, [*self.to_note, *replaced])
+                    self.to_note = []
+                stored = True
+            if not stored:
                 return False
             for held in self.waiting:
-                (self.replaced if replaced[held.id] else self.added).append(held.id)
+                if held.id not in replaced:
+                    self.unchanged.append(held.id)
+                else:
+                    (self.replaced if replaced[held.id] else self.added).append(held.id)
                 self._finished(held.source.name or held.id)
             self.waiting = []
         return True
+
+    def _note(self) -> None:
+        """Note documents that were there already, so that the ingest, begun again, brings none back that is deleted."""
+        if self.to_note and self.job is not None:
+            with self.store.write() as connection:
+                records.note_stored(connection, self.job, self.to_note)
+        self.to_note = []
 
     def _embed(self, pairs: list[tuple[bytes, str]]) -> dict[bytes, Vectors] | None:
         """A vector for each digest, computed only for texts that the collection does not hold; None if cancelled."""

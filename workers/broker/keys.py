@@ -28,6 +28,8 @@ INGEST_TURN = "rag:ingest:turn"
 """How many ingest jobs were taken."""
 INGEST_RUNNING = "rag:ingest:running"
 """Hash: running ingest job (`tenant id`) to `worker collection`."""
+INGEST_RECOVERED = "rag:ingest:recovered"
+"""Id of the run of the Redis server for which the jobs on disk were looked through."""
 INGEST_ENDED = "rag:ingest:ended"
 """Hash: how ingest jobs ended to how many did."""
 

@@ -223,7 +223,10 @@ for i = 1, #running, 2 do
     lapsed[#lapsed + 1] = task
     local name, tenant, key = string.match(task, '^(%S+) (%S+) (%S+)$')
     local record = name == ARGV[3] and 'rag:' .. tenant .. ':answer:' .. key
-    if record and redis.call('EXISTS', record) == 1 then redis.call('HINCRBY', record, 'epoch', 1) end
+    if record and redis.call('EXISTS', record) == 1 then
+      redis.call('HINCRBY', record, 'epoch', 1)
+      redis.call('HINCRBY', record, 'lost', 1)
+    end
   end
 end
 return lapsed

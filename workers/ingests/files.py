@@ -73,13 +73,19 @@ class JobFiles:
             return None
 
     def load(self, job_id: str) -> IngestJob | None:
-        """The job as it was kept; None if it is not there or cannot be read."""
+        """The job as it was kept; None if it is not there, or damaged.
+
+        Raises:
+            OSError: it cannot be read now; perhaps later, or by another worker.
+        """
         try:
             job = wire.loads(IngestJob, (self.of(job_id) / FILE_NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
+            if not self.folder.is_dir():
+                raise  # nothing of it is here: not what happens to one job
             return None
-        except (OSError, ValueError):
-            log.exception("the ingest job %s cannot be read", job_id)
+        except ValueError:
+            log.exception("the ingest job %s is damaged", job_id)
             return None
         return job.model_copy(update={"files": [self._opened(file, self.of(job_id)) for file in job.files]})
 

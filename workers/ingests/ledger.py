@@ -88,12 +88,14 @@ class JobLedger(Protocol):
 
     def counts(self) -> JobCounts: ...
 
-    def reclaim(self, worker: str, held: Collection[str]) -> int:
+    def reclaim(self, worker: str, held: Collection[str], given_up: Collection[str] = ()) -> int:
         """Let the jobs wait again whose workers are not heard of any more. Returns how many there were.
 
         Args:
             worker: who asks.
             held: ids of the jobs that it works on; others that it is said to hold wait again as well.
+            given_up: those of the others that this very process could not put back, so that they count as put back. A
+                worker of the same name may have died over the rest.
         """
 
     def recover(self) -> int:

@@ -18,6 +18,8 @@ from workers.ingests.ledger import JobCounts, JobLedger
 
 __all__ = ["IngestQueue", "QueueUnavailable"]
 
+MOST_LISTED = 1_000_000
+
 
 class IngestQueue:
     """What the API asks of ingests. Every method raises QueueUnavailable while Redis is away.
@@ -51,6 +53,12 @@ class IngestQueue:
     def cancel(self, tenant: str, job_id: str) -> bool:
         """End a waiting ingest at once, have a running one stop. False if it ended or is not kept."""
         return self._ledger.cancel(tenant, job_id)
+
+    def cancel_all(self, tenant: str, collection: str) -> None:
+        """End all ingests of a collection: it is deleted, and they must not fill another one of its name."""
+        for job in self._ledger.jobs(tenant, MOST_LISTED):
+            if job.collection == collection and job.status in ("queued", "running"):
+                self._ledger.cancel(tenant, job.job_id)
 
     def job(self, tenant: str, job_id: str) -> JobProgress | None:
         """How an ingest goes; None if it is not kept."""

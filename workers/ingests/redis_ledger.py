@@ -6,6 +6,7 @@ writes, or all of them, loses no job: `recover` lets every job wait that is on d
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ JOB_TTL_S = 7 * 24 * 3600
 WRITTEN_S = 5.0
 """Seconds after which Redis has surely written to disk that a job ended; then its files go."""
 GONE = "what was uploaded is not there any more; upload it again"
+
+log = logging.getLogger(__name__)
 
 _ORDER = (keys.INGEST_TENANTS, keys.INGEST_RUNNING, keys.INGEST_TURN)
 
@@ -54,14 +57,20 @@ class RedisJobLedger:
             raise
 
     def take(self, worker: str) -> JobClaim | None:
+        self._recover_after_a_loss()
         while True:
             with unavailable():
                 taken = lua.run(self._redis, job_lua.TAKE, _ORDER, [worker])
             if not taken:
                 return None
             tenant, job_id, attempts = taken
-            job = self._load(tenant, job_id)
             bare = IngestJob(job_id=job_id, tenant=tenant, collection="", files=[], created=0.0)
+            try:
+                job = self._load(tenant, job_id)
+            except OSError as error:
+                log.error("ingest %s cannot be read here, so it waits: %s", job_id, error)
+                RedisJobClaim(self._redis, self._files, worker, bare, int(attempts)).put_back()
+                return None
             claim = RedisJobClaim(self._redis, self._files, worker, job or bare, int(attempts))
             ended = self._files.ended(job_id)
             if ended is not None:  # Redis forgot the end
@@ -71,6 +80,16 @@ class RedisJobLedger:
                 claim.end(JobProgress(job_id=job_id, status="failed", failures=failures))
             else:
                 return claim
+
+    def _recover_after_a_loss(self) -> None:
+        """Before a server's first job: it may have lost some, and they come before those that it was given since."""
+        with unavailable():
+            server = self._redis.info("server")["run_id"]
+            if self._redis.get(keys.INGEST_RECOVERED) == server:
+                return
+        self.recover()
+        with unavailable():
+            self._redis.set(keys.INGEST_RECOVERED, server)
 
     def available(self) -> bool:
         with unavailable():
@@ -124,8 +143,8 @@ class RedisJobLedger:
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
 
-    def reclaim(self, worker: str, held: Collection[str]) -> int:
-        args: list[str | int | float] = [worker, self._lapse_s, *held]
+    def reclaim(self, worker: str, held: Collection[str], given_up: Collection[str] = ()) -> int:
+        args: list[str | int | float] = [worker, self._lapse_s, len(held), *held, *given_up]
         with unavailable():
             return int(lua.run(self._redis, job_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
 
@@ -138,7 +157,7 @@ class RedisJobLedger:
         self._tenants = {job_id: tenant for job_id in kept if (tenant := self._tenant(job_id)) is not None}
         for job_id, tenant in self._tenants.items():
             ended, known = self._files.ended(job_id), self.job(tenant, job_id)
-            if known is None and (job := self._files.load(job_id)) is not None:
+            if known is None and (job := self._readable(job_id)) is not None:
                 progress = JobProgress(job_id=job_id, status="queued", total=len(job.files))
                 found += self._index(job, ended[0] if ended else progress) and ended is None
             elif known is not None and known.status not in ("queued", "running"):
@@ -152,8 +171,15 @@ class RedisJobLedger:
         """Whose a job on disk is; read once, as a job may hold long texts."""
         if job_id in self._tenants:
             return self._tenants[job_id]
-        job = self._files.load(job_id)
+        job = self._readable(job_id)
         return None if job is None else job.tenant
+
+    def _readable(self, job_id: str) -> IngestJob | None:
+        try:
+            return self._files.load(job_id)
+        except OSError as error:
+            log.error("ingest %s cannot be read: %s", job_id, error)
+            return None
 
     def _index(self, job: IngestJob, progress: JobProgress) -> bool:
         """Make the job known to Redis, as waiting or as ended. False if it is known already."""
@@ -177,21 +203,22 @@ class RedisJobLedger:
 
     def _load(self, tenant: str, job_id: str) -> IngestJob | None:
         """From disk; jobs of earlier versions from Redis."""
-        job = self._files.load(job_id)
-        if job is not None:
-            return job
         with unavailable():
             text = self._redis.hget(keys.job(tenant, job_id), "request")
-        return None if text is None else wire.loads(IngestJob, text)
+        return self._files.load(job_id) if text is None else wire.loads(IngestJob, text)
 
     def _adopt(self) -> int:
         """Let the jobs of earlier versions wait that have not ended: they had no place in any order."""
         found = 0
         with unavailable():
             for key in self._redis.scan_iter(match=keys.job("*", "*"), count=1000, _type="hash"):
-                _, tenant, _, job_id = key.split(":")
-                if (job := self._load(tenant, job_id)) is not None:
-                    self._files.keep(job)
+                _, tenant, kind, job_id, *more = key.split(":")
+                if kind != "job" or more:  # a session may be called `job`
+                    continue
+                text = self._redis.hget(key, "request")
+                if text is not None:
+                    self._files.keep(wire.loads(IngestJob, text))
+                    self._redis.hdel(key, "request")
                 names = [key, keys.jobs_waiting(tenant), keys.INGEST_TENANTS]
                 found += lua.run(self._redis, job_lua.ADOPT, names, [job_id, tenant])
         return found

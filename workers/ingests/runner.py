@@ -55,6 +55,8 @@ class IngestRunner:
         self._closing = closing
         self._slot = threading.Lock()
         self._held: set[str] = set()
+        self._given_up: set[str] = set()
+        """Jobs that could not be put back, as Redis was away."""
         self._noting = threading.Lock()
         """Held while a job is taken and noted, so that `look` never finds one that is taken and not noted."""
         self._recover_at = 0.0
@@ -88,7 +90,8 @@ class IngestRunner:
             QueueUnavailable: Redis is away.
         """
         with self._noting:
-            lost = self._ledger.reclaim(self._worker, self._held)
+            lost = self._ledger.reclaim(self._worker, self._held, self._given_up)
+            self._given_up.clear()
         if lost:
             log.warning("%d ingests were left by their worker; they wait again", lost)
         if self._library is None:
@@ -140,7 +143,8 @@ class IngestRunner:
             claim.put_back()
             raise
         except QueueUnavailable:
-            raise  # `look` lets it wait again
+            self._given_up.add(job.job_id)  # `look` lets it wait again
+            raise
         except CollectionBusy as busy:
             log.warning("ingest %s waits: %s", job.job_id, busy)
             claim.put_back()

@@ -16,7 +16,14 @@ if ARGV[6] ~= 'queued' then
   redis.call('EXPIRE', KEYS[1], ARGV[7])
   return 1
 end
-redis.call('RPUSH', KEYS[3], ARGV[1])
+local waiting = redis.call('LRANGE', KEYS[3], 0, -1)
+local later  -- the last of those that were accepted after it, from the end on
+for i = #waiting, 1, -1 do
+  local created = redis.call('HGET', 'rag:' .. ARGV[2] .. ':job:' .. waiting[i], 'created')
+  if not created or tonumber(created) <= tonumber(ARGV[3]) then break end
+  later = waiting[i]
+end
+if later then redis.call('LINSERT', KEYS[3], 'BEFORE', later, ARGV[1]) else redis.call('RPUSH', KEYS[3], ARGV[1]) end
 redis.call('ZADD', KEYS[4], 'NX', 0, ARGV[2])
 return 1
 """
@@ -136,11 +143,14 @@ return 'ended'
 """
 
 RECLAIM = """
--- keys: running jobs, workers; args: worker that asks, seconds of silence that are too many, ids of jobs it works on
+-- keys: running jobs, workers
+-- args: worker that asks, seconds of silence that are too many, number of jobs it works on, their ids, then ids of
+--       those that it gave up
 -- returns how many jobs wait again; of a tenant the first accepted first
 local since = redis.call('TIME')[1] - ARGV[2]
-local mine = {}
-for i = 3, #ARGV do mine[ARGV[i]] = true end
+local mine, given_up = {}, {}
+for i = 4, 3 + ARGV[3] do mine[ARGV[i]] = true end
+for i = 4 + ARGV[3], #ARGV do given_up[ARGV[i]] = true end
 local lost = {}
 local running = redis.call('HGETALL', KEYS[1])
 for i = 1, #running, 2 do
@@ -150,7 +160,7 @@ for i = 1, #running, 2 do
   local works = heard and tonumber(heard) >= since
   if worker == ARGV[1] then
     works = mine[id]
-    if not works then redis.call('HINCRBY', 'rag:' .. tenant .. ':job:' .. id, 'attempts', -1) end  -- it lives
+    if given_up[id] then redis.call('HINCRBY', 'rag:' .. tenant .. ':job:' .. id, 'attempts', -1) end
   end
   if not works then
     local created = redis.call('HGET', 'rag:' .. tenant .. ':job:' .. id, 'created') or '0'

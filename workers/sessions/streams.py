@@ -55,7 +55,10 @@ _ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 class AnswerRecord(TypedDict):
-    """What is kept of an answer. `result` and `error` are None until it ended that way."""
+    """What is kept of an answer. `result` and `error` are None until it ended that way.
+
+    `lost`: workers that were gone before they had ended it.
+    """
 
     answer_id: str
     status: JobStatus
@@ -67,6 +70,7 @@ class AnswerRecord(TypedDict):
     speculation: dict[str, Any]
     created: float
     streamed: int
+    lost: int
     result: DoneEvent | None
     error: ErrorEvent | None
     job: GenerateJob
@@ -276,6 +280,12 @@ class AnswerStream:
             await self._async.delete(self._record, self._events, self._cancel)
             await self._async.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
 
+    def forget(self) -> None:
+        """`aforget`, not asynchronous."""
+        with unavailable():
+            self._redis.delete(self._record, self._events, self._cancel)
+            self._redis.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
+
     def _parse(self, fields: dict[str, str], job: GenerateJob) -> AnswerRecord:
         return AnswerRecord(
             answer_id=job.answer_id,
@@ -288,6 +298,7 @@ class AnswerStream:
             speculation=job.speculation.model_dump(),
             created=job.created,
             streamed=int(fields.get("streamed", 0)),
+            lost=int(fields.get("lost", 0)),
             result=wire.loads(DoneEvent, fields["result"]) if "result" in fields else None,
             error=wire.loads(ErrorEvent, fields["error"]) if "error" in fields else None,
             job=job,

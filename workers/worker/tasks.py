@@ -41,6 +41,9 @@ from workers.worker.unfinished import Unfinished
 
 log = logging.getLogger(__name__)
 
+MOST_LOST = 8
+"""Workers that may be gone before they ended an answer; then it is given up."""
+
 
 @dataclass
 class Workplace:
@@ -91,10 +94,21 @@ class Workplace:
         Raises:
             QueueUnavailable: Redis is away.
         """
-        self.leases.take_up(app)
-        self.unfinished.look(app)
-        self.ingests.look(IngestQueue(app, self.client, self.ledger))
-        share(self.client, self.name)
+        for due in (
+            lambda: self.leases.take_up(app),
+            lambda: self.unfinished.look(app),
+            lambda: self.ingests.look(IngestQueue(app, self.client, self.ledger)),
+            lambda: share(self.client, self.name),
+            self._forget_erased,
+        ):
+            try:
+                due()
+            except QueueUnavailable:
+                raise
+            except Exception:  # none of them keeps the others from being done
+                log.exception("what follows a heartbeat failed")
+
+    def _forget_erased(self) -> None:
         owners = self.runtime.store.owners()
         if owners:
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
@@ -152,9 +166,22 @@ def run_generate(place: Workplace, owner: str, answer_id: str) -> None:
         RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
     """
     stream = place.stream(owner, answer_id)
-    record = stream.record()
+    try:
+        record = stream.record()
+    except ValueError:
+        log.exception("the record of answer %s cannot be read", answer_id)
+        stream.finish(
+            ErrorEvent(code="internal_error", detail="the worker cannot read this answer's record; ask again")
+        )
+        return
     if record is None:
         log.info("answer %s was erased before it was begun", answer_id)
+        stream.forget()  # where its texts alone are gone
+        return
+    if record["lost"] >= MOST_LOST:
+        detail = f"{MOST_LOST} workers ended while they wrote this answer; ask something else, and see their logs"
+        log.error("answer %s is given up: %s", answer_id, detail)
+        stream.finish(ErrorEvent(code="internal_error", detail=detail), session_id=record["job"].session_id)
         return
     try:
         with place.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:

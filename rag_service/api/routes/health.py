@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import anyio.to_thread
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 
@@ -20,15 +21,16 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", responses=refusals(503))
-def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
+async def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
     """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
-    checks = ready_checks(pipeline)
+    # Threads of their own: probes must not wait for requests.
+    checks = await anyio.to_thread.run_sync(ready_checks, pipeline, limiter=pipeline.probe_threads)
     missing = {name: reason for name, reason in checks.items() if reason != "ok"}
     if missing:
         reasons = " ".join(f"{name}: {reason}." for name, reason in missing.items())

@@ -269,3 +269,15 @@ def test_keys_outlive_the_process_that_made_them(world: Any) -> None:
     assert ApiKeys(second).revoke(made.id)
     first.close()
     second.close()
+
+
+def test_names_that_ids_cannot_tell_apart_are_other_persons(world: Any) -> None:
+    redis = make_redis(world.redis_url)
+    held = ApiKeys(redis)
+    first, _ = held.create("Özil", "default")
+    again, _ = held.create("Özil", "default")
+    other, _ = held.create("Üzil", "default")
+    assert first.person == again.person == "zil"
+    assert other.person not in ("zil", "")
+    assert other.person.startswith("zil-")
+    redis.close()

@@ -16,6 +16,7 @@ from retriever import (
     SourceDocument,
     UnknownDocument,
 )
+from retriever.embedder import Vectors
 from tests.support.hash_embedder import HashEmbedder
 
 LONG = "# Guide\n\n" + "".join(f"## Part {number}\n\n{'Words of this part. ' * 30}\n\n" for number in range(8))
@@ -221,3 +222,37 @@ def test_limits_reach_the_reader(tmp_path: Path) -> None:
     collection = Library(tmp_path, HashEmbedder(), limits=ReadLimits(input_bytes=99, text_chars=50)).create("docs")
     report = collection.ingest([SourceDocument(name="a.txt", path=tmp_path / "a.txt"), text("y" * 51)])
     assert ["split it" in failure.reason for failure in report.failures] == [True, True]
+
+
+def test_an_ingest_that_goes_on_brings_back_nothing_that_was_deleted(
+    collection: Collection, embedder: HashEmbedder
+) -> None:
+    """Neither what it had stored nor what it had found unchanged."""
+    sources = [text(f"About {name}.", f"{name}.md", document_id=name) for name in "xyz"]
+    collection.ingest(sources[:1])
+    report = collection.ingest(sources[:2], job="j")
+    assert (report.unchanged, report.added) == (("x",), ("y",))
+    for name in "xy":
+        collection.delete(name)
+    report = collection.ingest(sources, job="j")
+    assert report.added == ("z",)
+    assert [document.id for document in collection.documents()] == ["z"]
+
+
+def test_what_another_worker_stored_meanwhile_and_was_deleted_stays_so(tmp_path: Path) -> None:
+    class Slow(HashEmbedder):
+        def embed_documents(self, texts: list[str]) -> Vectors:  # type: ignore[override]
+            if self is slow and not done:
+                done.append(True)
+                other.ingest([text("About x.", "x.md", document_id="x")], job="j")
+                other.delete("x")
+            return super().embed_documents(texts)
+
+    done: list[bool] = []
+    slow = Slow()
+    library = Library(tmp_path, slow)
+    library.create("docs")
+    other = Library(tmp_path, HashEmbedder()).collection("docs")
+    report = library.collection("docs").ingest([text("About x.", "x.md", document_id="x")], job="j")
+    assert report.unchanged == ("x",)
+    assert not library.collection("docs").documents()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -333,3 +334,12 @@ def test_a_job_is_done_though_no_message_is_read(
 
 def redis_of(client: Any) -> str:
     return f"unix://{client.connection_pool.connection_kwargs['path']}"
+
+
+def test_the_ingests_of_a_deleted_collection_end(ingests: IngestQueue) -> None:
+    """They would fill another collection of its name."""
+    ingests.enqueue(text_job("j1", "Foxes jump.", at=time.time()))
+    ingests.enqueue(text_job("j2", "Dogs sleep.", at=time.time()).model_copy(update={"collection": "other"}))
+    ingests.cancel_all("default", "c")
+    statuses = [progress.status for name in ("j1", "j2") if (progress := ingests.job("default", name)) is not None]
+    assert statuses == ["cancelled", "queued"]

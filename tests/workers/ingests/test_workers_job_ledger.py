@@ -6,6 +6,7 @@ is held by one worker, or has ended; workers die, Redis forgets, and what follow
 
 from __future__ import annotations
 
+import errno
 import itertools
 import shutil
 import tempfile
@@ -233,6 +234,10 @@ def opened(request: pytest.FixtureRequest, redis_server: str) -> Iterator[Opened
     opened.close()
 
 
+def replace(job: IngestJob, created: float) -> IngestJob:
+    return job.model_copy(update={"created": created})
+
+
 def job(job_id: str, tenant: str = "one", collection: str = "a") -> IngestJob:
     files = [IngestFile(name="n", text="t")]
     return IngestJob(job_id=job_id, tenant=tenant, collection=collection, files=files, created=BEGAN)
@@ -276,3 +281,58 @@ def test_an_end_that_redis_forgot_is_not_done_twice(opened: Opened) -> None:
     opened.client.rpush(keys.jobs_waiting("one"), "j")
     assert opened.ledger.take("w") is None
     assert opened.ledger.job("one", "j") == ended
+
+
+def test_a_session_called_job_keeps_no_ledger_from_recovering(opened: Opened) -> None:
+    opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
+    opened.client.hset(keys.session("default@ann", "job"), "created", 1)
+    opened.ledger.add(job("j"))
+    opened.forget()
+    opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
+    assert opened.ledger.recover() == 1
+
+
+def test_workers_of_one_name_that_die_over_a_job_are_counted(opened: Opened) -> None:
+    """As in a container that is started again: host and process number are the same."""
+    opened.ledger.add(job("j"))
+    for attempt in range(1, 5):
+        opened.heard("w")
+        assert opened.ledger.reclaim("w", []) == (attempt > 1)
+        claim = opened.ledger.take("w")
+        assert claim is not None
+        assert claim.attempts == attempt
+    assert opened.ledger.reclaim("w", [], ["j"]) == 1
+    claim = opened.ledger.take("w")
+    assert claim is not None
+    assert claim.attempts == 4, "this one lives, and could not put it back"
+
+
+def test_jobs_that_redis_forgot_come_before_later_ones(opened: Opened) -> None:
+    opened.ledger.add(replace(job("second"), created=BEGAN + 1))
+    opened.forget()
+    opened.ledger.add(replace(job("third"), created=BEGAN + 2))
+    opened.ledger.add(replace(job("first"), created=BEGAN))
+    taken = []
+    while (claim := opened.ledger.take("w")) is not None:
+        taken.append(claim.job.job_id)
+        claim.end(JobProgress(job_id=claim.job.job_id, status="succeeded"))
+    assert taken == ["first", "second", "third"]
+
+
+def test_a_job_that_cannot_be_read_now_waits_with_its_files(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened.ledger.add(job("j"))
+    (opened.folder / "j" / "upload").write_text("text")
+
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", full)
+        assert opened.ledger.take("w") is None
+    assert (opened.folder / "j" / "upload").is_file()
+    elsewhere = opened.folder.rename(opened.folder.with_name("elsewhere"))
+    assert opened.ledger.take("w") is None, "the folder of all uploads is not there: not what happens to one job"
+    elsewhere.rename(opened.folder)
+    claim = opened.ledger.take("w")
+    assert claim is not None
+    assert (claim.job.job_id, claim.attempts) == ("j", 1)

@@ -131,7 +131,8 @@ def test_killed_and_stopped_workers_lose_nothing(processes: Processes, queue: Qu
 
 
 def test_what_the_api_imports_loads_no_model_code() -> None:
-    light = "broker.app broker.messages sessions.queue sessions.streams sessions.sessions tokens.tokenizer broker.embedded_redis"
+    light = "broker.app broker.messages broker.embedded_redis sessions.queue sessions.streams sessions.sessions "
+    light += "tokens.tokenizer"
     modules = ", ".join(f"workers.{name}" for name in light.split())
     heavy = "torch", "transformers", "decoder", "retriever"
     code = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"

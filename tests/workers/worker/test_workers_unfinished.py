@@ -15,6 +15,8 @@ from workers.broker.messages import ErrorEvent, GenerateJob, Sampling, Segment
 from workers.sessions.queue import Queue
 from workers.sessions.streams import AnswerStream
 from workers.tokens.tokenizer import Tokens
+from workers.worker.leases import Leases
+from workers.worker.tasks import MOST_LOST, run_generate
 from workers.worker.unfinished import PATIENCE_BEATS, Unfinished
 
 
@@ -96,3 +98,39 @@ def test_a_worker_answers_what_it_was_never_told_of(
         after = entries[-1][0]
         events += [event for _, event in entries]
     assert events[-1].text == "The fox."
+
+
+def test_an_answer_over_which_workers_die_is_given_up(
+    queue: Queue, client: Any, work: Any, tokens: Tokens, app: Celery
+) -> None:
+    ask(queue, "a")
+    client.delete(GENERATE_QUEUE)
+    leases = Leases(client, "me")
+    for number in range(MOST_LOST):
+        client.hset(keys.RUNNING, keys.answer_task("default", "a"), f"dead-{number}")
+        assert leases.take_up(app) == 1
+    client.delete(GENERATE_QUEUE)
+    place = work(FakeEngine(tokens, speak(tokens, "The fox.")))
+    run_generate(place, "default", "a")
+    record = AnswerStream(client, "default", "a").record()
+    assert record is not None
+    assert record["status"] == "failed"
+    assert record["error"] is not None
+    assert f"{MOST_LOST} workers" in record["error"].detail
+    assert not client.exists(keys.UNFINISHED)
+
+
+def test_an_answer_whose_texts_are_gone_or_unreadable_is_not_sent_for_ever(
+    queue: Queue, client: Any, work: Any, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(queue, "erased")
+    ask(queue, "damaged")
+    client.delete(GENERATE_QUEUE)
+    client.hset(keys.answer("default", "damaged"), "request", "{")
+    place = work(FakeEngine(tokens, speak(tokens, "The fox.")))
+    run_generate(place, "default", "damaged")
+    assert client.hget(keys.answer("default", "damaged"), "status") == "failed"
+    monkeypatch.setattr(AnswerStream, "record", lambda self: None)  # what its record names is gone
+    run_generate(place, "default", "erased")
+    assert not client.exists(keys.UNFINISHED)
+    assert not client.exists(keys.answer("default", "erased"))
