@@ -242,7 +242,7 @@ def run(options: argparse.Namespace) -> None:
         gguf = find_gguf(options, Path(scratch))
         opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
         engine = opened.engine
-        engine.equipment.cost = measured(engine.target, None)
+        engine.context.cost = measured(engine.target, None)
         window = min(engine.target.max_positions, WINDOW)
         servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids))
         file = PromptsFile(prompts_path(options.json), {**settings, "modes": modes, "gguf": gguf.name})

@@ -27,11 +27,11 @@ import torch
 from decoder import load_engine
 from decoder.bench.simulated.replay import replay
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTable
-from decoder.drafters.learning.eos_prior import Endings
+from decoder.drafters.learning.eos_prior import EosPrior
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel, TreePass
 from decoder.recording.kept_rows import BEST, Kept
 from decoder.recording.record import Recording, read_recordings
@@ -71,19 +71,19 @@ def shown(recordings: list[Recording], count: int, target: TargetModel, folder: 
             yield recording
             continue
         path = folder / f"{number}.npz"
-        artifacts(recording, target).save(path)
+        outputs(recording, target).save(path)
         yield replace(recording, kept=path)
 
 
-def artifacts(recording: Recording, target: TargetModel) -> Kept:
+def outputs(recording: Recording, target: TargetModel) -> Kept:
     """What passes over a recorded answer leave behind: its tokens are drafted as one chain behind its prompt."""
     prompt, answer = recording.prompt_ids, recording.output_ids
     layer = target.layers // 3
-    needs = Needs(hidden=frozenset({layer}))
+    required_outputs = RequiredOutputs(hidden=frozenset({layer}))
     cache = target.new_cache(len(prompt) + len(answer))
-    before = target.prefill(prompt[:-1], cache, needs).hidden[layer] if len(prompt) > 1 else None
+    before = target.prefill(prompt[:-1], cache, required_outputs).hidden[layer] if len(prompt) > 1 else None
     chain = DraftTree.chain(answer[:-1], [TokenSource("recorded")] * (len(answer) - 1))
-    made = target.forward_tree([TreePass(cache, prompt[-1], chain, needs)])[0]
+    made = target.forward_tree([TreePass(cache, prompt[-1], chain, required_outputs)])[0]
     best = made.logits.float().topk(BEST)
     states = made.hidden[layer] if before is None else torch.cat([before, made.hidden[layer]])
     return Kept(best.indices.int().numpy(), best.values.numpy(), target.vocab_size, {layer: states.half().numpy()})
@@ -95,19 +95,19 @@ def learn(table: AcceptanceTable, recordings: list[Recording], edits: int, round
     long_prompts = [recording for recording in recordings if len(recording.prompt_ids) >= 96]
     everything = [recording for recording in recordings if len(recording.output_ids) > 1]
     everything += [edited(source.choice(long_prompts), source) for _ in range(edits)]
-    equipment = Equipment()
+    context = DrafterContext()
     tokens = steps = number = 0
     for _ in range(rounds):
         source.shuffle(everything)
         for recording in everything:
-            equipment.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
-            stats, _ = replay(recording, AutoDrafter(survey=1), equipment=equipment)
+            context.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
+            stats, _ = replay(recording, AutoDrafter(survey=1), context=context)
             tokens += stats.tokens - 1
             steps += stats.steps
             number += 1
             if number % 200 == 0:
                 print(f"{number} of {rounds * len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
-    table.endings = Endings()  # token ids of one model, which say nothing of another's
+    table.eos_prior = EosPrior()  # token ids of one model, which say nothing of another's
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:

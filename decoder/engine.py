@@ -12,13 +12,13 @@ from collections.abc import Sequence as Ids
 
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
 from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.prefix import KeptRows, Prefix
 from decoder.model.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
 from decoder.planning.budget import choose
@@ -43,7 +43,7 @@ class Engine:
         drafter: name of the drafter used where a request names none.
         eos_token_ids: tokens that end an answer.
         detokenize: ids -> text, for stop strings; a request may bring its own.
-        equipment: what drafters share besides the target, such as a draft model.
+        context: what drafters share besides the target, such as a draft model.
         near_tie: margin in logits below which answers with `exact="strict"` decide a token again; that of
             `near_ties.THRESHOLDS` for the target's dtype where None.
     """
@@ -54,13 +54,13 @@ class Engine:
         drafter: str = "auto",
         eos_token_ids: Ids[int] = (),
         detokenize: Detokenize | None = None,
-        equipment: Equipment | None = None,
+        context: DrafterContext | None = None,
         near_tie: float | None = None,
     ) -> None:
         self.target = target
-        self.equipment = equipment or Equipment()
-        self.equipment.target = target
-        make_drafter(drafter).equip(self.equipment)  # a name that cannot work fails here, not at the first request
+        self.context = context or DrafterContext()
+        self.context.target = target
+        make_drafter(drafter).setup(self.context)  # a name that cannot work fails here, not at the first request
         self.drafter = drafter
         self.eos_token_ids = frozenset(eos_token_ids)
         self.detokenize = detokenize
@@ -143,9 +143,9 @@ class Engine:
             raise ValueError(f"max_nodes must be 0 or more, got {max_nodes}")
         nodes = MAX_NODES if max_nodes is None else max_nodes
         chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
-        chosen.equip(self.equipment)
+        chosen.setup(self.context)
         capacity = min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)
-        length = reuse.usable(given, chosen.needs) if reuse is not None else 0
+        length = reuse.usable(given, chosen.required_outputs) if reuse is not None else 0
         if reuse is not None and length:
             reuse.cut(length)
             reuse.cache.resize(capacity)
@@ -168,7 +168,7 @@ class Engine:
         )
         if reuse is not None:
             reuse.given = True
-            sequence.prefill_outputs.append(reuse.artifacts(chosen.needs))
+            sequence.prefill_outputs.append(reuse.outputs(chosen.required_outputs))
             sequence.stats.cached_tokens = min(length, len(prompt))
         return sequence
 
@@ -211,7 +211,7 @@ class Engine:
 
     def save(self) -> None:
         """Keep what drafters learned, where the engine was given a folder for it."""
-        self.equipment.save()
+        self.context.save()
 
     def _draft(self, running: Ids[Generation]) -> list[Part]:
         """Every sequence's part of the pass; of valued trees only what is worth its time in this pass.
@@ -226,7 +226,7 @@ class Engine:
             if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:  # the last decides in a pass alone
                 ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]
             if ids:
-                parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.needs)))
+                parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.required_outputs)))
                 room -= len(ids)
         trees = []
         cached = sum(sequence.cache.length for sequence in decoding)
@@ -241,10 +241,10 @@ class Engine:
             trees.append(tree)
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
-            costs = self.equipment.cost.costs(cached, len(decoding), sum(map(len, trees)))
+            costs = self.context.cost.costs(cached, len(decoding), sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
         return parts + [
-            (s, TreePass(s.cache, s.last_token, tree, s.drafter.needs, self._masks(s, tree)))
+            (s, TreePass(s.cache, s.last_token, tree, s.drafter.required_outputs, self._masks(s, tree)))
             for s, tree in zip(decoding, trees, strict=True)
         ]
 
@@ -255,15 +255,15 @@ class Engine:
         masks = sequence.drafter.masks(sequence, tree)
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
-    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, made: Artifacts) -> Accepted | None:
+    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, made: ForwardOutputs) -> Accepted | None:
         """What the pass decided for one sequence; None where its prompt is not through."""
         if isinstance(part, TreePass):
-            return verify(part.tree, made.logits, sequence, beside=len(part.masks))
+            return verify(part.tree, made.logits, sequence, mask_rows=len(part.masks))
         through = part.cache.length + len(part.ids) == len(sequence.input_ids)
         return verify(DraftTree(), made.logits, sequence) if through else None
 
     def _commit(
-        self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, made: Artifacts
+        self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, made: ForwardOutputs
     ) -> Step:
         tree = part.tree if isinstance(part, TreePass) else DraftTree()
         if isinstance(part, PromptChunk):
@@ -271,7 +271,7 @@ class Engine:
             sequence.prefill_outputs.append(made)
             if accepted is None:
                 return Step((), (), None)
-            made, sequence.prefill_outputs = Artifacts.joined(sequence.prefill_outputs), []
+            made, sequence.prefill_outputs = ForwardOutputs.joined(sequence.prefill_outputs), []
             sequence.prefilled = True
             if sequence.kept_rows is not None:
                 sequence.kept_rows.prompt(made)
@@ -284,7 +284,7 @@ class Engine:
             else:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.needs.all_logits)
+            made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.required_outputs.all_logits)
             if sequence.kept_rows is not None:
                 sequence.kept_rows.step(made, len(tokens))
         if sequence.near_tie is not None:
@@ -304,7 +304,7 @@ class Engine:
         only_trees = all(isinstance(part, TreePass) for _, part in parts)
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
             cached = parts[0][0].pass_tokens
-            self.equipment.cost.observe(sum(rows), cached, len(parts), cost_s)
+            self.context.cost.observe(sum(rows), cached, len(parts), cost_s)
 
     def _check(
         self,

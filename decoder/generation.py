@@ -6,7 +6,7 @@ from collections.abc import Sequence as Ids
 from typing import Any
 
 from decoder.drafters.base import Drafter
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.prefix import KeptRows, Prefix
 from decoder.sampling.params import SamplingParams
@@ -40,7 +40,7 @@ class Generation(Sequence):
         self.kept_rows = kept_rows
         self.prefilled = False
         """Whether `input_ids` are through and a token was chosen."""
-        self.prefill_outputs: list[Artifacts] = []
+        self.prefill_outputs: list[ForwardOutputs] = []
         """Of the passes over `input_ids`, until these are through."""
         super().__init__(prompt, params, segments, cache, end_tokens, stop_strings, resumed=resumed, **options)
         self.input_ids = [*self.prompt, *resumed]

@@ -23,7 +23,7 @@ import torch
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.errors import DecoderError
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel, TreePass
 from decoder.sampling.params import SamplingParams
 
@@ -64,7 +64,7 @@ class InductionHeads:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """(layer, head) of each, as `Equipment.induction_heads` wants them."""
+        """(layer, head) of each, as `DrafterContext.induction_heads` wants them."""
         return tuple((head.layer, head.head) for head in self.found)
 
 
@@ -146,7 +146,9 @@ def _count(target: TargetModel, prompt: Ids[int], answer: Ids[int], sources: Ids
     if len(prompt) > 1:
         target.prefill(prompt[:-1], cache)
     chain = DraftTree.chain(answer[:-1], [TokenSource("answer")] * (len(answer) - 1))
-    [made] = target.forward_tree([TreePass(cache, prompt[-1], chain, Needs(queries=frozenset(range(target.layers))))])
+    [made] = target.forward_tree(
+        [TreePass(cache, prompt[-1], chain, RequiredOutputs(queries=frozenset(range(target.layers))))]
+    )
     cache.keep(range(len(chain)))
     at = torch.tensor(rows, device=target.device)  # row i of the pass chose answer token i
     expected = torch.tensor([sources[row] for row in rows], device=target.device)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from decoder import induction_heads as heads
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
 from decoder.engine import Engine
@@ -76,7 +76,7 @@ def load_engine(
     models_dir = models_dir or default_models_dir()
     folder = resolve(model, models_dir)
     tokenizer = _tokenizer(folder)
-    equipment = Equipment()
+    context = DrafterContext()
     if draft_model is not None:
         draft_folder = resolve(draft_model, models_dir)
         if not same_tokens(tokenizer.get_vocab(), _tokenizer(draft_folder).get_vocab()):
@@ -84,11 +84,11 @@ def load_engine(
                 f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
                 "choose a draft model of the target's family, or none"
             )
-        equipment.draft_model = TargetModel(_weights(draft_folder, dtype, device))
+        context.draft_model = TargetModel(_weights(draft_folder, dtype, device))
     target = TargetModel(_weights(folder, dtype, device))
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
-    equipment.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
-    equipment.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
+    context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
+    context.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 
     def detokenize(ids: Sequence[int]) -> str:
         text: str = tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -96,10 +96,10 @@ def load_engine(
 
     if drafter not in {"off", "plain"}:
         if state_dir is not None:
-            equipment.cost_file = state_dir / f"cost-{fingerprint(target, folder.name)}.json"
-            equipment.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
-        equipment.cost = measured(target, equipment.cost_file)
-    return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, equipment)
+            context.cost_file = state_dir / f"cost-{fingerprint(target, folder.name)}.json"
+            context.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
+        context.cost = measured(target, context.cost_file)
+    return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
 
 
 def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> tuple[TargetModel, str]:

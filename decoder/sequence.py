@@ -19,7 +19,7 @@ from decoder.sampling.logprobs import TokenLogprob
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import StopStrings
 
-BESIDE = 1 << 24
+CORPUS_OFFSET = 1 << 24
 """Positions from here on are those of the corpora; a prompt with its answer is shorter (TokenIndex)."""
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -110,7 +110,7 @@ class Sequence:
         """What the last pass would have chosen, where that was a near-tie; the next pass decides alone."""
         self._cancelled = False
         self._index: TokenIndex | None = None
-        self._beside: TokenIndex | None = None
+        self._corpus_index: TokenIndex | None = None
         for token in resumed:
             self.history.push(token)
         if len(self.extend(resumed)) < len(resumed):
@@ -158,11 +158,11 @@ class Sequence:
         return self._index
 
     @property
-    def beside(self) -> TokenIndex:
+    def corpus_index(self) -> TokenIndex:
         """Index over the corpora, each a segment, in order; built when first asked for."""
-        if self._beside is None:
-            self._beside = TokenIndex.build([corpus.ids for corpus in self.corpora])
-        return self._beside
+        if self._corpus_index is None:
+            self._corpus_index = TokenIndex.build([corpus.ids for corpus in self.corpora])
+        return self._corpus_index
 
     def suffix(self, size: int) -> list[int]:
         """The last `size` tokens of prompt and answer, fewer where there are not as many."""
@@ -171,8 +171,8 @@ class Sequence:
 
     def copy_of(self, drafter: str, position: int) -> TokenSource:
         """The source of a token copied from an absolute position of the index, or BESIDE + one of the corpora's."""
-        if position >= BESIDE:
-            corpus, offset = self.beside.segment_of(position - BESIDE)
+        if position >= CORPUS_OFFSET:
+            corpus, offset = self.corpus_index.segment_of(position - CORPUS_OFFSET)
             return TokenSource(drafter, len(self.segments) + corpus, offset)
         segment, offset = self.index.segment_of(position)
         return TokenSource(drafter, segment if segment < len(self.segments) else None, offset)

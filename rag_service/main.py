@@ -13,7 +13,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api import problems
 from rag_service.api.authentication import KeyCheck
 from rag_service.api.body_limit import BodyLimit
-from rag_service.api.error_responses import describe, refusals
+from rag_service.api.error_responses import describe, error_responses
 from rag_service.api.hosts import HostCheck
 from rag_service.api.routes import answers, api_docs, collections, documents, health, jobs, page, query, sessions
 from rag_service.errors import InvalidSettings
@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     described = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
     for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
-        app.include_router(module.router, dependencies=[described], responses=refusals(401, 403, 503))
+        app.include_router(module.router, dependencies=[described], responses=error_responses(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)
     app.include_router(api_docs.router)

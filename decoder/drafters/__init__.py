@@ -23,9 +23,9 @@ def copyspec_else_small_model(gamma: int = 3, length: int = 10, drafted: int = 4
     return CopySpecDrafter(gamma, length, fallback=SmallModelDrafter(drafted))
 
 
-def casd_beside_small_model(max_match: int = 10, matches: int = 2, length: int = 10, drafted: int = 4) -> Drafter:
+def casd_with_small_model(max_match: int = 10, matches: int = 2, length: int = 10, drafted: int = 4) -> Drafter:
     """Copies beside `drafted` tokens of the draft model, in one tree."""
-    return CasdDrafter(max_match, matches, length, beside=SmallModelDrafter(drafted))
+    return CasdDrafter(max_match, matches, length, partner=SmallModelDrafter(drafted))
 
 
 def copyspec_else_eagle(gamma: int = 3, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60) -> Drafter:
@@ -33,11 +33,11 @@ def copyspec_else_eagle(gamma: int = 3, length: int = 10, top_k: int = 10, depth
     return CopySpecDrafter(gamma, length, fallback=EagleDrafter(top_k, depth, nodes))
 
 
-def casd_beside_eagle(
+def casd_with_eagle(
     max_match: int = 10, matches: int = 2, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60
 ) -> Drafter:
     """Copies beside the tree of an EAGLE head, in one tree: CASD as its paper has it."""
-    return CasdDrafter(max_match, matches, length, beside=EagleDrafter(top_k, depth, nodes))
+    return CasdDrafter(max_match, matches, length, partner=EagleDrafter(top_k, depth, nodes))
 
 
 DRAFTERS: dict[str, Callable[[], Drafter]] = {
@@ -50,10 +50,10 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "logitspec": LogitSpecDrafter,
     "small_model": SmallModelDrafter,
     "copyspec+small_model": copyspec_else_small_model,
-    "casd+small_model": casd_beside_small_model,
+    "casd+small_model": casd_with_small_model,
     "eagle": EagleDrafter,
     "copyspec+eagle": copyspec_else_eagle,
-    "casd+eagle": casd_beside_eagle,
+    "casd+eagle": casd_with_eagle,
     "sdsat": SdsatDrafter,
     "sdsat_two_step": SdsatTwoStepDrafter,
     "auto": AutoDrafter,

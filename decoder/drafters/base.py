@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
-from decoder.model.forward_outputs import NOTHING, Artifacts, Needs
+from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 
 if TYPE_CHECKING:
-    from decoder.drafters.context import Equipment
+    from decoder.drafters.context import DrafterContext
     from decoder.drafts.accepted import Accepted
     from decoder.sequence import Sequence
 
@@ -22,10 +22,10 @@ class Drafter(ABC):
     name: ClassVar[str]
     valued: ClassVar[bool] = False
     """Whether its trees have values, so that the engine cuts them to what is worth its time."""
-    needs: Needs = NOTHING
-    """What passes must keep for this drafter; settled once `equip` returns."""
+    required_outputs: RequiredOutputs = NOTHING
+    """What passes must keep for this drafter; settled once `setup` returns."""
 
-    def equip(self, equipment: Equipment) -> None:  # noqa: B027 - most drafters need nothing
+    def setup(self, context: DrafterContext) -> None:  # noqa: B027 - most drafters need nothing
         """Take what the engine's drafters share; called once, before prefill.
 
         Raises DrafterUnavailable where something this drafter cannot do without is missing.
@@ -41,12 +41,12 @@ class Drafter(ABC):
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
         """Adaptive rows wanted in the pass that verifies `tree`, what was left of this drafter's after the budget.
 
-        They cost rows like draft nodes; their states come back in `Artifacts.masks`. Only asked where it may draft.
+        They cost rows like draft nodes. Their states come back in `ForwardOutputs.masks`. Called where it may draft.
         """
         return NO_MASKS
 
     def observe(  # noqa: B027 - most drafters learn nothing
-        self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts
+        self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs
     ) -> None:
         """Learn from a verified step. Called once a step, and once after prefill with an empty tree.
 
@@ -54,7 +54,7 @@ class Drafter(ABC):
             sequence: with the step's tokens committed. It may have finished inside `accepted.tokens`.
             tree: what was drafted, not all of it by this drafter where several draft together.
             accepted: what the walk through it accepted.
-            artifacts: the rows that chose `accepted.tokens`, see `Artifacts.kept`; after prefill all prompt rows.
+            outputs: the rows that chose `accepted.tokens`, see `ForwardOutputs.kept`; after prefill all prompt rows.
         """
 
 
@@ -74,14 +74,14 @@ class CopyDrafter(Drafter):
         self.length = length
         self.partner = partner
 
-    def equip(self, equipment: Equipment) -> None:
+    def setup(self, context: DrafterContext) -> None:
         if self.partner is not None:
-            self.partner.equip(equipment)
-            self.needs = self.partner.needs
+            self.partner.setup(context)
+            self.required_outputs = self.partner.required_outputs
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         if self.partner is not None:
-            self.partner.observe(sequence, tree, accepted, artifacts)
+            self.partner.observe(sequence, tree, accepted, outputs)
 
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
         return NO_MASKS if self.partner is None else self.partner.masks(sequence, tree)

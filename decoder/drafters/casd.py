@@ -21,13 +21,13 @@ class CasdDrafter(CopyDrafter):
         max_match: longer matches count as this long.
         matches: continuations drafted.
         length: tokens copied from each.
-        beside: a drafter whose tree the copies are added to.
+        partner: a drafter whose tree the copies are added to.
     """
 
     name: ClassVar[str] = "casd"
 
-    def __init__(self, max_match: int = 10, matches: int = 2, length: int = 10, beside: Drafter | None = None) -> None:
-        super().__init__(length, beside)
+    def __init__(self, max_match: int = 10, matches: int = 2, length: int = 10, partner: Drafter | None = None) -> None:
+        super().__init__(length, partner)
         if max_match < 1 or matches < 1:
             raise ValueError(f"max_match and matches must be at least 1, got {max_match} and {matches}")
         self.max_match = max_match

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Equipment:
+class DrafterContext:
     """What drafters may use besides their own sequence.
 
     Attributes:

@@ -21,7 +21,7 @@ import torch
 from decoder.drafters.base import Drafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.sequence import Sequence
 
 KEEPS = ((8, 4), (32, 3))
@@ -52,9 +52,9 @@ class LogitSpecDrafter(Drafter):
         self._best: torch.Tensor | None = None
         self._source = TokenSource(self.name)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         # Only indices are held, not the pass's logits; they are read when drafting, so a GPU is not waited for here.
-        logits = artifacts.logits[-1]
+        logits = outputs.logits[-1]
         self._best = logits.topk(min(self.capacity, len(logits))).indices  # [capacity], best first
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:

@@ -23,11 +23,11 @@ from decoder.drafters.base import CopyDrafter
 from decoder.drafters.state_rows import StateRows, followed
 from decoder.drafts.tree import DraftTree
 from decoder.errors import DrafterUnavailable
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.sequence import Sequence
 
 if TYPE_CHECKING:
-    from decoder.drafters.context import Equipment
+    from decoder.drafters.context import DrafterContext
     from decoder.drafts.accepted import Accepted
     from decoder.model.target import TargetModel
 
@@ -60,54 +60,52 @@ class PldPlusDrafter(CopyDrafter):
         """Of `h`: one row for every committed token but the last; None before prefill."""
         self._queries: dict[int, torch.Tensor] = {}  # layer -> [induction heads, head_dim], of the last row
 
-    def equip(self, equipment: Equipment) -> None:
-        self._target = equipment.target
+    def setup(self, context: DrafterContext) -> None:
+        self._target = context.target
         if self.ranking == "h":
-            self._choose_layer(equipment)
+            self._choose_layer(context)
         else:
-            self._choose_heads(equipment)
+            self._choose_heads(context)
 
-    def _choose_layer(self, equipment: Equipment) -> None:
+    def _choose_layer(self, context: DrafterContext) -> None:
         if self.layer is None:
-            self.layer = equipment.compared_layer
+            self.layer = context.compared_layer
         if self.layer is None:
             raise DrafterUnavailable(
                 self.name, "it compares one layer's hidden states; name the layer, as in pld_plus:layer=9"
             )
-        if equipment.target is not None and self.layer >= equipment.target.layers:
-            last = equipment.target.layers - 1
+        if context.target is not None and self.layer >= context.target.layers:
+            last = context.target.layers - 1
             raise DrafterUnavailable(self.name, f"the model has no layer {self.layer}; choose one from 0 to {last}")
-        self.needs = Needs(hidden=frozenset({self.layer}))
+        self.required_outputs = RequiredOutputs(hidden=frozenset({self.layer}))
 
-    def _choose_heads(self, equipment: Equipment) -> None:
-        target = equipment.target
+    def _choose_heads(self, context: DrafterContext) -> None:
+        target = context.target
         if target is None:
             raise DrafterUnavailable(
                 self.name, "ranking 'a' reads the model's attention, which no recording keeps; run it on the model"
             )
-        if not equipment.induction_heads:
+        if not context.induction_heads:
             raise DrafterUnavailable(
                 self.name,
                 "ranking 'a' needs the model's induction heads; find them once with `rag models heads MODEL` "
                 "and load the model again, or use ranking 'h'",
             )
         self._heads = {}
-        for layer, head in equipment.induction_heads:
+        for layer, head in context.induction_heads:
             if not (0 <= layer < target.layers and 0 <= head < target.heads):
                 raise DrafterUnavailable(
                     self.name,
                     f"the model has no head {head} in layer {layer}; find its heads with `rag models heads MODEL`",
                 )
             self._heads.setdefault(layer, []).append(head)
-        self.needs = Needs(queries=frozenset(self._heads))
+        self.required_outputs = RequiredOutputs(queries=frozenset(self._heads))
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        if self.layer is not None and self.layer in artifacts.hidden:
-            self.states = followed(self.states, sequence, artifacts.hidden[self.layer])
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        if self.layer is not None and self.layer in outputs.hidden:
+            self.states = followed(self.states, sequence, outputs.hidden[self.layer])
         self._queries = {
-            layer: artifacts.queries[layer][-1][heads]
-            for layer, heads in self._heads.items()
-            if layer in artifacts.queries
+            layer: outputs.queries[layer][-1][heads] for layer, heads in self._heads.items() if layer in outputs.queries
         }
 
     def starts(self, sequence: Sequence) -> list[int]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
 from decoder.model.kv_cache import KVCache
@@ -50,14 +50,14 @@ class SmallModelDrafter(Drafter):
         self._vocab_size = 0
         self._source = TokenSource(self.name)
 
-    def equip(self, equipment: Equipment) -> None:
-        model = equipment.draft_model
+    def setup(self, context: DrafterContext) -> None:
+        model = context.draft_model
         if model is None:
             raise DrafterUnavailable(
                 self.name,
                 "no draft model is loaded; name one with load_engine(draft_model=…) or the setting RAG_DRAFT_MODEL",
             )
-        size = model.vocab_size if equipment.target is None else equipment.target.vocab_size
+        size = model.vocab_size if context.target is None else context.target.vocab_size
         if abs(size - model.vocab_size) > MOST_PADDING:
             raise DrafterUnavailable(
                 self.name,

@@ -19,7 +19,7 @@ from torch import nn
 
 from decoder.errors import EagleHeadError
 from decoder.model import attention
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.target import TargetModel
@@ -175,7 +175,9 @@ class FittedHead(nn.Module):
         middle, last = target.layers // 2, target.layers - 3
         self._layers = tuple(layer - 1 for layer in (2, middle, last))
         """Decoder layers whose output an EAGLE-3 head reads: the states before layers 2, n // 2 and n - 3."""
-        self.needs = Needs(hidden=frozenset(self._layers)) if self.eagle3 else Needs(features=True)
+        self.required_outputs = (
+            RequiredOutputs(hidden=frozenset(self._layers)) if self.eagle3 else RequiredOutputs(features=True)
+        )
 
     @property
     def nbytes(self) -> int:
@@ -190,13 +192,13 @@ class FittedHead(nn.Module):
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return KVCache(1, config.num_key_value_heads, size, capacity, self.dtype, self.device)
 
-    def features(self, artifacts: Artifacts) -> torch.Tensor | None:
+    def features(self, outputs: ForwardOutputs) -> torch.Tensor | None:
         """What a pass left behind of what the head reads, [rows, F]; None where it kept nothing of it."""
         if not self.eagle3:
-            return artifacts.features
-        if any(layer not in artifacts.hidden for layer in self._layers):
+            return outputs.features
+        if any(layer not in outputs.hidden for layer in self._layers):
             return None
-        return torch.cat([artifacts.hidden[layer] for layer in self._layers], dim=-1)
+        return torch.cat([outputs.hidden[layer] for layer in self._layers], dim=-1)
 
     def run(
         self, tokens: torch.Tensor, features: torch.Tensor, positions: torch.Tensor, cache: KVCache, mask: torch.Tensor

@@ -168,12 +168,12 @@ class Adapters:
             made[own] = self.coupler.told(mask, rows[own], points[own])
         return made
 
-    def coupled(self, mask: int, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+    def combined(self, mask: int, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """States of one mask that know the token before the one they tell: [..., D] from `told`, and that token's
         embedding [..., D] -> [..., D]; `states` themselves without a coupler."""
         if self.coupler is None:
             return states
-        return self.coupler.coupled(mask, states, before.to(states.dtype))
+        return self.coupler.combined(mask, states, before.to(states.dtype))
 
 
 class _Rows(torch.nn.Module):

@@ -55,7 +55,7 @@ class Coupler:
         dtype = rows.dtype
         return F.linear(rows, self.row[mask].to(dtype)) + F.linear(points, self.point[mask].to(dtype))
 
-    def coupled(self, mask: int, states: torch.Tensor, before: torch.Tensor, normed: bool = False) -> torch.Tensor:
+    def combined(self, mask: int, states: torch.Tensor, before: torch.Tensor, normed: bool = False) -> torch.Tensor:
         """States to read logits off.
 
         Args:

@@ -14,7 +14,7 @@ from decoder.drafts.mask_chains import MaskRows
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class RequiredOutputs:
     """What a drafter reads besides the last logits, which are always there.
 
     Attributes:
@@ -29,8 +29,8 @@ class Needs:
     all_logits: bool = False
     features: bool = False
 
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
+    def __or__(self, other: RequiredOutputs) -> RequiredOutputs:
+        return RequiredOutputs(
             self.hidden | other.hidden,
             self.queries | other.queries,
             self.all_logits or other.all_logits,
@@ -41,11 +41,11 @@ class Needs:
         return bool(self.hidden or self.queries or self.all_logits or self.features)
 
 
-NOTHING = Needs()
+NOTHING = RequiredOutputs()
 
 
 @dataclass(frozen=True, slots=True)
-class Artifacts:
+class ForwardOutputs:
     """What a pass leaves behind for one sequence, one row for each token it computed.
 
     A verify pass has rows root, node 0, node 1, ...; row 0 follows the root, row i + 1 follows node i. A prefill has
@@ -71,22 +71,22 @@ class Artifacts:
         """Whether logits are there; they always are, unless a recording without them is replayed."""
         return True
 
-    def part(self, needs: Needs, start: int, stop: int, first: int, last: int) -> Artifacts:
+    def part(self, required_outputs: RequiredOutputs, start: int, stop: int, first: int, last: int) -> ForwardOutputs:
         """One sequence's rows of a pass, start..stop, as views, and no more than it asked for.
 
         Args:
             first, last: its rows among those that have logits, which are its last ones; queries are of the same rows.
         """
         from_row = stop - (last - first)
-        return Artifacts(
+        return ForwardOutputs(
             self.logits[first:last],
-            {layer: self.hidden[layer][start:stop] for layer in needs.hidden},
-            {layer: self.queries[layer][from_row:stop] for layer in needs.queries},
-            self.features[start:stop] if needs.features and self.features is not None else None,
+            {layer: self.hidden[layer][start:stop] for layer in required_outputs.hidden},
+            {layer: self.queries[layer][from_row:stop] for layer in required_outputs.queries},
+            self.features[start:stop] if required_outputs.features and self.features is not None else None,
         )
 
     @staticmethod
-    def joined(chunks: Sequence[Artifacts]) -> Artifacts:
+    def joined(chunks: Sequence[ForwardOutputs]) -> ForwardOutputs:
         """Of a prompt processed in chunks: all hidden rows and features, the last chunk's logits and queries."""
         last = chunks[-1]
         if len(chunks) == 1 or not (last.hidden or last.features is not None):
@@ -94,9 +94,9 @@ class Artifacts:
         hidden = {layer: torch.cat([chunk.hidden[layer] for chunk in chunks]) for layer in last.hidden}
         features = [chunk.features for chunk in chunks if chunk.features is not None]
         joined = torch.cat(features) if len(features) == len(chunks) else None
-        return Artifacts(last.logits, hidden, last.queries, joined)
+        return ForwardOutputs(last.logits, hidden, last.queries, joined)
 
-    def kept(self, path: Sequence[int], all_logits: bool = False) -> Artifacts:
+    def kept(self, path: Sequence[int], all_logits: bool = False) -> ForwardOutputs:
         """What drafters get to see of a verify pass: the rows of the root and the accepted nodes.
 
         Args:
@@ -110,7 +110,7 @@ class Artifacts:
         """
         last = path[-1] + 1 if path else 0
         rows = [0, *(node + 1 for node in path)]
-        return Artifacts(
+        return ForwardOutputs(
             self.logits[rows] if all_logits else self.logits[last : last + 1],
             {layer: states[rows] for layer, states in self.hidden.items()},
             {layer: queries[last : last + 1] for layer, queries in self.queries.items()},

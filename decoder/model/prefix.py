@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 
 FEATURES = -1
@@ -30,12 +30,12 @@ class KeptRows:
     def __init__(self, known: dict[int, torch.Tensor] | None = None) -> None:
         self._rows = {layer: [rows] for layer, rows in (known or {}).items()}
 
-    def prompt(self, made: Artifacts) -> None:
+    def prompt(self, made: ForwardOutputs) -> None:
         """All rows of the prompt, in place of what was known of them."""
         for layer, rows in _layers(made).items():
             self._rows[layer] = [rows]
 
-    def step(self, made: Artifacts, count: int) -> None:
+    def step(self, made: ForwardOutputs, count: int) -> None:
         """The first `count` rows of a verified step."""
         for layer, rows in _layers(made).items():
             if layer in self._rows:
@@ -80,14 +80,14 @@ class Prefix:
         differing = np.flatnonzero(self.ids[:size] != np.asarray(ids[:size], dtype=np.int32))
         return int(differing[0]) if len(differing) else size
 
-    def usable(self, ids: Ids[int], needs: Needs) -> int:
+    def usable(self, ids: Ids[int], required_outputs: RequiredOutputs) -> int:
         """How many of a text's first tokens need not run: shared ones whose rows are all there, never the last one.
 
         Args:
-            needs: of the sequence's drafter.
+            required_outputs: of the sequence's drafter.
         """
         size = min(self.common(ids), len(ids) - 1)
-        layers = [*needs.hidden, *([FEATURES] if needs.features else [])]
+        layers = [*required_outputs.hidden, *([FEATURES] if required_outputs.features else [])]
         return min([size, *(len(self.states[layer]) if layer in self.states else 0 for layer in layers)])
 
     def cut(self, length: int) -> None:
@@ -108,12 +108,12 @@ class Prefix:
         states = {layer: rows[:length].clone() for layer, rows in self.states.items()}
         return Prefix(self.ids[:length].copy(), self.cache.copy(length), states)
 
-    def artifacts(self, needs: Needs) -> Artifacts:
-        """Its rows as a prefill would have left them, as far as `needs` asks; without logits and queries."""
-        hidden = {layer: self.states[layer] for layer in needs.hidden}
-        return Artifacts(torch.empty(0), hidden, {}, self.states[FEATURES] if needs.features else None)
+    def outputs(self, required_outputs: RequiredOutputs) -> ForwardOutputs:
+        """Its rows as a prefill would have left them, as far as `required_outputs` asks; without logits and queries."""
+        hidden = {layer: self.states[layer] for layer in required_outputs.hidden}
+        return ForwardOutputs(torch.empty(0), hidden, {}, self.states[FEATURES] if required_outputs.features else None)
 
 
-def _layers(made: Artifacts) -> dict[int, torch.Tensor]:
+def _layers(made: ForwardOutputs) -> dict[int, torch.Tensor]:
     features = {} if made.features is None else {FEATURES: made.features}
     return {**made.hidden, **features}

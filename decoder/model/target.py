@@ -16,7 +16,7 @@ from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model import architecture, attention
 from decoder.model.adapters import Adapters, AdaptiveRows
-from decoder.model.forward_outputs import NOTHING, Artifacts, Needs
+from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import pack, packed_passes
 
@@ -32,7 +32,7 @@ class TreePass:
     cache: KVCache
     root: int
     tree: DraftTree
-    needs: Needs = NOTHING
+    required_outputs: RequiredOutputs = NOTHING
     masks: MaskChains = NO_MASKS
 
     @property
@@ -47,7 +47,7 @@ class PromptChunk:
 
     cache: KVCache
     ids: Sequence[int]
-    needs: Needs = NOTHING
+    required_outputs: RequiredOutputs = NOTHING
 
 
 class TargetModel:
@@ -101,11 +101,11 @@ class TargetModel:
         wrong, *right = [TokenSource("trial")] * (len(ids) - half)
         tree.add(ids[0], ROOT, wrong)
         tree.add_chain(ids[half + 1 :], right)
-        needs = Needs(hidden=frozenset({0, self.layers - 1}), features=True)
+        required_outputs = RequiredOutputs(hidden=frozenset({0, self.layers - 1}), features=True)
         try:
             cache = self.new_cache(len(ids) + 1)
-            begun = self.prefill(ids[:half], cache, needs).logits
-            made = self.forward_tree([TreePass(cache, ids[half], tree, needs)])[0].logits
+            begun = self.prefill(ids[:half], cache, required_outputs).logits
+            made = self.forward_tree([TreePass(cache, ids[half], tree, required_outputs)])[0].logits
         except torch.OutOfMemoryError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -123,7 +123,9 @@ class TargetModel:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def prefill(self, ids: Sequence[int], cache: KVCache, needs: Needs = NOTHING) -> Artifacts:
+    def prefill(
+        self, ids: Sequence[int], cache: KVCache, required_outputs: RequiredOutputs = NOTHING
+    ) -> ForwardOutputs:
         """Process prompt tokens behind what the cache holds and keep them, in passes of their own.
 
         Args:
@@ -136,12 +138,12 @@ class TargetModel:
             raise ValueError("prefill needs at least one token")
         parts = []
         for start in range(0, len(ids), PREFILL_CHUNK):
-            parts += self.forward_tree([PromptChunk(cache, ids[start : start + PREFILL_CHUNK], needs)])
+            parts += self.forward_tree([PromptChunk(cache, ids[start : start + PREFILL_CHUNK], required_outputs)])
             cache.keep_all()
-        return Artifacts.joined(parts)
+        return ForwardOutputs.joined(parts)
 
     @torch.inference_mode()
-    def forward_tree(self, batch: Sequence[TreePass | PromptChunk]) -> list[Artifacts]:
+    def forward_tree(self, batch: Sequence[TreePass | PromptChunk]) -> list[ForwardOutputs]:
         """One target pass over the roots and draft trees, or the next prompt tokens, of all sequences.
 
         The rows of a tree are [root, node 0, node 1, ..., masks] at positions cache.length + depth. Afterwards every
@@ -159,7 +161,7 @@ class TargetModel:
         numbers: list[int] = []  # which mask each of them is
         points: list[int] = []  # rows that they hang behind
         spans: list[attention.Span] = []
-        needs = NOTHING
+        required_outputs = NOTHING
         for part in batch:
             start, base = len(ids), part.cache.length
             if isinstance(part, PromptChunk):
@@ -177,14 +179,14 @@ class TargetModel:
                 positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
             spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
-            needs |= part.needs
+            required_outputs |= part.required_outputs
         masks = self._adaptive(adaptive, numbers, points)
-        whole = self._forward(ids, positions, spans, needs, needed, masks)
+        whole = self._forward(ids, positions, spans, required_outputs, needed, masks)
         made, row, mask = [], 0, 0
         for part, span in zip(batch, spans, strict=True):
             extra = 0 if isinstance(part, PromptChunk) else len(part.masks)
             rows = 1 if isinstance(part, PromptChunk) else span.stop - span.start - extra
-            made.append(whole.part(part.needs, span.start, span.stop - extra, row, row + rows))
+            made.append(whole.part(part.required_outputs, span.start, span.stop - extra, row, row + rows))
             if masks is not None and isinstance(part, TreePass) and extra:
                 made[-1] = replace(made[-1], masks=MaskRows(part.masks, masks.states[mask : mask + extra]))
             row, mask = row + rows, mask + extra
@@ -202,18 +204,18 @@ class TargetModel:
         ids: Sequence[int],
         positions: list[int],
         spans: list[attention.Span],
-        needs: Needs,
+        required_outputs: RequiredOutputs,
         needed: list[int],
         masks: AdaptiveRows | None = None,
-    ) -> Artifacts:
+    ) -> ForwardOutputs:
         """Logits [len(needed), V], of the rows in `needed`; the rest of the artifacts of all T rows."""
-        cache = attention.PassCache(spans, needs.queries)
+        cache = attention.PassCache(spans, required_outputs.queries)
         tokens = torch.tensor([ids], device=self.device)
         inputs = {"input_ids": tokens} if masks is None else {"inputs_embeds": masks.embeddings(tokens)}
         acting = nullcontext() if masks is None else masks.acting()
         with (
-            self._kept_hidden(needs.hidden) as hidden,
-            self._kept_features(needs.features) as kept,
+            self._kept_hidden(required_outputs.hidden) as hidden,
+            self._kept_features(required_outputs.features) as kept,
             packed_passes(),
             acting,
         ):
@@ -225,7 +227,7 @@ class TargetModel:
                 use_cache=True,
                 logits_to_keep=0 if len(needed) == len(ids) else torch.tensor(needed, device=self.device),  # 0: all
             )
-        return Artifacts(output.logits[0], hidden, cache.queries, kept[0] if kept else None)
+        return ForwardOutputs(output.logits[0], hidden, cache.queries, kept[0] if kept else None)
 
     @contextmanager
     def _kept_hidden(self, layers: frozenset[int]) -> Iterator[dict[int, torch.Tensor]]:

@@ -104,7 +104,7 @@ class CostCurve:
         self._costs.clear()
         self._least.clear()
 
-    def unhurried(self, seconds: float) -> float:
+    def normalised(self, seconds: float) -> float:
         """What took that long just now, in the curve's own seconds: less what the machine is slower at present."""
         return seconds * math.exp(-self._pace)
 
@@ -184,7 +184,7 @@ class AssumedCurve(CostCurve):
     def observe(self, rows: int, tokens: int, sequences: int, seconds: float) -> None:
         """Nothing is learned."""
 
-    def unhurried(self, seconds: float) -> float:
+    def normalised(self, seconds: float) -> float:
         return 0.0
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from decoder.drafters import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import DraftTree
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.recording.kept_rows import BEST, Kept
 from decoder.sequence import Sequence
 
@@ -39,9 +39,11 @@ class KeepingDrafter(Drafter):
         self._best: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(layers)}
 
-    def equip(self, equipment: Equipment) -> None:
-        self._drafter.equip(equipment)
-        self.needs = self._drafter.needs | Needs(hidden=self._layers, all_logits=self._keep_logits)
+    def setup(self, context: DrafterContext) -> None:
+        self._drafter.setup(context)
+        self.required_outputs = self._drafter.required_outputs | RequiredOutputs(
+            hidden=self._layers, all_logits=self._keep_logits
+        )
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         return self._drafter.draft(sequence, budget)
@@ -49,8 +51,8 @@ class KeepingDrafter(Drafter):
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
         return self._drafter.masks(sequence, tree)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        logits = artifacts.logits
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        logits = outputs.logits
         committed = len(sequence.tokens) - self._tokens
         rows = committed if self._tokens else len(sequence.prompt)  # a prefill has the prompt's rows
         self._tokens = len(sequence.tokens)
@@ -59,9 +61,9 @@ class KeepingDrafter(Drafter):
             values, ids = logits[:committed].float().topk(min(BEST, self._vocab_size))
             self._best.append((ids.cpu(), values.cpu()))
         for layer, parts in self._hidden.items():
-            states = artifacts.hidden[layer][:rows]
+            states = outputs.hidden[layer][:rows]
             parts.append(states.clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16))
-        seen = Artifacts(logits[-1:], artifacts.hidden, artifacts.queries, artifacts.features, artifacts.masks)
+        seen = ForwardOutputs(logits[-1:], outputs.hidden, outputs.queries, outputs.features, outputs.masks)
         self._drafter.observe(sequence, tree, accepted, seen)
 
     def kept(self) -> Kept:

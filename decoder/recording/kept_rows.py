@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.recording.prompts import BenchError
 
 BEST = 64
@@ -71,7 +71,7 @@ class Kept:
             )
             return cls(ids, values, int(archive["vocab_size"]), hidden)
 
-    def artifacts(self, first: int, count: int, chosen: int) -> Artifacts:
+    def outputs(self, first: int, count: int, chosen: int) -> ForwardOutputs:
         """What the drafter sees after a step.
 
         Args:
@@ -81,8 +81,8 @@ class Kept:
         """
         rows = {layer: torch.from_numpy(states[first : first + count]).float() for layer, states in self.hidden.items()}
         if self.logit_ids is None or self.logit_values is None:
-            return RecordedArtifacts(rows)
-        return RecordedArtifacts(rows, self.logit_ids[chosen], self.logit_values[chosen], self.vocab_size)
+            return RecordedOutputs(rows)
+        return RecordedOutputs(rows, self.logit_ids[chosen], self.logit_values[chosen], self.vocab_size)
 
 
 def contents(path: Path) -> tuple[bool, frozenset[int]]:
@@ -92,12 +92,12 @@ def contents(path: Path) -> tuple[bool, frozenset[int]]:
         return "logit_ids" in archive.files, frozenset(map(int, layers))
 
 
-def check_needs(needs: Needs, path: Path | None, drafter: str) -> None:
-    """Raises BenchError where a recording lacks what a drafter's `needs` name."""
-    if needs.queries:
+def check_required(required_outputs: RequiredOutputs, path: Path | None, drafter: str) -> None:
+    """Raises BenchError where a recording lacks what a drafter's `required_outputs` name."""
+    if required_outputs.queries:
         raise BenchError(f"{drafter} reads queries, which recordings do not keep; measure it with `bench decode`")
     has = contents(path)[1] if path else frozenset()
-    if missing := sorted(needs.hidden - has):
+    if missing := sorted(required_outputs.hidden - has):
         named = ",".join(map(str, missing))
         kept = f"it keeps those of layer {', '.join(map(str, sorted(has)))}" if has else "it keeps none"
         raise BenchError(
@@ -106,7 +106,7 @@ def check_needs(needs: Needs, path: Path | None, drafter: str) -> None:
         )
 
 
-class RecordedArtifacts(Artifacts):
+class RecordedOutputs(ForwardOutputs):
     """Artifacts whose logits, float32 [1, V], are built when they are first read: most drafters never do.
 
     Tokens beyond the kept ones have the logit UNKNOWN. Reading logits that were not kept raises BenchError.

@@ -15,7 +15,7 @@ import torch
 
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
-from decoder.sampling.select import contest
+from decoder.sampling.select import perturbed_scores
 
 THRESHOLDS: dict[torch.dtype, float] = {
     torch.float64: 1e-9,
@@ -43,7 +43,7 @@ def decide(logits: torch.Tensor, params: SamplingParams, position: int, history:
     if params.plain_greedy and len(logits) > 1:
         best = logits.topk(2).values.tolist()
         return int(logits.argmax()), best[0] - best[1]
-    tokens, scores = contest(logits, params, position, history)
+    tokens, scores = perturbed_scores(logits, params, position, history)
     winner = int(np.argmax(scores))
     second = max(scores[:winner].max(initial=-np.inf), scores[winner + 1 :].max(initial=-np.inf))
     return int(tokens[winner]), float(scores[winner] - second)

@@ -39,11 +39,11 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
     """
     if params.plain_greedy:
         return int(logits.argmax())  # torch returns the first of equal maxima
-    tokens, scores = contest(logits, params, position, history)
+    tokens, scores = perturbed_scores(logits, params, position, history)
     return int(tokens[np.argmax(scores)])
 
 
-def contest(
+def perturbed_scores(
     logits: torch.Tensor, params: SamplingParams, position: int, history: History
 ) -> tuple[NDArray[np.int64], Floats]:
     """What `select` takes the argmax of, noise included where it samples. Arguments as `select`.

@@ -31,7 +31,7 @@ MEANING: dict[int, str] = {
 }
 
 
-def refusals(*statuses: int, model: type[BaseModel] = ProblemOut) -> Responses:
+def error_responses(*statuses: int, model: type[BaseModel] = ProblemOut) -> Responses:
     """What a route says of the errors that it answers with, for its `responses`."""
     return {
         status: {

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import READER, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.ids import ModelPath
 from rag_service.errors import BadRequest
@@ -27,13 +27,13 @@ def list_models(pipeline: PipelineDep) -> dict[str, Any]:
     return {"object": "list", "data": openai_models.every(pipeline)}
 
 
-@router.get("/models/{model:path}", responses=refusals(404, model=OpenAIErrorOut))
+@router.get("/models/{model:path}", responses=error_responses(404, model=OpenAIErrorOut))
 def model(model: ModelPath, pipeline: PipelineDep) -> dict[str, Any]:
     """One of them; `default` is the served model."""
     return openai_models.one(model, pipeline)
 
 
-@router.post("/embeddings", responses=refusals(400, 404, 413, 415, 429, model=OpenAIErrorOut))
+@router.post("/embeddings", responses=error_responses(400, 404, 413, 415, 429, model=OpenAIErrorOut))
 async def embeddings(body: EmbeddingRequest, pipeline: PipelineDep) -> dict[str, Any]:
     """Vectors of length 1 from the embedding model, as passages are embedded.
 

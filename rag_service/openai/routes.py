@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import READER, PipelineDep
-from rag_service.api.error_responses import Responses, refusals
+from rag_service.api.error_responses import Responses, error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.api.sse import HEADERS
 from rag_service.openai import models as openai_models
@@ -22,10 +22,10 @@ from rag_service.openai.answers import ChatForm, CompletionForm, Form
 from rag_service.openai.schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
 from rag_service.prompting.conversation import Conversation
 
-responses = refusals(401, 403, 503, model=OpenAIErrorOut)
+responses = error_responses(401, 403, 503, model=OpenAIErrorOut)
 streaming: Responses = {
     200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"},
-    **refusals(400, 404, 413, 415, 429, 507, model=OpenAIErrorOut),
+    **error_responses(400, 404, 413, 415, 429, 507, model=OpenAIErrorOut),
 }
 router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, route_class=JsonRoute, dependencies=[READER])
 

@@ -53,7 +53,7 @@ def test_a_draft_model_is_loaded_beside_the_target(folders: dict[str, str]) -> N
     plain, drafted = sequences
     assert drafted.tokens == plain.tokens
     assert drafted.stats.accepted == drafted.stats.drafted > 10, "the same weights agree"
-    assert load(draft_model=folders["padded"]).equipment.draft_model is not None
+    assert load(draft_model=folders["padded"]).context.draft_model is not None
     with pytest.raises(DrafterUnavailable, match="draft_model"):
         load().start([5], drafter="small_model")
 

@@ -14,7 +14,7 @@ from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafters.small_model import SmallModelDrafter
@@ -98,9 +98,9 @@ def engine(architecture: str, memory: float) -> Engine:
     return Engine(target, "plain", [2], letters, equipment_of(target, architecture))
 
 
-def equipment_of(target: TargetModel, architecture: str = "llama", window: int = 512) -> Equipment:
+def equipment_of(target: TargetModel, architecture: str = "llama", window: int = 512) -> DrafterContext:
     target.adapters = knowing_adapters(target)
-    return Equipment(
+    return DrafterContext(
         draft_model=tiny_target(architecture, VOCAB, window=window, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=50),
         induction_heads=HEADS,
@@ -141,13 +141,13 @@ class OtherHead(EagleDrafter):
         super().__init__()
         self._make = make
 
-    def equip(self, equipment: Equipment) -> None:
-        target = equipment.target
+    def setup(self, context: DrafterContext) -> None:
+        target = context.target
         assert target is not None
         if (target, self._make) not in self.made:
             head = tiny_eagle(target, scale=0.0) if self._make is tiny_eagle else self._make(target)
             self.made[target, self._make] = head
-        super().equip(replace(equipment, eagle_head=self.made[target, self._make]))
+        super().setup(replace(context, eagle_head=self.made[target, self._make]))
 
 
 class AutoWithout(AutoDrafter):
@@ -157,14 +157,14 @@ class AutoWithout(AutoDrafter):
         super().__init__()
         self._head, self._draft_model = head, draft_model
 
-    def equip(self, equipment: Equipment) -> None:
-        target = equipment.target
+    def setup(self, context: DrafterContext) -> None:
+        target = context.target
         assert target is not None
-        head = equipment.eagle_head if self._head else None
-        small = equipment.draft_model if self._draft_model else None
+        head = context.eagle_head if self._head else None
+        small = context.draft_model if self._draft_model else None
         adapters, target.adapters = target.adapters, None
         try:
-            super().equip(replace(equipment, eagle_head=head, draft_model=small))
+            super().setup(replace(context, eagle_head=head, draft_model=small))
         finally:
             target.adapters = adapters
 
@@ -189,13 +189,13 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
 
 def test_each_auto_drafts_with_what_its_name_says() -> None:
     """Masks first, then a head, then a draft model: none of them is left out of the gate unseen."""
-    equipment = engine("llama", 0.0).equipment
+    context = engine("llama", 0.0).context
     found: dict[str, tuple[type | None, bool]] = {}
     for name in AUTO:
         drafter = build(name, [], 0)
         made = AutoDrafter() if isinstance(drafter, str) else drafter
         assert isinstance(made, AutoDrafter)
-        made.equip(equipment)
+        made.setup(context)
         found[name] = (None if made._neural is None else type(made._neural), made._masks is not None)
     assert found["auto"] == (None, True)
     assert found["auto_head"] == (EagleDrafter, False)
@@ -280,7 +280,7 @@ def test_batches_of_everything_at_once(seed: int, architecture: str, monkeypatch
 
 def test_at_the_end_of_the_window() -> None:
     target = tiny_target("llama", VOCAB, window=48, memory=0.01)
-    narrow = Engine(target, "plain", equipment=equipment_of(target, window=40))
+    narrow = Engine(target, "plain", context=equipment_of(target, window=40))
     for size in (1, 20, 47):
         prompt = tuple(3 + i % 5 for i in range(size))
         params = SamplingParams(max_tokens=48 - size)

@@ -25,7 +25,7 @@ from decoder import Engine, SamplingParams
 from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters import Drafter
 from decoder.drafters import make_drafter as named
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafts.stats import DecodeStats
 from decoder.planning.cost_curve import AssumedCurve
@@ -66,9 +66,9 @@ def counts_of(name: str, turn: int | str, stats: DecodeStats) -> Counts:
 
 def replayed(folder: Path, spec: str) -> list[Counts]:
     """One answer after the other, so that what a drafter learns shows."""
-    equipment = Equipment(cost=AssumedCurve(1.0, 1.5))
+    context = DrafterContext(cost=AssumedCurve(1.0, 1.5))
     return [
-        counts_of(one.id, one.turn, replay(one, make_drafter(spec, one), equipment=equipment)[0])
+        counts_of(one.id, one.turn, replay(one, make_drafter(spec, one), context=context)[0])
         for one in read_recordings(folder / f"{REPLAYED[spec]}.jsonl")
     ]
 
@@ -76,13 +76,13 @@ def replayed(folder: Path, spec: str) -> list[Counts]:
 def live(name: str) -> list[Counts]:
     target = tiny_target("llama", 61, memory=0.05)
     target.adapters = knowing_adapters(target)
-    equipment = Equipment(
+    context = DrafterContext(
         draft_model=tiny_target("llama", 61, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=50),
         induction_heads=((0, 1), (1, 3)),
         cost=AssumedCurve(1.0, 1.5),
     )
-    engine = Engine(target, "plain", [2], equipment=equipment)
+    engine = Engine(target, "plain", [2], context=context)
     modes = {
         "greedy": SamplingParams(max_tokens=48, ignore_eos=True),
         "sampled": SamplingParams(max_tokens=48, ignore_eos=True, temperature=0.8, top_p=0.9, seed=3),

@@ -23,13 +23,13 @@ from rag_service.main import create_app
 from rag_service.prompting import standalone as rewrite
 from rag_service.settings import Settings
 from retriever import Library, SourceDocument
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens
-from workers.worker.tasks import Workplace
+from workers.worker.tasks import WorkerContext
 
 WINDOW = 1200
 FOXES = (
@@ -79,7 +79,7 @@ class World:
     data_dir: Path
     tokens: Tokens
     stage: Stage
-    place: Workplace
+    place: WorkerContext
     window: int = WINDOW
 
     def wait_for_cancel(self) -> None:
@@ -116,7 +116,7 @@ def _working(redis_server: str, data_dir: Path, tokens: Tokens) -> Iterator[Worl
     client.close()
     stage = Stage(tokens)
     engine = FakeEngine(tokens, stage.script, window=WINDOW, before_step=stage.before_step)
-    place = make_workplace(redis_server, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
+    place = make_worker_context(redis_server, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
     with running_worker(redis_server, place, info={"model": "fake", "tokenizer": tokens.hash}):
         while not place.client.exists(keys.WORKERS):
             time.sleep(0.01)

@@ -22,7 +22,7 @@ from workers.tokens.tokenizer import Tokens
 if TYPE_CHECKING:
     from decoder import Corpus, Generation, Prefix, PromptSegment, SamplingParams, Step, TokenSource
     from retriever import Library
-    from workers.worker.tasks import Workplace
+    from workers.worker.tasks import WorkerContext
 
 SMOLLM_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
@@ -257,7 +257,7 @@ class QuotingEngine(FakeEngine):
         return best
 
 
-def make_workplace(
+def make_worker_context(
     redis_url: str,
     tokens: Tokens,
     engine: Any,
@@ -266,19 +266,19 @@ def make_workplace(
     name: str = "fake",
     kv_cache_bytes: int = 0,
     lapse_s: int = 5,
-) -> Workplace:
+) -> WorkerContext:
     """A workplace around any engine; close it."""
     from workers.worker.kv_store import KvStore
     from workers.worker.runtime import Runtime
-    from workers.worker.tasks import Workplace
+    from workers.worker.tasks import WorkerContext
 
     runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
-    return Workplace(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s)
+    return WorkerContext(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s)
 
 
 @contextlib.contextmanager
 def running_worker(
-    redis_url: str, place: Workplace, *, info: dict[str, Any] | None = None, threads: int = 4
+    redis_url: str, place: WorkerContext, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
     """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready; several may run.
 

@@ -31,7 +31,7 @@ def _end_with_the_tests() -> None:
 def run_worker(redis_url: str, data_dir: Path, name: str) -> None:
     _end_with_the_tests()
     from retriever import Library
-    from tests.support.fake_workers import FakeEngine, make_workplace
+    from tests.support.fake_workers import FakeEngine, make_worker_context
     from tests.support.hash_embedder import HashEmbedder
     from workers.broker.app import make_app
     from workers.tokens.tokenizer import Tokens
@@ -40,7 +40,7 @@ def run_worker(redis_url: str, data_dir: Path, name: str) -> None:
     tokens = Tokens.load(data_dir / "tokenizer")
     engine = FakeEngine(tokens, lambda prompt: tokens.encode_content("Nothing.").ids, window=WINDOW)
     library = Library(data_dir, HashEmbedder())
-    place = make_workplace(redis_url, tokens, engine, library, data_dir / "uploads", name, lapse_s=2)
+    place = make_worker_context(redis_url, tokens, engine, library, data_dir / "uploads", name, lapse_s=2)
     serve(make_app(redis_url), place, {"model": "fake", "tokenizer": tokens.hash}, concurrency=2)
 
 

@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.heads.head import EagleHead, FittedHead
 from decoder.model.adapters import COUPLER, UP, Adapters
-from decoder.model.forward_outputs import NOTHING, Artifacts
+from decoder.model.forward_outputs import NOTHING, ForwardOutputs
 from decoder.model.target import PromptChunk, TargetModel, TreePass
 from decoder.sequence import Sequence
 
@@ -146,7 +146,7 @@ class UnsteadyTarget(TargetModel):
         self._noise = noise
         self._random.manual_seed(seed)
 
-    def forward_tree(self, batch: Ids[TreePass | PromptChunk]) -> list[Artifacts]:
+    def forward_tree(self, batch: Ids[TreePass | PromptChunk]) -> list[ForwardOutputs]:
         made = super().forward_tree(batch)
         return [
             replace(one, logits=one.logits + self._off(one.logits))
@@ -185,11 +185,11 @@ class UnionDrafter(Drafter):
     def __init__(self, drafters: Ids[Drafter]) -> None:
         self._drafters = drafters
 
-    def equip(self, equipment: Equipment) -> None:
-        self.needs = NOTHING
+    def setup(self, context: DrafterContext) -> None:
+        self.required_outputs = NOTHING
         for drafter in self._drafters:
-            drafter.equip(equipment)
-            self.needs |= drafter.needs
+            drafter.setup(context)
+            self.required_outputs |= drafter.required_outputs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         tree = DraftTree()
@@ -203,9 +203,9 @@ class UnionDrafter(Drafter):
             wanted |= drafter.masks(sequence, tree)
         return wanted
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         for drafter in self._drafters:
-            drafter.observe(sequence, tree, accepted, artifacts)
+            drafter.observe(sequence, tree, accepted, outputs)
 
 
 class AdversarialDrafter(Drafter):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from workers.broker.app import make_app, make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.ingests.files import JobFiles
@@ -71,7 +71,7 @@ def work(redis_url: str, tokens: Tokens, uploads: Path) -> Iterator[Callable[...
     with contextlib.ExitStack() as stack:
 
         def start(engine: FakeEngine, **options: Any) -> Any:
-            place = make_workplace(redis_url, tokens, engine, **{"uploads_dir": uploads, **options})
+            place = make_worker_context(redis_url, tokens, engine, **{"uploads_dir": uploads, **options})
             stack.enter_context(running_worker(redis_url, place))
             return place
 

@@ -196,13 +196,13 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1
 """
 
-LET_GO = """
+RELEASE_LEASE = """
 -- keys: running; args: task, holder
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then return redis.call('HDEL', KEYS[1], ARGV[1]) end
 return 0
 """
 
-TAKE_UP = """
+RECLAIM = """
 -- keys: running, workers; args: worker that asks, seconds after which a silent worker's lease lapses, generate task,
 --       then the tasks that the asking worker runs
 -- returns the tasks that nobody runs any more; they are marked as being sent again by the one that asked, and whoever

@@ -46,7 +46,7 @@ class Leases:
 
         A message for a task that is held here is remembered: this worker may have been slow, its lease may have lapsed
         and its writes may be refused, and the message may be the one that was to go on. Once the task is let go,
-        `take_up` sends it again; where it had ended, nothing comes of that.
+        `reclaim` sends it again; where it had ended, nothing comes of that.
 
         Raises:
             QueueUnavailable: Redis is away.
@@ -69,13 +69,13 @@ class Leases:
         finally:
             try:
                 with unavailable():
-                    lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, self._worker])
+                    lua.run(self._redis, lua.RELEASE_LEASE, [keys.RUNNING], [field, self._worker])
             except QueueUnavailable:
-                pass  # the next `take_up` of this worker sends it again, and it finds itself finished
+                pass  # the next `reclaim` of this worker sends it again, and it finds itself finished
             with self._lock:
                 self._held.discard(field)
 
-    def take_up(self, app: Celery) -> int:
+    def reclaim(self, app: Celery) -> int:
         """Send the tasks of workers that are not heard of any more again. Returns how many.
 
         So are those that this worker is said to have and does not run.
@@ -87,11 +87,11 @@ class Leases:
             with self._lock:  # a task that is taken now is either known to the script, or told to Redis behind it
                 meanwhile = sorted(self._sent_meanwhile - self._held)
                 args: list[str | int | float] = [self._worker, self._lapse_s, keys.GENERATE_TASK, *sorted(self._held)]
-                fields = lua.run(self._redis, lua.TAKE_UP, [keys.RUNNING, keys.WORKERS], args)
+                fields = lua.run(self._redis, lua.RECLAIM, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 log.warning("the worker that had %s is gone; sending it again", field)
                 send(app, field)
-                lua.run(self._redis, lua.LET_GO, [keys.RUNNING], [field, f"resend {self._worker}"])
+                lua.run(self._redis, lua.RELEASE_LEASE, [keys.RUNNING], [field, f"resend {self._worker}"])
             for field in meanwhile:
                 log.warning("%s was sent while it was held here; sending it again", field)
                 with self._lock:  # before it is sent: it may come back here, and be held, at once

@@ -25,7 +25,7 @@ from workers.worker.heartbeat import Heartbeat, default_name
 from workers.worker.kv_store import MOST_BYTES, KvStore
 from workers.worker.memory import shortage
 from workers.worker.runtime import Runtime
-from workers.worker.tasks import Workplace, register
+from workers.worker.tasks import WorkerContext, register
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def run_worker(config: WorkerConfig) -> int:
     return serve(make_app(config.redis_url), place, info, config.concurrency, config.drain_s)
 
 
-def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
+def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]]:
     """Load tokenizer, engine and embedder. Returns the workplace and what the worker says of itself."""
     from decoder import load_engine
     from decoder.models import resolve
@@ -121,7 +121,7 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         log.info("loading %s from %s", config.embedding_model, embedder.folder)
         embedder.load()
         library = Library(config.data_dir, embedder)
-    place = Workplace(
+    place = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,
         runtime=Runtime(engine, tokens, KvStore(config.kv_cache_bytes, shortage(config.device))),
@@ -138,8 +138,8 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
         "window": engine.target.max_positions,
         "drafter": config.drafter,
         "draft_model": config.draft_model,
-        "eagle_head": None if engine.equipment.eagle_head is None else config.eagle_head or "shipped",
-        "memory": engine.equipment.memory(),
+        "eagle_head": None if engine.context.eagle_head is None else config.eagle_head or "shipped",
+        "memory": engine.context.memory(),
         "device": config.device,
         "dtype": config.dtype,
         "concurrency": config.concurrency,
@@ -147,12 +147,12 @@ def load(config: WorkerConfig, name: str) -> tuple[Workplace, dict[str, Any]]:
     return place, info
 
 
-def queues(place: Workplace) -> list[str]:
+def queues(place: WorkerContext) -> list[str]:
     """What a worker takes tasks from: those without an embedder leave ingests to others."""
     return [GENERATE_QUEUE, *([] if place.library is None else [INGEST_QUEUE]), own_queue(place.name)]
 
 
-def serve(app: Celery, place: Workplace, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
+def serve(app: Celery, place: WorkerContext, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
     """Take tasks until a signal says stop, then give running answers `drain_s` seconds. Returns the exit status."""
     register(app, place)
     told_to_stop = threading.Event()

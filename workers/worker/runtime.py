@@ -52,7 +52,7 @@ class HasCompleteText(Protocol):
     def decode_complete(self, ids: Iterable[int]) -> str: ...
 
 
-class Steps(Iterator["Step"]):
+class GenerationHandle(Iterator["Step"]):
     """The steps of one submitted answer, as they come. The last one has a finish reason.
 
     Iterating raises what the engine raised for this answer, and RuntimeClosed when the runtime was closed before the
@@ -138,8 +138,8 @@ class Runtime:
         self._tokens = tokens
         self.store = store or KvStore(0)
         self._lock = threading.Lock()
-        self._inbox: queue.SimpleQueue[Steps | Callable[[], None] | None] = queue.SimpleQueue()
-        self._running: list[Steps] = []
+        self._inbox: queue.SimpleQueue[GenerationHandle | Callable[[], None] | None] = queue.SimpleQueue()
+        self._running: list[GenerationHandle] = []
         self.closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
@@ -167,7 +167,7 @@ class Runtime:
         domain: str = "",
         resumed: Sequence[int] = (),
         owner: Owner | None = None,
-    ) -> Steps:
+    ) -> GenerationHandle:
         """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
 
         `cancelled` is asked between steps, from the scheduler thread, so it must be quick.
@@ -203,7 +203,7 @@ class Runtime:
             self.store.began(len(prompt), sequence.stats.cached_tokens)
             return sequence
 
-        steps = Steps(begin, cancelled, owner)
+        steps = GenerationHandle(begin, cancelled, owner)
         with self._lock:
             if not self.alive:
                 raise RuntimeClosed
@@ -234,7 +234,7 @@ class Runtime:
             self.closing.set()
             left = [*self._running]
             while not self._inbox.empty():
-                if isinstance(steps := self._inbox.get(), Steps):
+                if isinstance(steps := self._inbox.get(), GenerationHandle):
                     left.append(steps)
         for steps in left:
             steps.fail(error)
@@ -252,13 +252,13 @@ class Runtime:
                 return
             if steps is None:
                 return
-            if not isinstance(steps, Steps):
+            if not isinstance(steps, GenerationHandle):
                 steps()
                 continue
             if self._begun(steps):
                 self._running.append(steps)
 
-    def _begun(self, steps: Steps) -> bool:
+    def _begun(self, steps: GenerationHandle) -> bool:
         """Set an answer up; where memory is short, once more without the rows of earlier ones. Else it has failed."""
         try:
             try:
@@ -283,7 +283,7 @@ class Runtime:
         groups = [together, *([steps] for steps in self._running if steps.alone)]
         self._running = [steps for group in groups if group for steps in self._step(group)]
 
-    def _step(self, group: list[Steps]) -> list[Steps]:
+    def _step(self, group: list[GenerationHandle]) -> list[GenerationHandle]:
         """One pass over a group. Returns those that go on.
 
         When the pass fails, nobody can say whose fault it was or what was already committed. Since an answer is a pure
@@ -299,7 +299,7 @@ class Runtime:
                 group[0].fail(error)
                 return []
             log.warning("a pass over %d answers failed (%s); each goes on alone", len(group), error)
-            alone: list[Steps] = []
+            alone: list[GenerationHandle] = []
             for steps in group:
                 steps.alone = True
                 if self._begun(steps):
@@ -307,7 +307,7 @@ class Runtime:
             return alone
         return [steps for steps, step in zip(group, made, strict=True) if self._goes_on(steps, step)]
 
-    def _goes_on(self, steps: Steps, step: Step) -> bool:
+    def _goes_on(self, steps: GenerationHandle, step: Step) -> bool:
         """Hand a step over; the rows of an answer that ends with it are kept first, for the turn that may follow."""
         if step.finish_reason is not None and steps.owner is not None:
             self._keep(steps.owner, steps.sequence)

@@ -46,7 +46,7 @@ MOST_LOST = 8
 
 
 @dataclass
-class Workplace:
+class WorkerContext:
     """What the tasks of one worker process share."""
 
     client: RedisClient
@@ -95,7 +95,7 @@ class Workplace:
             QueueUnavailable: Redis is away.
         """
         for due in (
-            lambda: self.leases.take_up(app),
+            lambda: self.leases.reclaim(app),
             lambda: self.unfinished.look(app),
             lambda: self.ingests.look(IngestQueue(app, self.client, self.ledger)),
             lambda: share(self.client, self.name),
@@ -127,7 +127,7 @@ class Workplace:
         self.cancels.close()
 
 
-def register(app: Celery, place: Workplace) -> None:
+def register(app: Celery, place: WorkerContext) -> None:
     """Give the application its tasks, bound to this worker's workplace."""
 
     def generate_answer(owner: str, answer_id: str) -> None:
@@ -144,7 +144,7 @@ def register(app: Celery, place: Workplace) -> None:
 
 
 @contextmanager
-def _held(place: Workplace, task: str, whose: str, key: str) -> Iterator[bool]:
+def _held(place: WorkerContext, task: str, whose: str, key: str) -> Iterator[bool]:
     """Hold the task's lease."""
     with _requeued(), place.leases.hold(task, whose, key) as ours:
         yield ours
@@ -159,7 +159,7 @@ def _requeued() -> Iterator[None]:
         raise Reject(str(error), requeue=True) from None
 
 
-def run_generate(place: Workplace, owner: str, answer_id: str) -> None:
+def run_generate(place: WorkerContext, owner: str, answer_id: str) -> None:
     """Generate one answer; whatever goes wrong with it ends in an error event.
 
     Raises:

@@ -19,7 +19,7 @@ from decoder.bench.decode.shared_prefill import SharedPrefill
 from decoder.bench.decode.timing import first_difference, measure
 from decoder.engine import Engine
 from decoder.errors import PromptTooLong
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.recording.chat import Chat
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.specs import make_from_spec, split_exact, split_specs
@@ -157,15 +157,15 @@ class _Run:
         return self._peers.measure(mode, prompt_ids, params)
 
 
-def _needs(engine: Engine, modes: Sequence[str]) -> Needs:
+def _needs(engine: Engine, modes: Sequence[str]) -> RequiredOutputs:
     """What the drafters of all modes need together."""
-    needs = Needs()
+    required_outputs = RequiredOutputs()
     for mode in modes:
         if not is_peer(mode):
             drafter = make_from_spec(split_exact(mode)[0])
-            drafter.equip(engine.equipment)
-            needs |= drafter.needs
-    return needs
+            drafter.setup(engine.context)
+            required_outputs |= drafter.required_outputs
+    return required_outputs
 
 
 def _order(modes: Sequence[str], group: int, number: int) -> list[str]:

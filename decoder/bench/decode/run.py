@@ -59,10 +59,10 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     valued = any(not is_peer(mode) and make_from_spec(split_exact(mode)[0]).valued for mode in modes)
     if valued:
-        engine.equipment.cost = measured(engine.target, None)
+        engine.context.cost = measured(engine.target, None)
         if options.cost_64 is not None:
-            engine.equipment.cost = AssumedCurve(engine.equipment.cost.costs(0, 1, 0)[0], options.cost_64)
-    measured_curve = engine.equipment.cost.to_json() if valued else None
+            engine.context.cost = AssumedCurve(engine.context.cost.costs(0, 1, 0)[0], options.cost_64)
+    measured_curve = engine.context.cost.to_json() if valued else None
     file = PromptsFile(prompts_path(options.json), run)
     outcomes = compare(
         engine, opened.chat, items, params, modes, file, say, options.control, peers=_peers(opened, options)
@@ -75,12 +75,12 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     result["divergence"] = found = divergence(outcomes, modes, PLAIN)
     curve = None
     if measured_curve is not None:
-        seconds = engine.equipment.cost.to_json()
+        seconds = engine.context.cost.to_json()
         curve = {"rows": list(cost_curve.ROWS), "seconds": seconds, "seconds_at_start": measured_curve}
     result["cost_curve"] = curve
     result["promise"] = promise(outcomes, modes) if AUTO in modes else []
     result["overhead"] = overheads(outcomes, modes)
-    result["memory"] = engine.equipment.memory()
+    result["memory"] = engine.context.memory()
     write_json(options.json, result)
     if options.markdown:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
 
 def _peers(opened: Opened, options: argparse.Namespace) -> Peers:
     engine = opened.engine
-    draft = engine.equipment.draft_model
+    draft = engine.context.draft_model
 
     def load(name: str) -> object:
         if draft is not None and name == options.draft_model:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from decoder.bench.simulated.oracle import OracleDrafter
 from decoder.drafters import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.stats import DecodeStats
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.engine import MAX_NODES
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.planning.budget import choose
-from decoder.recording.kept_rows import Kept, RecordedArtifacts, check_needs, contents
+from decoder.recording.kept_rows import Kept, RecordedOutputs, check_required, contents
 from decoder.recording.record import Recording
 from decoder.recording.specs import make_from_spec
 from decoder.sampling.params import SamplingParams
@@ -31,14 +31,14 @@ def make_drafter(spec: str, recording: Recording) -> Drafter:
 
 
 def replay(
-    recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES, equipment: Equipment | None = None
+    recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES, context: DrafterContext | None = None
 ) -> tuple[DecodeStats, int]:
     """Decode the recorded answer again, its tokens standing in for what the target selects.
 
     The last token of an answer that ended by itself is taken for one that ends answers.
 
     Args:
-        equipment: its cost curve cuts valued trees, its acceptance tables (the domain is the recording's benchmark)
+        context: its cost curve cuts valued trees, its acceptance tables (the domain is the recording's benchmark)
             learn; those of a new engine where None.
 
     Returns:
@@ -47,9 +47,9 @@ def replay(
     Raises:
         BenchError: the drafter reads what was not recorded. DrafterUnavailable: it needs a model.
     """
-    equipment = equipment or Equipment()
-    equipment.hidden_layer = _hidden_layer(recording)
-    drafter.equip(equipment)
+    context = context or DrafterContext()
+    context.hidden_layer = _hidden_layer(recording)
+    drafter.setup(context)
     output = recording.output_ids
     sequence = Generation(
         recording.prompt_ids,
@@ -69,7 +69,7 @@ def replay(
         first = len(sequence.tokens)
         tree = DraftTree() if sequence.remaining <= 1 else drafter.draft(sequence, max_nodes).pruned(max_nodes)
         if tree.values:
-            costs = equipment.cost.costs(sequence.position - 1, 1, len(tree))
+            costs = context.cost.costs(sequence.position - 1, 1, len(tree))
             tree = tree.pruned(choose([tree], costs)[0])
         accepted = walk(tree, output[first:])
         sources = [source for source in accepted.sources if source is not None]
@@ -109,18 +109,18 @@ class _Passes:
     """What the passes of a recording left behind, as far as a drafter may read it."""
 
     def __init__(self, recording: Recording, drafter: Drafter) -> None:
-        check_needs(drafter.needs, recording.kept, drafter.name)
+        check_required(drafter.required_outputs, recording.kept, drafter.name)
         self._prompt = len(recording.prompt_ids)
-        self._kept = Kept.load(recording.kept, drafter.needs.hidden) if recording.kept else None
+        self._kept = Kept.load(recording.kept, drafter.required_outputs.hidden) if recording.kept else None
 
-    def prefill(self) -> Artifacts:
-        return RecordedArtifacts({}) if self._kept is None else self._kept.artifacts(0, self._prompt, 0)
+    def prefill(self) -> ForwardOutputs:
+        return RecordedOutputs({}) if self._kept is None else self._kept.outputs(0, self._prompt, 0)
 
-    def step(self, first: int, count: int) -> Artifacts:
+    def step(self, first: int, count: int) -> ForwardOutputs:
         """Of the step that chose the answer's tokens first .. first + count - 1; the root is the one before."""
         if self._kept is None:
-            return RecordedArtifacts({})
-        return self._kept.artifacts(self._prompt + first - 1, count, first + count - 1)
+            return RecordedOutputs({})
+        return self._kept.outputs(self._prompt + first - 1, count, first + count - 1)
 
 
 def _hidden_layer(recording: Recording) -> int | None:
@@ -128,8 +128,8 @@ def _hidden_layer(recording: Recording) -> int | None:
     return min(contents(recording.kept)[1], default=None) if recording.kept else None
 
 
-def _commit(sequence: Generation, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+def _commit(sequence: Generation, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
     for token in accepted.tokens:
         sequence.history.push(token)
     sequence.extend(accepted.tokens)
-    sequence.drafter.observe(sequence, tree, accepted, artifacts)
+    sequence.drafter.observe(sequence, tree, accepted, outputs)

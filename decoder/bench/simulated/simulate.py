@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from decoder.bench.simulated.replay import make_drafter, replay
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.engine import MAX_NODES
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.prompts import BenchError
@@ -85,7 +85,7 @@ def simulate(
     """
     _check(recordings, drafters)
     scores = []
-    shared = {drafter: Equipment(cost=AssumedCurve(1.0, cost_of_64)) for drafter in drafters}
+    shared = {drafter: DrafterContext(cost=AssumedCurve(1.0, cost_of_64)) for drafter in drafters}
     for recording in recordings:
         for drafter in drafters:
             stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, shared[drafter])

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from collections.abc import Sequence as Ids
 from typing import NamedTuple
 
-from decoder.drafters.learning.acceptance import KINDS, LANES
-from decoder.sequence import BESIDE, Sequence
+from decoder.drafters.learning.acceptance import KINDS, PROPOSAL_TYPES
+from decoder.sequence import CORPUS_OFFSET, Sequence
 
-MATCH, NEAR, RESUME, NEURAL = (LANES.index(name) for name in ("match", "near", "resume", "neural"))
-GUESS, HEAD, MASKS = (LANES.index(name) for name in ("guess", "head", "masks"))
+MATCH, NEAR, RESUME, NEURAL = (PROPOSAL_TYPES.index(name) for name in ("match", "near", "resume", "neural"))
+GUESS, HEAD, MASKS = (PROPOSAL_TYPES.index(name) for name in ("guess", "head", "masks"))
 _OWN = KINDS.index("answer")
 _KIND_OF = {
     "passage": "passage",
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
         tokens: what stands there.
         position: of tokens[0], see `Sequence.copy_of`.
         length: tokens before it that equal the last tokens of the text.
-        lane, kind: indices into LANES and KINDS.
+        proposal_type, kind: indices into LANES and KINDS.
         similarity: cosine of the model's states there and here, None where unknown.
         rank: of a guess, among the last logits, from 0; `length` then counts what matched before tokens[1], less 1.
     """
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
     tokens: list[int]
     position: int
     length: int
-    lane: int
+    proposal_type: int
     kind: int
     similarity: float | None = None
     rank: int = 0
@@ -92,12 +92,12 @@ class Copies:
         if self._sequence is not sequence:
             self._begin(sequence)
         cursor = self._cursor
-        found: list[tuple[float, int, int, int]] = []  # (strength, position, length, lane)
+        found: list[tuple[float, int, int, int]] = []  # (strength, position, length, proposal type)
         suffix = sequence.suffix(LONGEST_MATCH)
         matches = [(m.position, m.length) for m in sequence.index.matches(suffix, self.matches, LONGEST_MATCH)]
         if sequence.corpora:
-            beside = sequence.beside.matches(suffix, self.matches, LONGEST_MATCH)
-            matches += [(BESIDE + m.position, m.length) for m in beside]
+            found_there = sequence.corpus_index.matches(suffix, self.matches, LONGEST_MATCH)
+            matches += [(CORPUS_OFFSET + m.position, m.length) for m in found_there]
         for position, length in matches:
             near = cursor is not None and 0 <= position - cursor <= NEAR_TOKENS
             found.append((length + _NEAR_BONUS if near else length, position, length, NEAR if near else MATCH))
@@ -111,10 +111,10 @@ class Copies:
         found.sort(key=_order)
         alike = similarities([at for _, at, _, _ in found]) if similarities and found else [None] * len(found)
         made = []
-        for (_, at, length, lane), similarity in zip(found, alike, strict=True):
+        for (_, at, length, proposal_type), similarity in zip(found, alike, strict=True):
             tokens = self._read(sequence, at)
             if tokens:
-                made.append(Candidate(tokens, at, length, lane, self._kind(sequence, at), similarity))
+                made.append(Candidate(tokens, at, length, proposal_type, self._kind(sequence, at), similarity))
         return made
 
     def follow(self, end: int | None, run: int, committed: int) -> None:
@@ -138,30 +138,31 @@ class Copies:
     def _begin(self, sequence: Sequence) -> None:
         self._sequence = sequence
         self._kinds = [KINDS.index(_KIND_OF.get(part.kind, "prompt")) for part in sequence.segments]
-        self._kinds_beside = [KINDS.index(_KIND_OF.get(corpus.kind, "store")) for corpus in sequence.corpora]
+        self._corpus_kinds = [KINDS.index(_KIND_OF.get(corpus.kind, "store")) for corpus in sequence.corpora]
         start = 0
         for part in sequence.segments:
             if part.kind == "edited" and part.length:
                 self._cursor, self._in_front = start, start - 1 if start else None
             start += part.length
-        start = BESIDE
+        start = CORPUS_OFFSET
         for corpus in sequence.corpora:
             if corpus.kind == "prediction" and corpus.ids:
                 self._cursor = start
             start += len(corpus.ids)
 
     def _read(self, sequence: Sequence, at: int) -> list[int]:
-        if at >= BESIDE:
-            beside: list[int] = sequence.beside.tokens[at - BESIDE : at - BESIDE + self.longest].tolist()
-            return beside
+        if at >= CORPUS_OFFSET:
+            start = at - CORPUS_OFFSET
+            ids: list[int] = sequence.corpus_index.tokens[start : start + self.longest].tolist()
+            return ids
         copied: list[int] = sequence.index.tokens[at : at + self.longest].tolist()
         if copied and len(copied) < self.longest:  # what stands there ends with the text, so it goes on with itself
             copied = (copied * (self.longest // len(copied) + 1))[: self.longest]
         return copied
 
     def _kind(self, sequence: Sequence, at: int) -> int:
-        if at >= BESIDE:
-            return self._kinds_beside[sequence.beside.segment_of(at - BESIDE)[0]]
+        if at >= CORPUS_OFFSET:
+            return self._corpus_kinds[sequence.corpus_index.segment_of(at - CORPUS_OFFSET)[0]]
         segment = sequence.index.segment_of(at)[0]
         return self._kinds[segment] if segment < len(self._kinds) else _OWN
 

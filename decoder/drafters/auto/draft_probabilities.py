@@ -12,23 +12,23 @@ from decoder.drafts.tree import ROOT, DraftTree
 
 UNLIKELY = 1e-3
 """What is believed of a token that is not among a node's children."""
-_SURE = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
+_CONFIDENCES = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """Confidences from which on a bucket counts."""
 Place = int | None
 """A node of a drafter's tree, ROOT, or None where the text has left it."""
 
 
-class Beliefs:
+class DraftProbabilities:
     """One drafter's tree.
 
     Args:
         tree: with values, the products of the drafter's confidences from the root.
-        lane: index into LANES.
+        proposal_type: index into LANES.
     """
 
-    def __init__(self, tree: DraftTree, lane: int) -> None:
+    def __init__(self, tree: DraftTree, proposal_type: int) -> None:
         self.tree = tree
-        self.lane = lane
+        self.proposal_type = proposal_type
         self._below: dict[int, dict[int, tuple[int, float]]] = {}
         for node, (parent, token, value) in enumerate(zip(tree.parents, tree.tokens, tree.values, strict=True)):
             above = 1.0 if parent == ROOT else tree.values[parent]
@@ -39,6 +39,6 @@ class Beliefs:
         return {} if place is None else self._below.get(place, {})
 
 
-def sureness(confidence: float) -> int:
-    """A confidence as the "length" of `acceptance.evidence`."""
-    return LENGTHS[bisect_right(_SURE, confidence)]
+def confidence_bucket(confidence: float) -> int:
+    """A confidence as the "length" of `acceptance.feature_bucket`."""
+    return LENGTHS[bisect_right(_CONFIDENCES, confidence)]

@@ -17,11 +17,11 @@ from collections.abc import Sequence as Ids
 from typing import ClassVar
 
 from decoder.drafters.auto.copies import GUESS, HEAD, MASKS, NEURAL, NO_PLACE, Candidate, Copies
-from decoder.drafters.auto.draft_probabilities import Beliefs
+from decoder.drafters.auto.draft_probabilities import DraftProbabilities
 from decoder.drafters.auto.guesses import Guesses
 from decoder.drafters.auto.trie import Trie
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
@@ -29,7 +29,7 @@ from decoder.drafters.state_rows import StateRows, followed
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.planning.budget import choose
 from decoder.sequence import Sequence
 
@@ -40,8 +40,8 @@ _WARMTHS = (0.3, 0.7, 0.92)
 _USUAL_CHAIN = 4
 """Nodes a neural draft is taken to add, before it has run."""
 _NEURAL = {
-    lane: TokenSource(drafter.name)
-    for lane, drafter in ((HEAD, EagleDrafter), (NEURAL, SmallModelDrafter), (MASKS, SdsatDrafter))
+    proposal_type: TokenSource(drafter.name)
+    for proposal_type, drafter in ((HEAD, EagleDrafter), (NEURAL, SmallModelDrafter), (MASKS, SdsatDrafter))
 }
 
 
@@ -71,13 +71,13 @@ class AutoDrafter(Drafter):
         self._steps = 0
         self._taken: set[int] = set()
         """First tokens of the step's copies."""
-        self._equipment = Equipment()
+        self._context = DrafterContext()
         self._layer: int | None = None
         self._states: StateRows | None = None
         self._guesses: Guesses | None = None
         self._neural: EagleDrafter | SmallModelDrafter | None = None
         self._masks: SdsatDrafter | None = None
-        self._warmth = 0.5
+        self._recent_share = 0.5
         """How much of what was generated lately came from drafts."""
         self._trie: Trie | None = None
         self._alone: tuple[Trie, int, float] | None = None
@@ -88,24 +88,24 @@ class AutoDrafter(Drafter):
         self._saved = 0.0
         """Seconds that the neural drafter would have saved since it last ran."""
 
-    def equip(self, equipment: Equipment) -> None:
-        self._equipment = equipment
-        self._layer = equipment.compared_layer
+    def setup(self, context: DrafterContext) -> None:
+        self._context = context
+        self._layer = context.compared_layer
         if self._layer is not None:
-            self.needs = Needs(hidden=frozenset({self._layer}))
+            self.required_outputs = RequiredOutputs(hidden=frozenset({self._layer}))
         if not self._may_be_neural:
             return
-        if equipment.target is not None and equipment.target.adapters is not None:
+        if context.target is not None and context.target.adapters is not None:
             self._masks = SdsatDrafter()  # masks see every layer and ride on passes that run anyway
-            self._masks.equip(equipment)
+            self._masks.setup(context)
             return
-        if equipment.eagle_head is not None:
+        if context.eagle_head is not None:
             self._neural = EagleDrafter()
-        elif equipment.draft_model is not None:
+        elif context.draft_model is not None:
             self._neural = SmallModelDrafter()
         if self._neural is not None:
-            self._neural.equip(equipment)
-            self.needs |= self._neural.needs
+            self._neural.setup(context)
+            self.required_outputs |= self._neural.required_outputs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
@@ -118,9 +118,11 @@ class AutoDrafter(Drafter):
         costs = self._costs(sequence, budget)
         nodes = choose([trie.tree], costs)[0]
         self._alone = trie, nodes, 1.0 + sum(trie.tree.values[:nodes])
-        beliefs = self._run(sequence, budget, costs) if self._neural is not None else self._read_masks(sequence, budget)
-        if beliefs is not None:
-            trie = self._trie = self._merged(sequence, candidates, budget, [beliefs])
+        draft_probabilities = (
+            self._run(sequence, budget, costs) if self._neural is not None else self._read_masks(sequence, budget)
+        )
+        if draft_probabilities is not None:
+            trie = self._trie = self._merged(sequence, candidates, budget, [draft_probabilities])
         return trie.tree
 
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
@@ -130,43 +132,51 @@ class AutoDrafter(Drafter):
         chains = self._masks.masks(sequence, tree)
         costs = self._costs(sequence, len(tree) + len(chains))
         promised, seconds = self._alone[2], costs[len(tree)]
-        opens = self._equipment.mask_gate.opens(promised, seconds, costs[-1] - seconds, left=sequence.remaining)
-        return chains if opens else NO_MASKS
+        should_run = self._context.mask_gate.should_run(promised, seconds, costs[-1] - seconds, left=sequence.remaining)
+        return chains if should_run else NO_MASKS
 
     def _costs(self, sequence: Sequence, nodes: int) -> list[float]:
         """Seconds of the pass with 0 to `nodes` draft nodes. Of a shared pass the others pay their part."""
         others = sequence.pass_sequences - 1
-        whole = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, nodes)
+        whole = self._context.cost.costs(sequence.pass_tokens, sequence.pass_sequences, nodes)
         return [seconds - whole[0] * others / (others + 1) for seconds in whole]
 
-    def _merged(self, sequence: Sequence, candidates: list[Candidate], budget: int, beliefs: Ids[Beliefs] = ()) -> Trie:
+    def _merged(
+        self,
+        sequence: Sequence,
+        candidates: list[Candidate],
+        budget: int,
+        draft_probabilities: Ids[DraftProbabilities] = (),
+    ) -> Trie:
         guesses = self._guesses
         return Trie(
             candidates,
-            self._equipment.acceptance.of(sequence.domain),
-            self._heat,
+            self._context.acceptance.of(sequence.domain),
+            self._recent_acceptance,
             nodes=budget,
             depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
             least=self._least(sequence, budget),
             last=sequence.last_token,
             ends=sequence.end_tokens,
             source_of=lambda candidate, at: self._source(sequence, candidate, at),
-            gaps=None if guesses is None else lambda tokens: guesses.gaps(tokens, sequence.last_token),
-            beliefs=beliefs,
+            logit_margins=None
+            if guesses is None
+            else lambda tokens: guesses.logit_margins(tokens, sequence.last_token),
+            draft_probabilities=draft_probabilities,
         )
 
     @property
-    def _heat(self) -> int:
-        return bisect_right(_WARMTHS, self._warmth)
+    def _recent_acceptance(self) -> int:
+        return bisect_right(_WARMTHS, self._recent_share)
 
     def _least(self, sequence: Sequence, budget: int) -> float:
         """The value below which no node is worth its row."""
-        return max(_LEAST, self._equipment.cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
+        return max(_LEAST, self._context.cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
 
     def _source(self, sequence: Sequence, candidate: Candidate, at: int) -> TokenSource:
-        if candidate.lane in _NEURAL:
-            return _NEURAL[candidate.lane]
-        if candidate.lane == GUESS and at == 0:
+        if candidate.proposal_type in _NEURAL:
+            return _NEURAL[candidate.proposal_type]
+        if candidate.proposal_type == GUESS and at == 0:
             return TokenSource(self.name)
         return sequence.copy_of(self.name, candidate.position + at)
 
@@ -181,47 +191,49 @@ class AutoDrafter(Drafter):
     def _guessed(self, sequence: Sequence, budget: int) -> list[Candidate]:
         if self._guesses is None:
             return []
-        table = self._equipment.acceptance.of(sequence.domain)
-        return self._guesses.candidates(sequence, table, self._heat, self._least(sequence, budget), self._taken)
+        table = self._context.acceptance.of(sequence.domain)
+        return self._guesses.candidates(
+            sequence, table, self._recent_acceptance, self._least(sequence, budget), self._taken
+        )
 
-    def _run(self, sequence: Sequence, budget: int, costs: Ids[float]) -> Beliefs | None:
+    def _run(self, sequence: Sequence, budget: int, costs: Ids[float]) -> DraftProbabilities | None:
         """The neural drafter's tree, where the gate lets it run."""
-        neural, gate = self._neural, self._equipment.gate
+        neural, gate = self._neural, self._context.gate
         assert neural is not None
         assert self._alone is not None
         _, nodes, promised = self._alone
         more = costs[min(nodes + _USUAL_CHAIN, budget)] - costs[nodes]
         behind = neural.behind(sequence)
-        if not gate.opens(promised, costs[nodes], more, behind, self._saved, sequence.remaining):
+        if not gate.should_run(promised, costs[nodes], more, behind, self._saved, sequence.remaining):
             self._saved += gate.saving(promised, costs[nodes], more)
             return None
         started = time.perf_counter()
         tree = neural.draft(sequence, budget)
         if not len(tree):  # it cannot draft here, which says nothing of what it is worth elsewhere
             return None
-        self._ran = self._equipment.cost.unhurried(time.perf_counter() - started), behind
+        self._ran = self._context.cost.normalised(time.perf_counter() - started), behind
         self._saved = 0.0
-        return Beliefs(tree, HEAD if isinstance(neural, EagleDrafter) else NEURAL)
+        return DraftProbabilities(tree, HEAD if isinstance(neural, EagleDrafter) else NEURAL)
 
-    def _read_masks(self, sequence: Sequence, budget: int) -> Beliefs | None:
+    def _read_masks(self, sequence: Sequence, budget: int) -> DraftProbabilities | None:
         """What the last pass's masks behind its end guessed, where it had some."""
         assert self._masks is not None
         if not self._masks.ready(sequence):
             return None
         started = time.perf_counter()
         tree = self._masks.draft(sequence, budget)
-        self._ran = self._equipment.cost.unhurried(time.perf_counter() - started), 0
-        return Beliefs(tree, MASKS)
+        self._ran = self._context.cost.normalised(time.perf_counter() - started), 0
+        return DraftProbabilities(tree, MASKS)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         for drafter in (self._neural, self._masks):
             if drafter is not None:
-                drafter.observe(sequence, tree, accepted, artifacts)
+                drafter.observe(sequence, tree, accepted, outputs)
         self._judge(sequence, accepted)
-        if self._layer is not None and self._layer in artifacts.hidden:
-            self._states = followed(self._states, sequence, artifacts.hidden[self._layer])
+        if self._layer is not None and self._layer in outputs.hidden:
+            self._states = followed(self._states, sequence, outputs.hidden[self._layer])
         self._look_back(sequence, accepted)
-        self._guesses = Guesses(artifacts.logits[-1].clone()) if artifacts.has_logits else None
+        self._guesses = Guesses(outputs.logits[-1].clone()) if outputs.has_logits else None
         copied, committed = len(accepted.path), len(accepted.tokens)
         source = None
         if self._trie is not None:
@@ -232,7 +244,7 @@ class AutoDrafter(Drafter):
             self._copies.follow(None, 0, committed)
         else:
             self._copies.follow(source.position + copied, source.length + copied, committed)
-        self._warmth = _HEAT_MEMORY * self._warmth + (1 - _HEAT_MEMORY) * copied / max(committed, 1)
+        self._recent_share = _HEAT_MEMORY * self._recent_share + (1 - _HEAT_MEMORY) * copied / max(committed, 1)
         self._trie = None
 
     def _look_back(self, sequence: Sequence, accepted: Accepted) -> None:
@@ -242,15 +254,15 @@ class AutoDrafter(Drafter):
             return
         if sequence.finished:  # not all of the accepted may be the answer's
             return
-        table = self._equipment.acceptance.of(sequence.domain)
+        table = self._context.acceptance.of(sequence.domain)
         last = sequence.suffix(len(accepted.tokens) + 1)[0]
-        self._guesses.learn(table, self._heat, self._taken, last, accepted.tokens[0])
+        self._guesses.learn(table, self._recent_acceptance, self._taken, last, accepted.tokens[0])
 
     def _judge(self, sequence: Sequence, accepted: Accepted) -> None:
         """Tell the gates what the neural drafter or the masks added, and how much time for trials the step earned."""
         if self._neural is None and self._masks is None:
             return
-        gate = self._equipment.gate if self._neural is not None else self._equipment.mask_gate
+        gate = self._context.gate if self._neural is not None else self._context.mask_gate
         if self._alone is not None:
             copies, nodes, promised = self._alone
             added = len(accepted.tokens) - copies.yields(accepted.tokens, nodes)
@@ -258,5 +270,5 @@ class AutoDrafter(Drafter):
                 seconds, behind = self._ran
                 gate.ran(promised, added, seconds, behind)
         self._alone = self._ran = None
-        plain = self._equipment.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
-        gate.passed(plain * len(accepted.tokens) / sequence.pass_sequences)
+        plain = self._context.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
+        gate.add_credit(plain * len(accepted.tokens) / sequence.pass_sequences)

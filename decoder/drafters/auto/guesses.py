@@ -12,7 +12,7 @@ from itertools import count
 import torch
 
 from decoder.drafters.auto.copies import GUESS, NO_PLACE, Candidate
-from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, evidence
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, feature_bucket
 from decoder.sequence import Sequence
 
 _OWN = KINDS.index("answer")
@@ -35,22 +35,22 @@ class Guesses:
     def __init__(self, logits: torch.Tensor) -> None:
         self._logits = logits
 
-    def gaps(self, tokens: list[int], last: int) -> list[float]:
+    def logit_margins(self, tokens: list[int], last: int) -> list[float]:
         """Each token's logit less that of the chosen token `last`."""
         found: list[float] = self._logits[[*tokens, last]].tolist()
         return [logit - found[-1] for logit in found[:-1]]
 
     def candidates(
-        self, sequence: Sequence, table: AcceptanceTable, heat: int, least: float, taken: Container[int]
+        self, sequence: Sequence, table: AcceptanceTable, recent_acceptance: int, least: float, taken: Container[int]
     ) -> list[Candidate]:
         """Guesses that may be worth a node, the likeliest first.
 
         Args:
-            table, heat: where their chances by rank come from.
+            table, recent_acceptance: where their chances by rank come from.
             least: chance below which a guess is not worth its row.
             taken: tokens that are proposed already.
         """
-        worth = next(r for r in count() if r >= MOST or table.probability(_cell(r, heat)) < least)
+        worth = next(r for r in count() if r >= MOST or table.probability(_cell(r, recent_acceptance)) < least)
         if not worth:
             return []
         best = self._logits.topk(min(worth + 1, len(self._logits))).indices.tolist()  # the chosen one may be among them
@@ -68,18 +68,20 @@ class Guesses:
             made.append(Candidate([token, *behind], position, length, GUESS, _OWN, None, rank))
         return made
 
-    def learn(self, table: AcceptanceTable, heat: int, taken: Container[int], last: int, token: int) -> None:
+    def learn(
+        self, table: AcceptanceTable, recent_acceptance: int, taken: Container[int], last: int, token: int
+    ) -> None:
         """Tell the table which ranks came true, proposed or not: else those that are not could never rise again.
 
         Args:
-            table, heat, taken: as for `candidates`.
+            table, recent_acceptance, taken: as for `candidates`.
             last: the token that these logits chose; token: the one that came behind it.
         """
         best = self._logits.topk(min(MOST + 1, len(self._logits))).indices.tolist()
         for rank, guess in enumerate([guess for guess in best if guess != last][:MOST]):
             if guess not in taken:
-                table.learn(_cell(rank, heat), guess == token)
+                table.learn(_cell(rank, recent_acceptance), guess == token)
 
 
-def _cell(rank: int, heat: int) -> int:
-    return evidence(rank, GUESS, _OWN, 0, 0, heat)
+def _cell(rank: int, recent_acceptance: int) -> int:
+    return feature_bucket(rank, GUESS, _OWN, 0, 0, recent_acceptance)

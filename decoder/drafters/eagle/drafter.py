@@ -13,14 +13,14 @@ from typing import ClassVar
 import torch
 
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.draft_scores import COUPLINGS, CoupledLogits, Coupling
 from decoder.drafters.eagle.draft_tree import Shape, grow
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
 from decoder.heads.head import FittedHead
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.sequence import Sequence
 
@@ -57,23 +57,23 @@ class EagleDrafter(Drafter):
         """[1, D], what the head made of the last row it ran."""
         self._source = TokenSource(self.name)
 
-    def equip(self, equipment: Equipment) -> None:
-        if equipment.eagle_head is None:
+    def setup(self, context: DrafterContext) -> None:
+        if context.eagle_head is None:
             raise DrafterUnavailable(
                 self.name,
                 "no EAGLE head is loaded; name one with load_engine(eagle_head=…) or the setting RAG_EAGLE_HEAD, or "
                 "train one with `rag train eagle`",
             )
-        self._model = equipment.eagle_head
-        self.needs = self._model.needs
+        self._model = context.eagle_head
+        self.required_outputs = self._model.required_outputs
         self._vocab_size = self._model.vocab_size
 
     def behind(self, sequence: Sequence) -> int:
         """Rows that the next draft runs first."""
         return sequence.position - 1 - (self._cache.length if self._cache is not None else 0)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        features = None if self._model is None else self._model.features(artifacts)
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        features = None if self._model is None else self._model.features(outputs)
         if features is not None:
             self._waiting.append(features)
             self._observed += len(features)

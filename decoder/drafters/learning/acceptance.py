@@ -1,11 +1,11 @@
 """Acceptance: how likely a drafted token is right, learned from every candidate whose turn came, verified or not.
 
-Knows what a node rests on (its `evidence`, as one number); knows no tokens, no trees and no model.
+Knows a node's features as one number (its `feature_bucket`); knows no tokens, no trees and no model.
 
-A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the lane; with the
-agreement; with how this answer went lately; with what kind of text the copy comes from. Each finer average counts for
-as much as it has seen, the coarser one stands in for the rest, so a cell that was never seen still has an estimate.
-What the model shows of a token besides turns the estimate into its chance (`calibrator`).
+A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the proposal type; with
+the agreement; with recent acceptance in this answer; with what kind of text the copy comes from. Each finer average
+counts for as much as it has seen, and the coarser one stands in for the rest, so a bucket that was never seen still has
+an estimate. What the model shows of a token turns the estimate into its chance (`calibrator`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from decoder.drafters.learning.calibrator import Calibrator
-from decoder.drafters.learning.eos_prior import Endings
+from decoder.drafters.learning.eos_prior import EosPrior
 
-LANES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
+PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
 goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
-draft model, a head or masks, whose "matched length" is how sure they are (`beliefs`); a guess by the last logits, whose
-"matched length" is its rank among them."""
+draft model, a head or masks, whose "matched length" is their confidence (`draft_probabilities`); a guess by the last
+logits, whose "matched length" is its rank among them."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
 """What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
 text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
 AGREEMENTS = ("alone", "few agree", "all agree", "split, single", "split, minority", "split, majority")
 RANKS = 4
-HEATS = 4
+RECENT_LEVELS = 4
 LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32, 64)
 """Matched lengths from which on a bucket counts."""
 LONGEST = LENGTHS[-1]
@@ -43,16 +43,16 @@ _PRIOR = 8.0
 """Observations that the coarser estimate counts for."""
 _START = 0.3
 _MOST = 4096.0
-"""Observations a cell remembers; older ones fade, so that an estimate follows what it serves."""
+"""Observations a bucket remembers; older ones fade, so that an estimate follows what it serves."""
 
-_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
+_LENGTH_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
 _AGREEMENT_STRIDE = len(KINDS)
-_LANE_STRIDE = _AGREEMENT_STRIDE * len(AGREEMENTS)
-_RANK_STRIDE = _LANE_STRIDE * len(LANES)
-_HEAT_STRIDE = _RANK_STRIDE * RANKS
-_LENGTH_STRIDE = _HEAT_STRIDE * HEATS
-CELLS = _LENGTH_STRIDE * len(LENGTHS)
-_FORMAT = f"acceptance 3, {CELLS} cells"
+_TYPE_STRIDE = _AGREEMENT_STRIDE * len(AGREEMENTS)
+_RANK_STRIDE = _TYPE_STRIDE * len(PROPOSAL_TYPES)
+_RECENT_STRIDE = _RANK_STRIDE * RANKS
+_LENGTH_STRIDE = _RECENT_STRIDE * RECENT_LEVELS
+BUCKETS = _LENGTH_STRIDE * len(LENGTHS)
+_FORMAT = f"acceptance 3, {BUCKETS} cells"
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
 """Learned by replaying answers to training prompts (`benchmarks/learn_acceptance.py`); no benchmark prompt is among
@@ -65,92 +65,105 @@ MOST_TABLES = 64
 """Domains whose tables stay in memory."""
 
 
-def evidence(length: int, lane: int, kind: int, agreement: int, rank: int, heat: int) -> int:
-    """The cell of a node.
+def feature_bucket(
+    length: int, proposal_type: int, kind: int, agreement: int, rank: int, recent_acceptance: int
+) -> int:
+    """The bucket of a node.
 
     Args:
         length: tokens that matched before it, those above it in the tree included.
-        lane, kind, agreement: indices into LANES, KINDS, AGREEMENTS.
+        proposal_type, kind, agreement: indices into LANES, KINDS, AGREEMENTS.
         rank: place among its siblings, from 0.
-        heat: 0 to 3, how much of the answer's last tokens came from drafts.
+        recent_acceptance: 0 to 3, how much of the answer's last tokens came from drafts.
     """
     return (
-        _BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
-        + heat * _HEAT_STRIDE
+        _LENGTH_BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
+        + recent_acceptance * _RECENT_STRIDE
         + (rank if rank < RANKS else RANKS - 1) * _RANK_STRIDE
-        + lane * _LANE_STRIDE
+        + proposal_type * _TYPE_STRIDE
         + agreement * _AGREEMENT_STRIDE
         + kind
     )
 
 
 @functools.cache
-def _levels(cell: int) -> tuple[int, int, int, int, int]:
-    """Keys of a cell's averages from coarse to fine; keys of different levels differ."""
-    kind = cell % len(KINDS)
-    agreement = cell // _AGREEMENT_STRIDE % len(AGREEMENTS)
-    lane = cell // _LANE_STRIDE % len(LANES)
-    heat = cell // _HEAT_STRIDE % HEATS
-    rough = cell - kind - agreement * _AGREEMENT_STRIDE - lane * _LANE_STRIDE - heat * _HEAT_STRIDE
-    with_lane = rough + lane * _LANE_STRIDE
-    with_agreement = with_lane + agreement * _AGREEMENT_STRIDE
-    with_heat = with_agreement + heat * _HEAT_STRIDE
-    return rough, CELLS + with_lane, 2 * CELLS + with_agreement, 3 * CELLS + with_heat, 4 * CELLS + cell
+def _levels(bucket: int) -> tuple[int, int, int, int, int]:
+    """Keys of a bucket's averages from coarse to fine; keys of different levels differ."""
+    kind = bucket % len(KINDS)
+    agreement = bucket // _AGREEMENT_STRIDE % len(AGREEMENTS)
+    proposal_type = bucket // _TYPE_STRIDE % len(PROPOSAL_TYPES)
+    recent_acceptance = bucket // _RECENT_STRIDE % RECENT_LEVELS
+    rough = (
+        bucket
+        - kind
+        - agreement * _AGREEMENT_STRIDE
+        - proposal_type * _TYPE_STRIDE
+        - recent_acceptance * _RECENT_STRIDE
+    )
+    with_type = rough + proposal_type * _TYPE_STRIDE
+    with_agreement = with_type + agreement * _AGREEMENT_STRIDE
+    with_recent = with_agreement + recent_acceptance * _RECENT_STRIDE
+    return rough, BUCKETS + with_type, 2 * BUCKETS + with_agreement, 3 * BUCKETS + with_recent, 4 * BUCKETS + bucket
 
 
 class AcceptanceTable:
-    """Estimates of acceptance by evidence. Not safe for several threads; an engine uses its own from one."""
+    """Estimates of acceptance by feature bucket. Not safe for several threads; an engine uses its own from one."""
 
     def __init__(self) -> None:
         self.calibrator = Calibrator()
-        self.endings = Endings()
+        self.eos_prior = EosPrior()
         self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
-        self._known: dict[int, float] = {}  # cell -> estimate, until something new is learned of it
+        self._known: dict[int, float] = {}  # bucket -> estimate, until something new is learned of it
 
-    def probability(self, cell: int) -> float:
-        """Estimated chance that a node with this evidence is accepted, given that its parent is; in (0, 1)."""
-        known = self._known.get(cell)
+    def probability(self, bucket: int) -> float:
+        """Estimated chance that a node of this bucket is accepted, given that its parent is; in (0, 1)."""
+        known = self._known.get(bucket)
         if known is not None:
             return known
         estimate = _START
-        for key in _levels(cell):
+        for key in _levels(bucket):
             counts = self._seen.get(key)
             if counts is not None:
                 estimate = (counts[0] + _PRIOR * estimate) / (counts[1] + _PRIOR)
-        self._known[cell] = estimate
+        self._known[bucket] = estimate
         return estimate
 
     def chance(
-        self, cell: int, at: int, similarity: float | None, gap: float | None, belief: float | None = None
+        self,
+        bucket: int,
+        at: int,
+        similarity: float | None,
+        logit_margin: float | None,
+        draft_probability: float | None = None,
     ) -> float:
         """The estimate, corrected by what the model shows of the token; arguments as `Calibrator.chance`."""
-        return self.calibrator.chance(self.probability(cell), at, similarity, gap, belief)
+        return self.calibrator.chance(self.probability(bucket), at, similarity, logit_margin, draft_probability)
 
     def learn(
         self,
-        cell: int,
+        bucket: int,
         accepted: bool,
         at: int = 0,
         similarity: float | None = None,
-        gap: float | None = None,
-        belief: float | None = None,
+        logit_margin: float | None = None,
+        draft_probability: float | None = None,
     ) -> None:
         """Count a node whose parent was accepted; arguments as `chance`."""
-        self.calibrator.learn(self.probability(cell), at, similarity, gap, belief, accepted)
-        for key in _levels(cell):
+        self.calibrator.learn(self.probability(bucket), at, similarity, logit_margin, draft_probability, accepted)
+        for key in _levels(bucket):
             counts = self._seen.setdefault(key, [0.0, 0.0])
             if counts[1] >= _MOST:
                 counts[0] *= 0.5
                 counts[1] *= 0.5
             counts[0] += accepted
             counts[1] += 1.0
-        self._known.pop(cell, None)
+        self._known.pop(bucket, None)
 
     def copy(self) -> AcceptanceTable:
         table = AcceptanceTable()
         table._seen = {key: list(counts) for key, counts in self._seen.items()}
         table.calibrator = self.calibrator.copy()
-        table.endings = self.endings.copy()
+        table.eos_prior = self.eos_prior.copy()
         return table
 
     def faded(self, most: float) -> AcceptanceTable:
@@ -170,7 +183,7 @@ class AcceptanceTable:
         value = {
             "format": _FORMAT,
             "calibrator": self.calibrator.state(),
-            "endings": self.endings.state(),
+            "endings": self.eos_prior.state(),
             "rows": rows,
         }
         draft.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
@@ -185,7 +198,7 @@ class AcceptanceTable:
                 raise ValueError(f"{path} is of another version")
             table = cls._of(value["rows"])
             table.calibrator = Calibrator.of(value["calibrator"])
-            table.endings = Endings.of(value.get("endings", []))
+            table.eos_prior = EosPrior.of(value.get("endings", []))
             return table
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None

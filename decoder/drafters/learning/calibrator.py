@@ -39,7 +39,12 @@ class Calibrator:
         self._seen, self._mean, self._spread = 0.0, 0.0, 1.0
 
     def chance(
-        self, estimate: float, at: int, similarity: float | None, gap: float | None, belief: float | None = None
+        self,
+        estimate: float,
+        at: int,
+        similarity: float | None,
+        logit_margin: float | None,
+        draft_probability: float | None = None,
     ) -> float:
         """Chance that a token is right, given that those before it are; in (0, 1).
 
@@ -47,26 +52,32 @@ class Calibrator:
             estimate: the acceptance table's.
             at: tokens of the draft before it.
             similarity: cosine of the states, of the best place it would be copied from; None where there is none.
-            gap: its logit less the chosen token's in the row that chose the last token; None where unknown.
-            belief: a neural drafter's confidence in it; None where none has one.
+            logit_margin: its logit less the chosen token's in the row that chose the last token; None where unknown.
+            draft_probability: a neural drafter's confidence in it; None where none has one.
         """
         if at >= _FAR:
             similarity = None
-        if similarity is None and gap is None and belief is None:
+        if similarity is None and logit_margin is None and draft_probability is None:
             return estimate
-        return self._chance(self._features(estimate, similarity, gap, belief), at)
+        return self._chance(self._features(estimate, similarity, logit_margin, draft_probability), at)
 
     def learn(
-        self, estimate: float, at: int, similarity: float | None, gap: float | None, belief: float | None, hit: bool
+        self,
+        estimate: float,
+        at: int,
+        similarity: float | None,
+        logit_margin: float | None,
+        draft_probability: float | None,
+        hit: bool,
     ) -> None:
         """Count a token whose turn came. Arguments as for `chance`."""
         if similarity is not None and at == 0:
             self._get_used_to(similarity)
         if at >= _FAR:
             similarity = None
-        if similarity is None and gap is None and belief is None:
+        if similarity is None and logit_margin is None and draft_probability is None:
             return
-        features = self._features(estimate, similarity, gap, belief)
+        features = self._features(estimate, similarity, logit_margin, draft_probability)
         step = _RATE * (hit - self._chance(features, at))
         weights = self._weights[at > 0]
         for i, value in enumerate(features):
@@ -93,18 +104,18 @@ class Calibrator:
         return made
 
     def _features(
-        self, estimate: float, similarity: float | None, gap: float | None, belief: float | None
+        self, estimate: float, similarity: float | None, logit_margin: float | None, draft_probability: float | None
     ) -> Sequence[float]:
         alike = None if similarity is None or self._seen < _KNOWN_AFTER else (similarity - self._mean) / self._spread
-        thought = None if gap is None else (gap - _GAP_MEAN) / _GAP_SPREAD
+        thought = None if logit_margin is None else (logit_margin - _GAP_MEAN) / _GAP_SPREAD
         return (
             _odds(estimate),
             0.0 if alike is None else min(max(alike, -_WIDEST), _WIDEST),
             float(alike is None),
             0.0 if thought is None else min(max(thought, -_WIDEST), _WIDEST),
             float(thought is None),
-            0.0 if belief is None else _odds(belief),
-            float(belief is None),
+            0.0 if draft_probability is None else _odds(draft_probability),
+            float(draft_probability is None),
             1.0,
         )
 

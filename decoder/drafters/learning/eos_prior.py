@@ -17,7 +17,7 @@ _MOST = 64.0
 """Times of a token that are remembered; older ones fade."""
 
 
-class Endings:
+class EosPrior:
     """Counts of one domain's answers."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Endings:
         counts[0] += ended
         counts[1] += 1.0
 
-    def copy(self) -> Endings:
-        made = Endings()
+    def copy(self) -> EosPrior:
+        made = EosPrior()
         made._seen = {token: list(counts) for token, counts in self._seen.items()}
         return made
 
@@ -51,7 +51,7 @@ class Endings:
         return [[token, round(ended, 2), round(seen, 2)] for token, (ended, seen) in sorted(self._seen.items())]
 
     @classmethod
-    def of(cls, state: Any) -> Endings:
+    def of(cls, state: Any) -> EosPrior:
         """What `state` wrote. Raises TypeError for anything else."""
         made = cls()
         if not isinstance(state, list):

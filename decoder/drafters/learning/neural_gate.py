@@ -41,14 +41,14 @@ class NeuralGate:
     def saving(self, promised: float, seconds: float, more: float) -> float:
         """Seconds that a run is believed to save in a step, less what it takes; 0 where it is not worth its time.
 
-        Arguments as for `opens`.
+        Arguments as for `should_run`.
         """
         bucket = bisect_right(_PROMISES, promised)
         if self._seconds is None or self._runs[bucket] < _TRIALS:
             return 0.0
         return max(self._gain[bucket] * seconds / promised - self._seconds - more, 0.0)
 
-    def opens(
+    def should_run(
         self, promised: float, seconds: float, more: float, behind: int = 0, saved: float = 0.0, left: float = math.inf
     ) -> bool:
         """Whether to run the neural drafter in this step.
@@ -79,7 +79,7 @@ class NeuralGate:
         """Learn from a run.
 
         Args:
-            promised, behind: as for `opens`.
+            promised, behind: as for `should_run`.
             added: tokens the step yielded beyond what the copies alone would have yielded.
             seconds: what the run took.
         """
@@ -92,7 +92,7 @@ class NeuralGate:
         else:
             self._seconds = _learned(self._seconds, seconds)
 
-    def passed(self, plain_seconds: float) -> None:
+    def add_credit(self, plain_seconds: float) -> None:
         """Earn time for trials: what plain decoding would have taken for the tokens of a step."""
         self._credit = min(
             self._credit + EXPLORATION * plain_seconds, max(10 * (self._seconds or plain_seconds), self._refused)

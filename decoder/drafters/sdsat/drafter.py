@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.sdsat.mask_tree import MaskGuesses, grow
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.target import TargetModel
 from decoder.sequence import Sequence
 
@@ -71,8 +71,8 @@ class SdsatDrafter(Drafter):
         self._guesses: MaskGuesses | None = None
         self._drafted = DraftTree()
 
-    def equip(self, equipment: Equipment) -> None:
-        target = equipment.target
+    def setup(self, context: DrafterContext) -> None:
+        target = context.target
         if target is None:
             raise DrafterUnavailable(self.name, "it reads rows of the target's passes, which no recording holds")
         if target.adapters is None:
@@ -114,8 +114,8 @@ class SdsatDrafter(Drafter):
         points = sorted((point for point in ends if ends[point] >= self.least), key=lambda point: -ends[point])
         return MaskChains.behind(points[: self.points] or [ROOT], self._masks)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        self._rows, self._at, self._guesses = artifacts.masks, sequence.position, None
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        self._rows, self._at, self._guesses = outputs.masks, sequence.position, None
         self._drafted = DraftTree()
 
     def _ends(self, tree: DraftTree) -> dict[int, float]:

@@ -15,7 +15,7 @@ import torch
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
-from decoder.sampling.select import contest
+from decoder.sampling.select import perturbed_scores
 
 if TYPE_CHECKING:
     from decoder.model.adapters import Adapters
@@ -57,8 +57,8 @@ class MaskGuesses:
         ids, scores, mass = [], [], []
         for mask, state in enumerate(self._states):
             self._before.append(last)
-            coupled = self._adapters.coupled(mask, state, self._model.get_input_embeddings().weight[last])
-            logits = self._adapters.logits(self._model, coupled[None])[0]  # [V], or of the tokens that can be drafted
+            combined = self._adapters.combined(mask, state, self._model.get_input_embeddings().weight[last])
+            logits = self._adapters.logits(self._model, combined[None])[0]  # [V], or of the tokens that can be drafted
             best = logits.topk(min(CANDIDATES, len(logits)))
             ids.append(best.indices if self._adapters.tokens is None else self._adapters.tokens[best.indices])
             scores.append(best.values)
@@ -77,7 +77,7 @@ class MaskGuesses:
     def _of(self, mask: int, before: int, ids: torch.Tensor) -> torch.Tensor:
         """Logits of a mask for any tokens, [n]."""
         embedding = self._model.get_input_embeddings().weight[before]
-        state = self._adapters.coupled(mask, self._states[mask], embedding)
+        state = self._adapters.combined(mask, self._states[mask], embedding)
         head = self._model.get_output_embeddings()
         scores: torch.Tensor = head.weight[ids] @ state
         return scores if head.bias is None else scores + head.bias[ids]
@@ -106,8 +106,8 @@ class MaskGuesses:
     def _contest(
         self, mask: int, before: int, params: SamplingParams, position: int, history: History
     ) -> tuple[list[int], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-        """`select.contest` over the candidates, and the tokens a bias speaks for: tokens, and T times what it compares
-        (the scores themselves at temperature 0)."""
+        """`select.perturbed_scores` over the candidates and the tokens that a bias favours: tokens, and T times what it
+        compares (the scores themselves at temperature 0)."""
         logits = torch.full((self._vocab_size,), float("-inf"), dtype=torch.float64)
         raised = [token for token, bias in params.logit_bias.items() if bias > 0.0]
         if raised:
@@ -119,7 +119,7 @@ class MaskGuesses:
         logits[barred] = float("-inf")
         if not bool(torch.isfinite(logits).any()):
             return [], np.empty(0)
-        tokens, compared = contest(logits, params, position, history)
+        tokens, compared = perturbed_scores(logits, params, position, history)
         finite = np.isfinite(compared)
         return tokens[finite].tolist(), compared[finite] * (params.temperature or 1.0)
 

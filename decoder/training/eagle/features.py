@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from decoder.model.fingerprint import fingerprint
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import PromptChunk, TargetModel
 from decoder.training.answers import Answer
 
@@ -137,7 +137,7 @@ class FeatureStore:
         chunks = []
         for answer in batch:
             ids = answer.tokens[:-1].tolist()
-            chunks.append(PromptChunk(self._target.new_cache(len(ids)), ids, Needs(features=True)))
+            chunks.append(PromptChunk(self._target.new_cache(len(ids)), ids, RequiredOutputs(features=True)))
         features = [made.features for made in self._target.forward_tree(chunks) if made.features is not None]
         rows = torch.cat([states[answer.prompt :] for answer, states in zip(batch, features, strict=True)])
         head, ids_parts, chance_parts = self._target.model.get_output_embeddings(), [], []

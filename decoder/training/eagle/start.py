@@ -15,7 +15,7 @@ import torch
 
 from decoder.errors import EagleHeadError
 from decoder.heads.head import EagleHead
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel
 from decoder.training.answers import Answer, counts
 from decoder.training.eagle.features import Example
@@ -65,7 +65,9 @@ def fresh_head(
     layers = target.model.get_decoder().layers
     last = {name: weight.detach().float().cpu().clone() for name, weight in layers[-1].state_dict().items()}
     norm = target.model.get_decoder().norm.weight.detach().float().cpu()
-    made = target.prefill(probe, target.new_cache(len(probe)), Needs(frozenset({len(layers) - 1}), features=True))
+    made = target.prefill(
+        probe, target.new_cache(len(probe)), RequiredOutputs(frozenset({len(layers) - 1}), features=True)
+    )
     assert made.features is not None, "they were asked for"
     narrower = float(made.features.float().norm() / made.hidden[len(layers) - 1].float().norm())
     for name in ("q_proj", "k_proj", "v_proj"):

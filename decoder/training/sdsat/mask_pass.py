@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from decoder.model.adapters import Adapters
 from decoder.model.attention import PassCache, Span
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.target import PromptChunk, TargetModel
 from decoder.training.answers import Answer
@@ -117,7 +117,7 @@ def frozen_rows(target: TargetModel, answers: Sequence[Answer]) -> list[Frozen]:
     caches = [target.new_cache(len(answer)) for answer in answers]
     batch = zip(caches, answers, strict=True)
     made = target.forward_tree(
-        [PromptChunk(cache, answer.tokens.tolist(), Needs(features=True)) for cache, answer in batch]
+        [PromptChunk(cache, answer.tokens.tolist(), RequiredOutputs(features=True)) for cache, answer in batch]
     )
     for cache in caches:
         cache.keep_all()
@@ -187,8 +187,8 @@ def outcome(
     chances = torch.from_numpy(weights.reshape(-1, 1)).to(target.device)
     matrix = target.model.get_output_embeddings().weight if vocabulary is None else vocabulary.matrix
     embeddings = target.model.get_input_embeddings()(torch.from_numpy(before).to(target.device))
-    coupled = [adapters.coupled(mask, states[:, mask], embeddings[:, mask]) for mask in range(length)]
-    total, best = frozen_head_loss(torch.stack(coupled, 1).flatten(0, 1), matrix, ids, chances)
+    combined = [adapters.combined(mask, states[:, mask], embeddings[:, mask]) for mask in range(length)]
+    total, best = frozen_head_loss(torch.stack(combined, 1).flatten(0, 1), matrix, ids, chances)
     right = (best == ids[:, 0]).view(-1, length).cpu().numpy() & known
     return Outcome(total / max(float(weights.sum()), 1.0), right, there)
 

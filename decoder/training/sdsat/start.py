@@ -119,7 +119,7 @@ def _loss(
     for mask in range(len(coupler.point)):
         parts = [_rows(example, mask, embeddings) for example in examples]
         points, before = (torch.cat(tensors) for tensors in list(zip(*parts, strict=True))[:2])
-        states.append(coupler.coupled(mask, F.linear(points, coupler.point[mask]), before, normed=True))
+        states.append(coupler.combined(mask, F.linear(points, coupler.point[mask]), before, normed=True))
         for example, (_, _, told) in zip(examples, parts, strict=True):
             best = numbers[example.best_ids[told.start - example.prompt :].long()]
             known = example.chances[told.start - example.prompt :].float() * (best >= 0)

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from rag_service.api import sse
 from rag_service.api.deps import READER, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.ids import AnswerPath
 from rag_service.contract.schemas import Answer, Cancelled, EditRequest, VersionList
@@ -18,7 +18,7 @@ from rag_service.errors import InvalidRequest
 router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])
 
 
-@router.get("/{answer_id}", responses=refusals(404, 422))
+@router.get("/{answer_id}", responses=error_responses(404, 422))
 async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
     """The answer in its present state: while it runs, `answer` and `citations` are null.
 
@@ -33,7 +33,7 @@ async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = F
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The events"},
         204: {"description": "There are no more"},
-        **refusals(404, 422),
+        **error_responses(404, 422),
     },
 )
 async def events(
@@ -54,7 +54,7 @@ async def events(
     return sse.streaming(pipeline, record["job"], after)
 
 
-@router.delete("/{answer_id}", responses=refusals(404))
+@router.delete("/{answer_id}", responses=error_responses(404))
 async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
     """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
     return Cancelled(cancelled=await pipeline.cancel(answer_id))
@@ -65,7 +65,7 @@ async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
     response_model=Answer,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The new version, or its events"},
-        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
+        **error_responses(400, 404, 409, 413, 415, 422, 429, 507),
     },
 )
 async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
@@ -84,7 +84,7 @@ async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) 
     return await pipeline.finished(new_id)
 
 
-@router.get("/{answer_id}/versions", responses=refusals(404))
+@router.get("/{answer_id}/versions", responses=error_responses(404))
 async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
     """An answer and its edits, the first version first; any version's id gives the same list."""
     return VersionList(versions=await pipeline.versions(answer_id))

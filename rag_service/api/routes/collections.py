@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fastapi import APIRouter
 
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.schemas import (
     CollectionInfo,
@@ -22,7 +22,7 @@ from rag_service.errors import Forbidden
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])
 
 
-@router.post("", status_code=201, dependencies=[EDITOR], responses=refusals(400, 409, 413, 415, 422, 507))
+@router.post("", status_code=201, dependencies=[EDITOR], responses=error_responses(400, 409, 413, 415, 422, 507))
 def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
     """Create an empty collection. 409 if the name is taken."""
     if not pipeline.principal.sees(body.name):
@@ -41,19 +41,19 @@ def list_collections(pipeline: PipelineDep) -> CollectionList:
     return CollectionList(collections=[CollectionInfo(**stats) for stats in found])
 
 
-@router.get("/{collection}", responses=refusals(404, 422))
+@router.get("/{collection}", responses=error_responses(404, 422))
 def stats(collection: CollectionDep) -> CollectionInfo:
     """What a collection holds."""
     return CollectionInfo(**asdict(collection.stats()))
 
 
-@router.delete("/{collection}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 422))
+@router.delete("/{collection}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 422))
 def delete(collection: str, pipeline: PipelineDep) -> None:
     """Delete a collection with all its documents."""
     pipeline.delete_collection(collection)
 
 
-@router.post("/{collection}/search", responses=refusals(400, 404, 409, 413, 415, 422))
+@router.post("/{collection}/search", responses=error_responses(400, 404, 409, 413, 415, 422))
 def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
     """Retrieval alone: the best passages for a question."""
     pipeline.admission.check_question(body.question)

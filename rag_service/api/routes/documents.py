@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JSON, check_media_type, media_type, validated
 from rag_service.api.uploads import MULTIPART, uploads_to
 from rag_service.contract.file_names import sendable
@@ -60,7 +60,7 @@ _UPLOAD = {
     status_code=202,
     dependencies=[EDITOR],
     openapi_extra=_UPLOAD,
-    responses=refusals(400, 404, 409, 413, 415, 422, 429, 507),
+    responses=error_responses(400, 404, 409, 413, 415, 422, 429, 507),
 )
 async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
     """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
@@ -90,7 +90,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
     return JobAccepted(job_id=job_id)
 
 
-@router.get("", responses=refusals(404, 409, 422))
+@router.get("", responses=error_responses(404, 409, 422))
 def list_documents(collection: CollectionDep, limit: PageSize = 100, after: After = "") -> DocumentList:
     """Documents in order of their ids, in pages."""
     found = collection.documents(limit=limit, after=after)
@@ -98,14 +98,14 @@ def list_documents(collection: CollectionDep, limit: PageSize = 100, after: Afte
     return DocumentList(documents=[DocumentInfo(**_info(document)) for document in found], next=more)
 
 
-@router.get("/{document_id:path}", responses=refusals(404, 409, 422))
+@router.get("/{document_id:path}", responses=error_responses(404, 409, 422))
 def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
     """A document with its text, into which the offsets of passages and citations point."""
     document = collection.get(document_id)
     return DocumentOut(**_info(document), text=document.text)
 
 
-@router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=refusals(404, 409, 422))
+@router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document. Answers that cite it keep the passages they were given."""
     collection.delete(document_id)

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import OpenPipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.metrics import CONTENT_TYPE, exposition
 from rag_service.errors import Unavailable
 from workers.ingests.ledger import JobCounts
@@ -26,7 +26,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", responses=refusals(503))
+@router.get("/readyz", responses=error_responses(503))
 async def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
     """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
     # Threads of their own: probes must not wait for requests.

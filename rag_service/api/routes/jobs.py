@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.contract.ids import JobPath, PageSize, unknown_job
 from rag_service.contract.schemas import Cancelled, JobList, JobProgress
 
@@ -16,7 +16,7 @@ MOST_JOBS = 100_000
 """Looked through for those of the collections that a key sees."""
 
 
-@router.get("", responses=refusals(422))
+@router.get("", responses=error_responses(422))
 def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
     """Ingests of the last seven days, the latest first."""
     principal = pipeline.principal
@@ -25,13 +25,13 @@ def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
     return JobList(jobs=[job for job in found if principal.sees(job.collection)][:limit])
 
 
-@router.get("/{job_id}", responses=refusals(404))
+@router.get("/{job_id}", responses=error_responses(404))
 def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
     """How an ingest goes: documents done of the total, and failures by name and reason."""
     return _job(job_id, pipeline)
 
 
-@router.delete("/{job_id}", dependencies=[EDITOR], responses=refusals(404))
+@router.delete("/{job_id}", dependencies=[EDITOR], responses=error_responses(404))
 def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
     """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
     _job(job_id, pipeline)

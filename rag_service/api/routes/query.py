@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from rag_service.api import sse
 from rag_service.api.deps import READER, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.schemas import Answer, QueryRequest
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependen
     response_model=Answer,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The answer, or with `stream` its events"},
-        **refusals(400, 404, 409, 413, 415, 422, 429, 507),
+        **error_responses(400, 404, 409, 413, 415, 422, 429, 507),
     },
 )
 async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:

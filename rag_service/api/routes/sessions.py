@@ -5,21 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from rag_service.api.deps import READER, PipelineDep
-from rag_service.api.error_responses import refusals
+from rag_service.api.error_responses import error_responses
 from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
 from rag_service.contract.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 
 
-@router.get("", responses=refusals(422))
+@router.get("", responses=error_responses(422))
 def list_sessions(pipeline: PipelineDep, limit: PageSize = 100, offset: Offset = 0) -> SessionList:
     """Sessions, the latest change first."""
     found = pipeline.sessions.list(pipeline.principal.owner, limit, offset)
     return SessionList(sessions=[SessionSummary(**summary) for summary in found])
 
 
-@router.get("/{session_id}", responses=refusals(404))
+@router.get("/{session_id}", responses=error_responses(404))
 def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
     """A session's finished turns, oldest first, and what it takes in Redis."""
     if not pipeline.sessions.exists(pipeline.principal.owner, session_id):
@@ -41,7 +41,7 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
     return Session(session_id=session_id, turns=turns, memory=memory)
 
 
-@router.delete("/{session_id}", status_code=204, responses=refusals(404))
+@router.delete("/{session_id}", status_code=204, responses=error_responses(404))
 def erase(session_id: SessionPath, pipeline: PipelineDep) -> None:
     """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
     if not pipeline.sessions.erase(pipeline.principal.owner, session_id):

@@ -13,16 +13,16 @@ import torch
 import decoder.verify
 from decoder import Corpus, Engine, PromptSegment, SamplingParams, Sequence
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTable, AcceptanceTables, shipped
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
 from decoder.planning.cost_curve import CostCurve
-from decoder.recording.kept_rows import RecordedArtifacts
+from decoder.recording.kept_rows import RecordedOutputs
 from tests.support.tiny_models import tiny_target
 
-NO_ARTIFACTS = RecordedArtifacts({})
+NO_ARTIFACTS = RecordedOutputs({})
 RUN = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
 
 
@@ -34,7 +34,7 @@ def sequence_of(
     ends: frozenset[int] = frozenset(),
 ) -> tuple[Sequence, AutoDrafter]:
     drafter = AutoDrafter()
-    drafter.equip(Equipment())
+    drafter.setup(DrafterContext())
     params = SamplingParams(max_tokens=512)
     sequence = Generation(prompt, params, segments, drafter, None, ends, max_nodes=64, corpora=corpora)
     sequence.extend(answer)
@@ -162,9 +162,9 @@ def test_it_learns_from_candidates_that_were_not_drafted() -> None:
 def test_what_never_comes_true_is_no_longer_drafted() -> None:
     source = random.Random(2)
     prompt = [source.randrange(5) for _ in range(200)]
-    engine_like = Equipment()
+    engine_like = DrafterContext()
     sequence, drafter = sequence_of(prompt, prompt[:4])
-    drafter.equip(engine_like)
+    drafter.setup(engine_like)
     first = sum(drafter.draft(sequence, 64).values)
     for _ in range(300):
         drafter.draft(sequence, 64)
@@ -205,10 +205,10 @@ def test_tables_in_memory_are_bounded_and_come_back_as_they_were(tmp_path: Path)
 
 
 def test_the_shipped_table_knows_that_longer_matches_are_better() -> None:
-    from decoder.drafters.learning.acceptance import evidence
+    from decoder.drafters.learning.acceptance import feature_bucket
 
     table = shipped()
-    chances = [table.probability(evidence(length, 0, 0, 0, 0, 0)) for length in (1, 3, 8, 32)]
+    chances = [table.probability(feature_bucket(length, 0, 0, 0, 0, 0)) for length in (1, 3, 8, 32)]
     assert chances == sorted(chances)
     assert chances[0] < 0.5
     assert chances[-1] > 0.8
@@ -224,7 +224,7 @@ def test_the_engine_verifies_only_what_pays() -> None:
         curve = CostCurve()
         curve.set((0, 0), seconds)
         curve.observe = lambda *_: None  # type: ignore[method-assign]
-        engine = Engine(target, "auto", equipment=Equipment(cost=curve))
+        engine = Engine(target, "auto", context=DrafterContext(cost=curve))
         sequence = engine.start(prompt, SamplingParams(max_tokens=40))
         engine.prefill(sequence)
         while not sequence.finished:
@@ -245,7 +245,7 @@ def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest
     told: list[float] = []
     curve.observe = lambda _rows, _tokens, _sequences, seconds: told.append(seconds)  # type: ignore[method-assign]
     target = tiny_target("llama", 61, memory=0.01)
-    engine = Engine(target, "auto", equipment=Equipment(cost=curve))
+    engine = Engine(target, "auto", context=DrafterContext(cost=curve))
 
     def slow_pass(*args: object) -> object:
         clock[0] += 1.0
@@ -278,13 +278,13 @@ def test_of_equal_matches_the_one_whose_state_is_alike_comes_first() -> None:
     text = [5, 6, 70, 1, 5, 6, 80, 2, 5, 6, 90, 3]
     for meant, follows in ((0, 70), (4, 80), (8, 90)):
         sequence, drafter = sequence_of([*text, 5], [6])
-        drafter.equip(Equipment(hidden_layer=0))
-        table = drafter._equipment.acceptance.of("")
+        drafter.setup(DrafterContext(hidden_layer=0))
+        table = drafter._context.acceptance.of("")
         for _ in range(3000):
             table.calibrator.learn(0.4, 0, 0.95, None, None, True)
             table.calibrator.learn(0.4, 0, 0.05, None, None, False)
         states = torch.eye(len(sequence.prompt))
         states[-1] = states[meant]  # behind the second 5: as behind the 5 that is meant
-        drafter.observe(sequence, DraftTree(), Accepted([6], [], [None]), RecordedArtifacts({0: states}))
+        drafter.observe(sequence, DraftTree(), Accepted([6], [], [None]), RecordedOutputs({0: states}))
         tree = drafter.draft(sequence, 64)
         assert tree.tokens[0] == follows

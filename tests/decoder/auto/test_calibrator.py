@@ -21,8 +21,8 @@ def taught(shows: str, at: int = 0) -> Calibrator:
         high = source.random() < 0.5
         hit = source.random() < (0.8 if high else 0.1)
         similarity = (0.8 if high else 0.4) if shows == "similarity" else None
-        gap = (-6.0 if high else -20.0) if shows == "gap" else None
-        calibrator.learn(0.45, at, similarity, gap, None, hit)
+        logit_margin = (-6.0 if high else -20.0) if shows == "gap" else None
+        calibrator.learn(0.45, at, similarity, logit_margin, None, hit)
     return calibrator
 
 

@@ -8,12 +8,12 @@ from decoder import SamplingParams, Sequence
 from decoder.drafters.auto.copies import GUESS, NO_PLACE
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.auto.guesses import MOST, Guesses
-from decoder.drafters.context import Equipment
-from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, evidence
+from decoder.drafters.context import DrafterContext
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, feature_bucket
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from tests.support.tiny_models import tiny_target
 
 VOCABULARY = 800
@@ -28,7 +28,7 @@ def logits_of(*best: int) -> torch.Tensor:
 
 def sequence_of(prompt: list[int], answer: list[int]) -> Sequence:
     drafter = AutoDrafter()
-    drafter.equip(Equipment())
+    drafter.setup(DrafterContext())
     sequence = Generation(prompt, SamplingParams(max_tokens=700), (), drafter, None, frozenset(), max_nodes=64)
     sequence.extend(answer)
     return sequence
@@ -38,7 +38,7 @@ def table_where_ranks_below_hit(rank: int) -> AcceptanceTable:
     table = AcceptanceTable()
     for number in range(MOST + 2):
         for _ in range(400):
-            table.learn(evidence(number, GUESS, KINDS.index("answer"), 0, 0, 0), number < rank)
+            table.learn(feature_bucket(number, GUESS, KINDS.index("answer"), 0, 0, 0), number < rank)
     return table
 
 
@@ -65,19 +65,19 @@ def test_a_guess_is_followed_by_what_its_ngram_matched() -> None:
 
 def test_gaps_are_counted_from_the_chosen_token() -> None:
     logits = logits_of(7, 40)
-    assert Guesses(logits).gaps([40, 7], 7) == [-1.0, 0.0]
+    assert Guesses(logits).logit_margins([40, 7], 7) == [-1.0, 0.0]
 
 
 def test_a_guess_is_drafted_and_sharpens_copies() -> None:
     """In the engine's own loop: the same copies, more probable where the last logits thought of them."""
     engine_target = tiny_target()
     drafter = AutoDrafter()
-    equipment = Equipment(target=engine_target)
-    drafter.equip(equipment)
-    assert drafter.needs.hidden == {engine_target.layers // 3}
+    context = DrafterContext(target=engine_target)
+    drafter.setup(context)
+    assert drafter.required_outputs.hidden == {engine_target.layers // 3}
     sequence = sequence_of([1, 50, 51, 3, 50, 52, 4], [50])
     drafter._guesses = Guesses(logits_of(50, 51))
-    table = equipment.acceptance.of("")
+    table = context.acceptance.of("")
     for _ in range(3000):
         table.calibrator.learn(0.3, 0, None, -1.0, None, True)
         table.calibrator.learn(0.3, 0, None, -25.0, None, False)
@@ -93,17 +93,19 @@ def test_ranks_that_are_not_proposed_can_rise_again() -> None:
     sequence = sequence_of([1, 2, 3], [7])
     drafter = sequence.drafter
     assert isinstance(drafter, AutoDrafter)
-    drafter.equip(Equipment())
-    table = drafter._equipment.acceptance.of("")
+    drafter.setup(DrafterContext())
+    table = drafter._context.acceptance.of("")
     for rank in range(MOST):
         for _ in range(2000):
-            table.learn(evidence(rank, GUESS, KINDS.index("answer"), 0, 0, 0), False)
-    cell = evidence(0, GUESS, KINDS.index("answer"), 0, 0, 0)
-    before = table.probability(cell)
+            table.learn(feature_bucket(rank, GUESS, KINDS.index("answer"), 0, 0, 0), False)
+    bucket = feature_bucket(0, GUESS, KINDS.index("answer"), 0, 0, 0)
+    before = table.probability(bucket)
     for step in range(640):
         last, token = 100 + step, 101 + step
         sequence.extend([last])
-        drafter.observe(sequence, DraftTree(), Accepted([last], [], [None]), Artifacts(logits_of(last, token)[None]))
-        drafter._warmth = 0.0
+        drafter.observe(
+            sequence, DraftTree(), Accepted([last], [], [None]), ForwardOutputs(logits_of(last, token)[None])
+        )
+        drafter._recent_share = 0.0
         drafter.draft(sequence, 64)
-    assert table.probability(cell) > before + 0.005
+    assert table.probability(bucket) > before + 0.005

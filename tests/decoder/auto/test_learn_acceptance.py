@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from decoder.drafters.learning.acceptance import AcceptanceTable, evidence, shipped
+from decoder.drafters.learning.acceptance import AcceptanceTable, feature_bucket, shipped
 from decoder.recording.record import Recording
 
 
@@ -32,13 +32,13 @@ def test_it_learns_from_recordings_of_any_benchmark() -> None:
         prompt = [source.randrange(5000) for _ in range(150)]
         copied.append(recording(f"set{number % 2}", prompt, prompt[20:120]))
         invented.append(recording(f"set{number % 2}", prompt, [prompt[5], *(source.choice(prompt) for _ in range(80))]))
-    cell = evidence(3, 0, 0, 0, 0, 1)
+    bucket = feature_bucket(3, 0, 0, 0, 0, 1)
     learn = script().learn
 
     def learned(recordings: list[Recording], edits: int = 0, onto: AcceptanceTable | None = None) -> float:
         table = onto or AcceptanceTable()
         learn(table, recordings, edits, 1)
-        return table.probability(cell)
+        return table.probability(bucket)
 
     known = AcceptanceTable()
     high, low = learned(copied, onto=known), learned(invented)
@@ -47,9 +47,9 @@ def test_it_learns_from_recordings_of_any_benchmark() -> None:
     assert learned(invented, 30) > low  # edited copies are mostly copies
     taken_on = known.copy()
     learn(taken_on, invented, 0, 1)
-    one = evidence(1, 0, 0, 0, 0, 0)
+    one = feature_bucket(1, 0, 0, 0, 0, 0)
     assert taken_on.probability(one) < known.probability(one)  # goes on learning
-    assert taken_on.probability(cell) == high  # and forgets nothing
+    assert taken_on.probability(bucket) == high  # and forgets nothing
 
 
 def test_every_round_replays_every_answer() -> None:
@@ -57,12 +57,12 @@ def test_every_round_replays_every_answer() -> None:
     once, thrice = AcceptanceTable(), AcceptanceTable()
     script().learn(once, answers, 0, 1)
     script().learn(thrice, answers, 0, 3)
-    cell = evidence(20, 0, 0, 0, 0, 3)
-    assert thrice.probability(cell) > once.probability(cell)
+    bucket = feature_bucket(20, 0, 0, 0, 0, 3)
+    assert thrice.probability(bucket) > once.probability(bucket)
 
 
 def test_a_table_for_any_model_holds_no_tokens_of_one() -> None:
     table = AcceptanceTable()
     script().learn(table, [recording("a", list(range(100)), list(range(10, 40)))], 0, 1)
-    assert table.endings.state() == []
-    assert shipped().endings.state() == []
+    assert table.eos_prior.state() == []
+    assert shipped().eos_prior.state() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decoder import Engine, SamplingParams
 from decoder.drafters.auto.drafter import AutoDrafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.neural_gate import EXPLORATION, NeuralGate
 from decoder.planning.cost_curve import CostCurve
 from tests.support.tiny_models import tiny_target
@@ -16,10 +16,10 @@ def serve(gate: NeuralGate, added: int, steps: int, promised: float = 1.0) -> in
     """Steps with one pass each; returns in how many the drafter ran."""
     runs = 0
     for _ in range(steps):
-        if gate.opens(promised, PASS, MORE):
+        if gate.should_run(promised, PASS, MORE):
             runs += 1
             gate.ran(promised, added, RUN)
-        gate.passed(PASS)
+        gate.add_credit(PASS)
     return runs
 
 
@@ -57,14 +57,14 @@ def answer(gate: NeuralGate, steps: int, prompt: int, row: float, added: int) ->
     behind, saved, runs, spent = prompt, 0.0, 0, 0.0
     for step in range(steps):
         yielded = 1
-        if gate.opens(1.0, PASS, MORE, behind, saved, (steps - step) * (1 + added)):
+        if gate.should_run(1.0, PASS, MORE, behind, saved, (steps - step) * (1 + added)):
             gate.ran(1.0, added, RUN + behind * row, behind)
             spent += behind * row
             runs, yielded, behind, saved = runs + 1, 1 + added, 0, 0.0
         else:
             saved += gate.saving(1.0, PASS, MORE)
         behind += yielded
-        gate.passed(PASS * yielded)
+        gate.add_credit(PASS * yielded)
     return runs, spent
 
 
@@ -86,10 +86,10 @@ def test_an_answer_too_short_to_pay_for_catching_up_is_not_made_to() -> None:
 
 
 def test_a_draft_model_whose_window_is_outgrown_says_nothing_of_its_worth() -> None:
-    equipment = Equipment(draft_model=tiny_target("llama", 61, window=40))
+    context = DrafterContext(draft_model=tiny_target("llama", 61, window=40))
     runs = []
-    equipment.gate.ran = lambda *run: runs.append(run)  # type: ignore[method-assign,assignment]
-    engine = Engine(tiny_target("llama", 61), "auto", equipment=equipment)
+    context.gate.ran = lambda *run: runs.append(run)  # type: ignore[method-assign,assignment]
+    engine = Engine(tiny_target("llama", 61), "auto", context=context)
     for _ in engine.generate([7, 9, 11] * 20, SamplingParams(max_tokens=20, ignore_eos=True)):
         pass
     assert runs == []
@@ -103,10 +103,10 @@ def test_in_a_shared_pass_a_run_is_held_against_what_all_of_it_yields() -> None:
     curve = CostCurve()
     curve.set((0, 2), {1: 1.0, 64: 1.0})
     curve.observe = lambda *_: None  # type: ignore[method-assign]
-    equipment = Equipment(draft_model=tiny_target("llama", 61), cost=curve)
+    context = DrafterContext(draft_model=tiny_target("llama", 61), cost=curve)
     asked = []
-    equipment.gate.opens = lambda _, seconds, *__: bool(asked.append(seconds))  # type: ignore[method-assign,assignment,func-returns-value]
-    engine = Engine(tiny_target("llama", 61), "auto", equipment=equipment)
+    context.gate.should_run = lambda _, seconds, *__: bool(asked.append(seconds))  # type: ignore[method-assign,assignment,func-returns-value]
+    engine = Engine(tiny_target("llama", 61), "auto", context=context)
     sequences = [engine.start([7, 9, 11 + i], SamplingParams(max_tokens=20, ignore_eos=True)) for i in range(4)]
     while not any(sequence.finished for sequence in sequences):
         engine.step(sequences)
@@ -122,10 +122,10 @@ def test_auto_runs_a_draft_model_that_pays_and_drops_one_that_does_not() -> None
         curve = CostCurve()
         curve.set((0, 0), {1: 1.0, 64: 1.1})
         curve.observe = lambda *_: None  # type: ignore[method-assign]
-        equipment = Equipment(draft_model=tiny_target("llama", 61), cost=curve)
-        learn = equipment.gate.ran
-        equipment.gate.ran = lambda promised, added, _s, _behind, learn=learn, s=seconds: learn(promised, added, s)  # type: ignore[method-assign,misc]
-        engine = Engine(target, "auto", equipment=equipment)
+        context = DrafterContext(draft_model=tiny_target("llama", 61), cost=curve)
+        learn = context.gate.ran
+        context.gate.ran = lambda promised, added, _s, _behind, learn=learn, s=seconds: learn(promised, added, s)  # type: ignore[method-assign,misc]
+        engine = Engine(target, "auto", context=context)
         sequence = engine.start([7, 9, 11], params)
         engine.prefill(sequence)
         while not sequence.finished:
@@ -146,10 +146,10 @@ def test_auto_can_be_told_to_do_without() -> None:
         curve = CostCurve()
         curve.set((0, 0), {1: 1.0, 64: 1.1})
         curve.observe = lambda *_: None  # type: ignore[method-assign]
-        equipment = Equipment(draft_model=tiny_target("llama", 61), cost=curve)
-        engine = Engine(target, "plain", equipment=equipment)
+        context = DrafterContext(draft_model=tiny_target("llama", 61), cost=curve)
+        engine = Engine(target, "plain", context=context)
         drafter = AutoDrafter(neural=neural)
-        drafter.equip(equipment)
+        drafter.setup(context)
         sequence = engine.start([7, 9, 11], params, drafter=drafter)
         engine.prefill(sequence)
         while not sequence.finished:

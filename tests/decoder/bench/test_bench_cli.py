@@ -159,20 +159,20 @@ def test_heads_are_found_beside_the_model_and_loaded_with_it(folder: Path, tmp_p
         assert path == folder / FILE
         assert found.prompts == 1
         engine = load_engine(str(folder), drafter="plain", dtype="float64")
-        assert engine.equipment.induction_heads == found.pairs
-        assert load_engine(str(folder), drafter="plain", induction_heads=False).equipment.induction_heads == ()
+        assert engine.context.induction_heads == found.pairs
+        assert load_engine(str(folder), drafter="plain", induction_heads=False).context.induction_heads == ()
         elsewhere = tmp_path / "heads.json"
         of_items = find_heads(str(folder), data=many(tmp_path, texts=False), out=elsewhere, dtype="float64")
         assert of_items[0] == elsewhere
         assert of_items[1].prompts == 8
         named = load_engine(str(folder), drafter="plain", induction_heads=elsewhere)
-        assert named.equipment.induction_heads == of_items[1].pairs
+        assert named.context.induction_heads == of_items[1].pairs
         path.write_text(path.read_text().replace('"layers": 2', '"layers": 9'))
         with pytest.raises(InductionHeadsError, match="9 layers"):
             load_engine(str(folder), drafter="plain")
     finally:
         path.unlink()
-    assert load_engine(str(folder), drafter="plain").equipment.induction_heads == ()
+    assert load_engine(str(folder), drafter="plain").context.induction_heads == ()
 
 
 def test_texts_to_repeat_come_from_a_file(folder: Path, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder.bench.simulated.replay import replay
 from decoder.drafters import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.recording.kept_rows import Kept, contents, kept_path
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.record import Recording, read_recordings, record
@@ -50,18 +50,18 @@ class ReadingDrafter(Drafter):
     name: ClassVar[str] = "reading"
 
     def __init__(self, layer: int = 1) -> None:
-        self.needs = Needs(hidden=frozenset({layer}))
+        self.required_outputs = RequiredOutputs(hidden=frozenset({layer}))
         self._layer = layer
         self._rows: list[torch.Tensor] = []
         self._second = 0
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        assert artifacts.logits.shape == (1, VOCAB)
-        assert int(artifacts.logits.argmax()) == accepted.tokens[-1]
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        assert outputs.logits.shape == (1, VOCAB)
+        assert int(outputs.logits.argmax()) == accepted.tokens[-1]
         assert all(sequence.history.counts[token] for token in accepted.tokens)
-        self._rows.extend(artifacts.hidden[self._layer].float())
+        self._rows.extend(outputs.hidden[self._layer].float())
         assert sequence.finished or len(self._rows) == sequence.position - 1
-        self._second = int(artifacts.logits[0].topk(2).indices[1])
+        self._second = int(outputs.logits[0].topk(2).indices[1])
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         rows = torch.nn.functional.normalize(torch.stack(self._rows), dim=1)
@@ -191,8 +191,8 @@ def test_a_drafter_that_reads_what_is_not_there_is_told_what_to_record(engine: E
         replay(bare, make_from_spec("logitspec"))
 
     class AttentionDrafter(ReadingDrafter):
-        def equip(self, equipment: Equipment) -> None:
-            self.needs = Needs(queries=frozenset({1}))
+        def setup(self, context: DrafterContext) -> None:
+            self.required_outputs = RequiredOutputs(queries=frozenset({1}))
 
     with pytest.raises(BenchError, match="bench decode"):
         replay(one, AttentionDrafter())
@@ -202,8 +202,8 @@ def test_the_lowest_kept_layer_is_the_one_to_read(engine: Engine, tmp_path: Path
     asked: list[int | None] = []
 
     class AskingDrafter(ReadingDrafter):
-        def equip(self, equipment: Equipment) -> None:
-            asked.append(equipment.hidden_layer)
+        def setup(self, context: DrafterContext) -> None:
+            asked.append(context.hidden_layer)
 
     for number, layers in enumerate([(1,), (0, 1)]):
         [recording] = recorded(engine, tmp_path / f"{number}.jsonl", items=ITEMS[:1], keep_hidden=layers)

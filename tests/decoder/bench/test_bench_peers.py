@@ -11,9 +11,9 @@ from decoder.bench.decode.interleaved import modes_of
 from decoder.bench.decode.peers import PeerMode, Peers, is_peer
 from decoder.bench.decode.shared_prefill import SharedPrefill
 from decoder.bench.decode.timing import measure
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.model.attention import NAME
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
 from decoder.recording.specs import make_from_spec
@@ -27,9 +27,9 @@ EVERY = ["plain", "casd", "pld_plus", "pld_plus:ranking=a", "logitspec", "small_
 
 
 def engine_of(seed: int = 3, memory: float = 0.05) -> Engine:
-    equipment = Equipment(draft_model=tiny_target(vocab_size=VOCAB, seed=4, memory=0.05), induction_heads=((0, 1),))
+    context = DrafterContext(draft_model=tiny_target(vocab_size=VOCAB, seed=4, memory=0.05), induction_heads=((0, 1),))
     target = tiny_target(vocab_size=VOCAB, seed=seed, memory=memory, window=200)
-    return Engine(target, "plain", eos_token_ids=[2], equipment=equipment)
+    return Engine(target, "plain", eos_token_ids=[2], context=context)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_peer_that_fails_leaves_the_model_as_it_was(
 
 
 def test_the_draft_models_weights_serve_as_assistant(engine: Engine) -> None:
-    draft = engine.equipment.draft_model
+    draft = engine.context.draft_model
     assert draft is not None
     shared = Peers(engine.target, [2], lambda name: draft.model)
     answer = shared.measure("hf:assistant=draft", PROMPT, PARAMS)
@@ -161,14 +161,14 @@ def test_specs() -> None:
 def test_a_shared_prefill_changes_nothing_but_the_passes(prompt: list[int], temperature: float) -> None:
     params = SamplingParams(max_tokens=40, temperature=temperature, seed=5)
     alone, together = engine_of(), engine_of()
-    needs = Needs()
+    required_outputs = RequiredOutputs()
     for spec in EVERY:
         drafter = make_from_spec(spec.partition(":exact")[0])
-        drafter.equip(together.equipment)
-        needs |= drafter.needs
-    assert needs.hidden
-    assert needs.queries
-    shared = SharedPrefill(together.target, prompt, needs)
+        drafter.setup(together.context)
+        required_outputs |= drafter.required_outputs
+    assert required_outputs.hidden
+    assert required_outputs.queries
+    shared = SharedPrefill(together.target, prompt, required_outputs)
     for spec in EVERY:
         expected = measure(alone, prompt, params, spec)
         found = measure(together, prompt, params, spec, shared=shared)
@@ -188,7 +188,7 @@ def test_a_shared_prompt_runs_one_row_more_in_each_mode(engine: Engine, monkeypa
         return forward(target, ids, *more, **named)
 
     monkeypatch.setattr(TargetModel, "_forward", counted)
-    shared = SharedPrefill(engine.target, PROMPT, Needs())
+    shared = SharedPrefill(engine.target, PROMPT, RequiredOutputs())
     one = SamplingParams(max_tokens=1)
     for _ in range(2):
         measure(engine, PROMPT, one, "casd", shared=shared)
@@ -196,7 +196,7 @@ def test_a_shared_prompt_runs_one_row_more_in_each_mode(engine: Engine, monkeypa
 
 
 def test_a_prefill_that_kept_too_little_is_refused(engine: Engine) -> None:
-    shared = SharedPrefill(engine.target, PROMPT, Needs())
+    shared = SharedPrefill(engine.target, PROMPT, RequiredOutputs())
     with pytest.raises(ValueError, match="pld_plus needs more"):
         measure(engine, PROMPT, PARAMS, "pld_plus", shared=shared)
 

@@ -12,7 +12,7 @@ import torch
 
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.draft_scores import CoupledLogits
 from decoder.drafters.eagle.draft_tree import Shape
 from decoder.drafters.eagle.drafter import EagleDrafter
@@ -20,7 +20,7 @@ from decoder.drafts.tree import DraftTree
 from decoder.errors import DrafterUnavailable
 from decoder.generation import Generation
 from decoder.heads.head import FittedHead
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import ROWS, CostCurve
 from decoder.sampling.history import History
@@ -35,7 +35,7 @@ GREEDY = SamplingParams(max_tokens=30, ignore_eos=True)
 
 
 def engine_of(target: TargetModel, head: FittedHead | None) -> Engine:
-    return Engine(target, "plain", equipment=Equipment(eagle_head=head))
+    return Engine(target, "plain", context=DrafterContext(eagle_head=head))
 
 
 def run(engine: Engine, params: SamplingParams, drafter: str | EagleDrafter, prompt: Ids[int] = PROMPT) -> Sequence:
@@ -114,7 +114,7 @@ def turned(rows: torch.Tensor) -> torch.Tensor:
 
 def true_features(target: TargetModel, text: list[int]) -> torch.Tensor:
     """[len(text), D], from a pass of its own."""
-    made = target.prefill(text, target.new_cache(len(text)), Needs(features=True)).features
+    made = target.prefill(text, target.new_cache(len(text)), RequiredOutputs(features=True)).features
     assert made is not None
     return made
 
@@ -234,7 +234,7 @@ def test_without_features_of_some_rows_it_drafts_nothing() -> None:
     target = tiny_target()
     engine = engine_of(target, tiny_eagle(target))
     sequence = engine.start(PROMPT, GREEDY, drafter="eagle")
-    sequence.drafter.needs = Needs()
+    sequence.drafter.required_outputs = RequiredOutputs()
     answer = run(engine, GREEDY, "plain")
     engine.prefill(sequence)
     while not sequence.finished:
@@ -247,7 +247,7 @@ def test_the_published_tree_is_not_cut() -> None:
     """Only drafters that say so let the engine's cost curve cut their trees."""
     target = tiny_target()
     steep = CostCurve({(0, 0): [0.01 * rows for rows in ROWS]})
-    engine = Engine(target, "plain", equipment=Equipment(eagle_head=tiny_eagle(target), cost=steep))
+    engine = Engine(target, "plain", context=DrafterContext(eagle_head=tiny_eagle(target), cost=steep))
     sequence = engine.start(PROMPT, GREEDY, drafter="eagle")
     engine.prefill(sequence)
     engine.step([sequence])
@@ -341,10 +341,10 @@ def test_on_a_gpu() -> None:
 
 def test_memory_is_told() -> None:
     target = tiny_target()
-    equipment = Equipment(eagle_head=tiny_eagle(target, draft_vocab=20))
-    Engine(target, "plain", equipment=equipment)
-    assert equipment.memory() == {
+    context = DrafterContext(eagle_head=tiny_eagle(target, draft_vocab=20))
+    Engine(target, "plain", context=context)
+    assert context.memory() == {
         "eagle_head": 8 * (32 * 64 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 32 * 48 + 32 + 20 * 32),
         "eagle_head_cache_per_token": 8 * 2 * 16,
     }
-    assert Equipment().memory() == {}
+    assert DrafterContext().memory() == {}

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from decoder import Engine, SamplingParams, load_engine
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.errors import EagleHeadError
 from decoder.heads import checkpoint
 from decoder.heads import shipped as shipped_heads
@@ -92,7 +92,7 @@ def folder_of(path: Path, tensors: dict[str, torch.Tensor], name: str = "model.s
 
 def drafts(head: EagleHead, target: TargetModel, drafter: str = "eagle") -> tuple[list[int], int]:
     """(the answer, drafted tokens); the answer must be plain's."""
-    engine = Engine(target, "plain", equipment=Equipment(eagle_head=FittedHead(head, target)))
+    engine = Engine(target, "plain", context=DrafterContext(eagle_head=FittedHead(head, target)))
     answers = []
     for name in ("plain", drafter):
         sequence = engine.start([5, 9, 14, 7], SamplingParams(max_tokens=20, ignore_eos=True), drafter=name)
@@ -135,7 +135,7 @@ def test_published_eagle_3_heads_are_read(draft_vocab: int, tmp_path: Path) -> N
     head = checkpoint.load(folder)
     assert head.eagle3
     fitted = FittedHead(checkpoint.load(folder), target)
-    assert fitted.needs.hidden == frozenset({1, 3, 4})
+    assert fitted.required_outputs.hidden == frozenset({1, 3, 4})
     assert head.tokens is None if draft_vocab == VOCAB else head.tokens.tolist() == list(range(0, 60, 2))  # type: ignore[union-attr]
     assert drafts(head, target)[1] > 100
 
@@ -144,7 +144,7 @@ def test_eagle_3_rows_are_the_same_in_pieces_and_at_once(tmp_path: Path) -> None
     target = TargetModel(tiny_model(layers=8))
     fitted = FittedHead(checkpoint.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB)), target)
     text = torch.tensor([5, 9, 14, 7, 22, 3, 8])
-    made = fitted.features(target.prefill(text.tolist(), target.new_cache(8), fitted.needs))
+    made = fitted.features(target.prefill(text.tolist(), target.new_cache(8), fitted.required_outputs))
     assert made is not None
     assert made.shape == (7, 3 * SIZE)
     whole, pieces = fitted.new_cache(8), fitted.new_cache(8)
@@ -255,7 +255,7 @@ def test_load_engine_finds_heads(model_folder: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(shipped_heads, "FOLDER", tmp_path / "heads")
 
     def loaded(**named: Any) -> FittedHead | None:
-        return load_engine(str(model_folder), drafter="plain", dtype="float64", **named).equipment.eagle_head
+        return load_engine(str(model_folder), drafter="plain", dtype="float64", **named).context.eagle_head
 
     assert loaded() is None
     with pytest.raises(EagleHeadError, match="there is no EAGLE head 'nowhere'"):

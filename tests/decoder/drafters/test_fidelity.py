@@ -19,7 +19,7 @@ from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from tests.support.tiny_models import tiny_target
 
 Path = tuple[int, ...]
@@ -156,20 +156,20 @@ class Spy(Drafter):
         self.accepted: list[int] = []
         self._logits: list[float] = []
 
-    def equip(self, equipment: Any) -> None:
-        self.drafter.equip(equipment)
-        self.needs = self.drafter.needs
+    def setup(self, context: Any) -> None:
+        self.drafter.setup(context)
+        self.required_outputs = self.drafter.required_outputs
 
     def draft(self, sequence: Answer, budget: int) -> DraftTree:
         tree = self.drafter.draft(sequence, budget)
         self.steps.append((sequence.prompt + sequence.tokens, self._logits, set(paths(tree))))
         return tree
 
-    def observe(self, sequence: Answer, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Answer, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         if sequence.stats.steps > len(self.accepted):
             self.accepted.append(len(accepted.path))
-        self._logits = artifacts.logits[-1].tolist()
-        self.drafter.observe(sequence, tree, accepted, artifacts)
+        self._logits = outputs.logits[-1].tolist()
+        self.drafter.observe(sequence, tree, accepted, outputs)
 
 
 def paths(tree: DraftTree) -> list[Path]:
@@ -201,7 +201,7 @@ def test_trees_and_accepted_counts_on_recorded_tokens(name: str, text: str) -> N
         logits = torch.randn(1, VOCAB, generator=generator, dtype=torch.float64)
         answer.extend(tokens)
         done += len(tokens)
-        answer.drafter.observe(answer, DraftTree(), Accepted(tokens, [], []), Artifacts(logits))
+        answer.drafter.observe(answer, DraftTree(), Accepted(tokens, [], []), ForwardOutputs(logits))
         if done >= len(output):
             break
         ahead = output[done:]

@@ -10,7 +10,7 @@ from decoder.drafters.logitspec import LogitSpecDrafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 
 VOCAB = 100
 TEXT = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2]
@@ -22,7 +22,7 @@ def drafted(drafter: LogitSpecDrafter, budget: int = 64, left: int = 50, best: t
     sequence.extend(TEXT[-1:])
     logits = -torch.arange(VOCAB, dtype=torch.float32)
     logits[list(best)] = 100.0 - torch.arange(len(best), dtype=torch.float32)
-    drafter.observe(sequence, DraftTree(), Accepted(TEXT[-1:], [], []), Artifacts(logits[None]))
+    drafter.observe(sequence, DraftTree(), Accepted(TEXT[-1:], [], []), ForwardOutputs(logits[None]))
     return drafter.draft(sequence, budget)
 
 

@@ -16,13 +16,13 @@ from torch.nn.functional import normalize
 from decoder import ROOT, DraftTree, Engine, SamplingParams, Sequence, TokenSource
 from decoder.bench.simulated.replay import replay
 from decoder.drafters import Drafter, make_drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.pld_plus import PldPlusDrafter, log_attention
 from decoder.drafters.state_rows import StateRows
 from decoder.drafts.accepted import Accepted
 from decoder.errors import DrafterUnavailable
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.recording.keeping_drafter import KeepingDrafter
 from decoder.recording.record import Recording
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
@@ -113,8 +113,8 @@ class CheckedDrafter(PldPlusDrafter):
 
 @functools.cache
 def engine(architecture: str, memory: float) -> Engine:
-    equipment = Equipment(induction_heads=HEADS)
-    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], equipment=equipment)
+    context = DrafterContext(induction_heads=HEADS)
+    return Engine(tiny_target(architecture, VOCAB, memory=memory), "plain", [2], context=context)
 
 
 def prompt(seed: int) -> list[int]:
@@ -184,9 +184,9 @@ class Crowded(Drafter):
     def __init__(self, inner: CheckedDrafter) -> None:
         self.inner = inner
 
-    def equip(self, equipment: Equipment) -> None:
-        self.inner.equip(equipment)
-        self.needs = self.inner.needs
+    def setup(self, context: DrafterContext) -> None:
+        self.inner.setup(context)
+        self.required_outputs = self.inner.required_outputs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         chain = self.inner.draft(sequence, 12)
@@ -197,8 +197,8 @@ class Crowded(Drafter):
         tree.add_chain(chain.tokens, chain.sources, parent=0)
         return tree
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        self.inner.observe(sequence, tree, accepted, artifacts)
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        self.inner.observe(sequence, tree, accepted, outputs)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -239,7 +239,7 @@ def test_states_stay_those_of_the_committed_tokens_when_a_stop_cuts_the_path(arc
 def test_steps_that_a_near_tie_cuts_short_leave_the_right_rows(ranking: Literal["h", "a"]) -> None:
     """A strict answer's step may commit accepted tokens without a bonus token, or none at all."""
     target = tiny_target("llama", VOCAB, memory=0.02)
-    doubting = Engine(target, "plain", [2], equipment=Equipment(induction_heads=HEADS), near_tie=1.0)
+    doubting = Engine(target, "plain", [2], context=DrafterContext(induction_heads=HEADS), near_tie=1.0)
     params = dataclasses.replace(MODES["greedy"], exact="strict")
     drafter = CheckedDrafter(Paper("llama", 0.02, ranking, 0), ranking=ranking)
     got = run(doubting, prompt(1), params, drafter)
@@ -257,49 +257,49 @@ class _Watching(Drafter):
         self.inner = inner
         self.seen = seen
 
-    def equip(self, equipment: Equipment) -> None:
-        self.inner.equip(equipment)
-        self.needs = self.inner.needs
+    def setup(self, context: DrafterContext) -> None:
+        self.inner.setup(context)
+        self.required_outputs = self.inner.required_outputs
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         return self.inner.draft(sequence, budget)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         self.seen.append(len(accepted.tokens))
-        self.inner.observe(sequence, tree, accepted, artifacts)
+        self.inner.observe(sequence, tree, accepted, outputs)
 
 
 def test_a_pass_computes_only_what_the_ranking_reads() -> None:
-    equipment = Equipment(target=tiny_target(), induction_heads=HEADS, hidden_layer=1)
+    context = DrafterContext(target=tiny_target(), induction_heads=HEADS, hidden_layer=1)
     by_states, by_attention = PldPlusDrafter(), PldPlusDrafter("a")
-    by_states.equip(equipment)
-    by_attention.equip(equipment)
-    assert (by_states.needs.hidden, by_states.needs.queries) == ({1}, set())
-    assert (by_attention.needs.hidden, by_attention.needs.queries) == (set(), {0, 1})
+    by_states.setup(context)
+    by_attention.setup(context)
+    assert (by_states.required_outputs.hidden, by_states.required_outputs.queries) == ({1}, set())
+    assert (by_attention.required_outputs.hidden, by_attention.required_outputs.queries) == (set(), {0, 1})
     third = PldPlusDrafter()
-    third.equip(Equipment(target=tiny_target()))
-    assert third.needs.hidden == {0}
+    third.setup(DrafterContext(target=tiny_target()))
+    assert third.required_outputs.hidden == {0}
 
 
 @pytest.mark.parametrize(
-    ("options", "equipment", "says"),
+    ("options", "context", "says"),
     [
-        ({"ranking": "a"}, Equipment(target=tiny_target()), "rag models heads MODEL"),
-        ({"ranking": "a"}, Equipment(induction_heads=HEADS), "no recording keeps"),
-        ({"ranking": "a"}, Equipment(target=tiny_target(), induction_heads=((2, 0),)), "no head 0 in layer 2"),
-        ({"ranking": "a"}, Equipment(target=tiny_target(), induction_heads=((0, 4),)), "no head 4 in layer 0"),
-        ({"layer": 2}, Equipment(target=tiny_target()), "from 0 to 1"),
-        ({}, Equipment(), "name the layer"),
+        ({"ranking": "a"}, DrafterContext(target=tiny_target()), "rag models heads MODEL"),
+        ({"ranking": "a"}, DrafterContext(induction_heads=HEADS), "no recording keeps"),
+        ({"ranking": "a"}, DrafterContext(target=tiny_target(), induction_heads=((2, 0),)), "no head 0 in layer 2"),
+        ({"ranking": "a"}, DrafterContext(target=tiny_target(), induction_heads=((0, 4),)), "no head 4 in layer 0"),
+        ({"layer": 2}, DrafterContext(target=tiny_target()), "from 0 to 1"),
+        ({}, DrafterContext(), "name the layer"),
     ],
 )
-def test_what_is_missing_is_said(options: dict[str, Any], equipment: Equipment, says: str) -> None:
+def test_what_is_missing_is_said(options: dict[str, Any], context: DrafterContext, says: str) -> None:
     with pytest.raises(DrafterUnavailable, match=says):
-        PldPlusDrafter(**options).equip(equipment)
+        PldPlusDrafter(**options).setup(context)
 
 
 def test_drafting_without_artifacts_is_refused() -> None:
     drafter = PldPlusDrafter(layer=0)
-    drafter.equip(Equipment())
+    drafter.setup(DrafterContext())
     sequence = Generation([5, 6, 5], SamplingParams(), (), drafter, None, frozenset())
     with pytest.raises(DrafterUnavailable, match="run it on a model"):
         drafter.draft(sequence, 64)

@@ -12,14 +12,14 @@ from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.sdsat.drafter import SdsatDrafter, SdsatTwoStepDrafter
 from decoder.drafters.sdsat.mask_tree import MaskGuesses
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
-from decoder.model.forward_outputs import Artifacts
+from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.target import TargetModel, TreePass
 from decoder.sampling.near_ties import THRESHOLDS
@@ -110,7 +110,7 @@ def drafters(number: int) -> dict[str, Drafter]:
         "one_pass": SdsatDrafter(**wide),  # type: ignore[arg-type]
         "two_step": SdsatTwoStepDrafter(**wide),  # type: ignore[arg-type]
         "narrow": SdsatDrafter(length=2, nodes=2, branches=1, points=1),
-        "beside": CasdDrafter(beside=SdsatDrafter()),
+        "beside": CasdDrafter(partner=SdsatDrafter()),
         "among": UnionDrafter([SdsatDrafter(nodes=20, branches=10), RandomDrafter(number, VOCAB)]),
     }
 
@@ -243,7 +243,7 @@ def test_two_steps_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[bool, int]] = []
     forward = TargetModel.forward_tree
 
-    def noting(target: TargetModel, batch: list[TreePass]) -> list[Artifacts]:
+    def noting(target: TargetModel, batch: list[TreePass]) -> list[ForwardOutputs]:
         shapes.extend((len(part.tree) > 0, len(part.masks)) for part in batch)
         return forward(target, batch)
 
@@ -344,13 +344,13 @@ def test_a_cache_grows_for_masks() -> None:
 def test_the_gate_of_masks_is_told_what_reading_them_took(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Engine(engine("llama", "random").target, "plain", [2], letters)
     told: list[float] = []
-    ran = shared.equipment.mask_gate.ran
+    ran = shared.context.mask_gate.ran
 
     def spy(promised: float, added: int, seconds: float, behind: int = 0) -> None:
         told.append(seconds)
         ran(promised, added, seconds, behind)
 
-    monkeypatch.setattr(shared.equipment.mask_gate, "ran", spy)
+    monkeypatch.setattr(shared.context.mask_gate, "ran", spy)
     run(shared, prompts()[0], MODES["greedy_no_eos"], "auto")
     assert told
     assert all(seconds > 0 for seconds in told)
@@ -378,7 +378,7 @@ def test_without_adapters_it_says_so() -> None:
         with pytest.raises(DrafterUnavailable, match="RAG_SDSAT_ADAPTERS"):
             bare.start([1, 2], drafter=name)
         with pytest.raises(DrafterUnavailable, match="no recording"):
-            make_drafter(name).equip(Equipment())
+            make_drafter(name).setup(DrafterContext())
     with pytest.raises(DrafterUnavailable, match="3 masks, not for 4"):
         engine("llama", "random").start([1, 2], drafter=SdsatDrafter(length=4))
     with pytest.raises(ValueError, match="adapters"):
@@ -400,5 +400,5 @@ def test_a_draft_made_for_another_position_is_not_used() -> None:
     assert drafter.ready(sequence)
     assert len(drafter.draft(sequence, 64)) > 0
     assert len(drafter.draft(sequence, 1)) == 1
-    drafter.observe(sequence, DraftTree(), Accepted([1], [], [None]), Artifacts(torch.zeros(1, VOCAB)))
+    drafter.observe(sequence, DraftTree(), Accepted([1], [], [None]), ForwardOutputs(torch.zeros(1, VOCAB)))
     assert len(drafter.draft(sequence, 64)) == 0

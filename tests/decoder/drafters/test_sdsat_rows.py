@@ -10,7 +10,7 @@ import torch
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.adapters import Adapters
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.target import PromptChunk, TargetModel, TreePass
 from tests.support.tiny_models import ARCHITECTURES, tiny_adapters, tiny_model
@@ -30,14 +30,16 @@ def random_parts(target: TargetModel, seed: int, masked: bool = True) -> list[Tr
             tree.add(source.randrange(VOCAB), source.randint(ROOT, len(tree) - 1), TokenSource("test"))
         points = source.sample(range(ROOT, len(tree)), min(len(tree) + 1, 3))
         masks = MaskChains(tuple(points), tuple(source.randint(1, 3) for _ in points)) if number else NO_MASKS
-        needs = Needs(hidden=frozenset({0, 1}), queries=frozenset({1}))
-        parts.append(TreePass(cache, source.randrange(VOCAB), tree, needs, masks if masked else NO_MASKS))
-    parts.append(PromptChunk(target.new_cache(20), [source.randrange(VOCAB) for _ in range(5)], Needs(frozenset({1}))))
+        required_outputs = RequiredOutputs(hidden=frozenset({0, 1}), queries=frozenset({1}))
+        parts.append(TreePass(cache, source.randrange(VOCAB), tree, required_outputs, masks if masked else NO_MASKS))
+    parts.append(
+        PromptChunk(target.new_cache(20), [source.randrange(VOCAB) for _ in range(5)], RequiredOutputs(frozenset({1})))
+    )
     source.shuffle(parts)
     return parts
 
 
-def same(ours: Artifacts, theirs: Artifacts) -> bool:
+def same(ours: ForwardOutputs, theirs: ForwardOutputs) -> bool:
     return torch.equal(ours.logits, theirs.logits) and all(
         torch.equal(ours.hidden[layer], theirs.hidden[layer]) for layer in ours.hidden
     )
@@ -127,7 +129,7 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.Tensor:
     """One chain behind the last token, row by row: each mask in a pass of its own, its keys and values kept."""
     assert target.adapters is not None
-    point = target.prefill([last], cache, Needs(features=True)).features
+    point = target.prefill([last], cache, RequiredOutputs(features=True)).features
     assert point is not None
     states = []
     hooks = [

@@ -11,14 +11,14 @@ from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.copyspec import CopySpecDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
 from decoder.generation import Generation
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.target import TargetModel
 from decoder.sampling.history import History
 from decoder.sampling.select import select
@@ -53,7 +53,7 @@ class Counted:
         self.sizes: list[int] = []
         prefill = model.prefill
 
-        def counted(ids: Ids[int], *args: Any) -> Artifacts:
+        def counted(ids: Ids[int], *args: Any) -> ForwardOutputs:
             self.sizes.append(len(ids))
             return prefill(ids, *args)
 
@@ -70,8 +70,8 @@ class Spoiler(Drafter):
         self.answer = answer
         self.turn = 0
 
-    def equip(self, equipment: Equipment) -> None:
-        self.drafter.equip(equipment)
+    def setup(self, context: DrafterContext) -> None:
+        self.drafter.setup(context)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         self.turn += 1
@@ -90,7 +90,7 @@ def run(engine: Engine, params: SamplingParams, drafter: str | Drafter, prompt: 
 
 
 def engine_of(target: TargetModel, draft: TargetModel | None) -> Engine:
-    return Engine(target, "plain", equipment=Equipment(draft_model=draft))
+    return Engine(target, "plain", context=DrafterContext(draft_model=draft))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -105,12 +105,12 @@ def test_the_target_as_its_own_draft_model_is_always_right(mode: str) -> None:
 
 def test_noise_of_its_own_would_agree_less(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(tiny_target(), tiny_target())
-    coupled = run(engine, MODES["sampled"], "small_model").stats
+    combined = run(engine, MODES["sampled"], "small_model").stats
     monkeypatch.setattr(
         "decoder.drafters.small_model.select",
         lambda logits, params, position, history: select(logits, params, position + 1000, history),
     )
-    assert run(engine, MODES["sampled"], "small_model").stats.acceptance_rate < coupled.acceptance_rate / 2
+    assert run(engine, MODES["sampled"], "small_model").stats.acceptance_rate < combined.acceptance_rate / 2
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.8])
@@ -254,7 +254,7 @@ class Neural(Drafter):
     """Stands where an EAGLE head will: reads hidden states, drafts a fixed chain."""
 
     name: ClassVar[str] = "neural"
-    needs = Needs(hidden=frozenset({1}))
+    required_outputs = RequiredOutputs(hidden=frozenset({1}))
 
     def __init__(self) -> None:
         self.seen = 0
@@ -262,12 +262,12 @@ class Neural(Drafter):
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         return DraftTree.chain([7, 8], [TokenSource(self.name)] * 2)
 
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
-        assert 1 in artifacts.hidden
-        self.seen += len(artifacts.hidden[1])
+    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
+        assert 1 in outputs.hidden
+        self.seen += len(outputs.hidden[1])
 
 
-@pytest.mark.parametrize("combine", [lambda d: CopySpecDrafter(fallback=d), lambda d: CasdDrafter(beside=d)])
+@pytest.mark.parametrize("combine", [lambda d: CopySpecDrafter(fallback=d), lambda d: CasdDrafter(partner=d)])
 def test_any_drafter_can_be_the_partner(combine: Any) -> None:
     engine = engine_of(tiny_target(), None)
     params = SamplingParams(max_tokens=20, ignore_eos=True)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from decoder import Engine, PromptSegment, SamplingParams, TokenSource
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafts.attribution import Attribution, attribute
 from tests.support.tiny_models import tiny_target
@@ -65,8 +65,8 @@ def test_one_source_a_token() -> None:
 
 @pytest.mark.parametrize("ranking", ["h", "a"])
 def test_spans_of_a_decoded_answer_hold_the_same_tokens_on_both_sides(ranking: str) -> None:
-    equipment = Equipment(induction_heads=((0, 1), (1, 0)))
-    engine = Engine(tiny_target(vocab_size=31, memory=0.01), "plain", equipment=equipment)
+    context = DrafterContext(induction_heads=((0, 1), (1, 0)))
+    engine = Engine(tiny_target(vocab_size=31, memory=0.01), "plain", context=context)
     prompt = [5, 9, 17, 12, 8, 5, 9, 17, 3, 4, 20, 21, 22, 5]
     segments = [PromptSegment("system", 4), PromptSegment("passage", 6, "p"), PromptSegment("question", 4)]
     tokens: list[int] = []

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from decoder import Engine, Prefix, SamplingParams, Sequence
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.drafters.pld_plus import PldPlusDrafter
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from tests.support.tiny_models import ARCHITECTURES, knowing_adapters, tiny_eagle, tiny_target
 
 VOCAB = 61
@@ -56,12 +56,12 @@ def engine(
     target = tiny_target(architecture, VOCAB, memory=memory)
     if adapted:
         target.adapters = knowing_adapters(target)
-    equipment = Equipment(
+    context = DrafterContext(
         draft_model=tiny_target(architecture, VOCAB, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=50),
         induction_heads=((0, 1), (1, 3)),
     )
-    return Engine(target, "plain", [2], letters, equipment, near_tie=near_tie)
+    return Engine(target, "plain", [2], letters, context, near_tie=near_tie)
 
 
 def run(engine: Engine, prompt: list[int], mode: str, drafter: str = "plain", **options: Any) -> Sequence:
@@ -117,7 +117,7 @@ def test_texts_are_those_without_reuse(drafter: str, mode: str) -> None:
         given = left(first)
         assert first.tokens == plain(architecture, memory, first_prompt(), mode).tokens
         for prompt in follow_ups(first.prompt, first.tokens, source)[number // 2 % 2 :: 2]:
-            length = given.usable(prompt, Needs())
+            length = given.usable(prompt, RequiredOutputs())
             assert length == min(given.common(prompt), len(prompt) - 1)
             got = run(shared, prompt, mode, drafter, reuse=given.copy(len(given)), keep=True)
             assert got.tokens == plain(architecture, memory, tuple(prompt), mode).tokens
@@ -137,7 +137,7 @@ def test_a_follow_up_prefills_what_is_new_alone() -> None:
         def _account(self, parts: Any, *times: float) -> None:
             passes.append(sum(len(part.ids) for _, part in parts if hasattr(part, "ids")))
 
-    counting = Counted(shared.target, "plain", [2], letters, shared.equipment)
+    counting = Counted(shared.target, "plain", [2], letters, shared.context)
     got = run(counting, prompt, "greedy", reuse=left(first))
     assert got.stats.cached_tokens == len(prompt) - 3
     assert passes[0] == 3  # the answer's last token was never run
@@ -170,11 +170,11 @@ def test_rows_of_artifacts_are_those_of_a_pass_over_the_same_tokens(drafts: str,
     for _ in range(3):
         got = run(shared, prompt, "greedy", "auto", reuse=given, keep=True)
         given = left(got)
-        needs = got.drafter.needs
-        true = shared.target.prefill(given.ids.tolist(), shared.target.new_cache(len(given)), needs)
+        required_outputs = got.drafter.required_outputs
+        true = shared.target.prefill(given.ids.tolist(), shared.target.new_cache(len(given)), required_outputs)
         assert given.states
-        assert needs.features is features
-        assert set(given.states) == {*needs.hidden, *([-1] if features else [])}
+        assert required_outputs.features is features
+        assert set(given.states) == {*required_outputs.hidden, *([-1] if features else [])}
         for layer, rows in given.states.items():
             expected = true.hidden[layer] if layer >= 0 else true.features
             assert expected is not None
@@ -260,7 +260,9 @@ def test_nothing_is_left_behind_unasked_or_twice() -> None:
 def test_rows_of_other_tokens_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests above can fail: a prefix that keeps one row too many gives other texts."""
     right = Prefix.usable
-    monkeypatch.setattr(Prefix, "usable", lambda self, ids, needs: min(right(self, ids, needs) + 1, len(self)))
+    monkeypatch.setattr(
+        Prefix, "usable", lambda self, ids, required_outputs: min(right(self, ids, required_outputs) + 1, len(self))
+    )
     shared = engine("llama", 1.0)
     wrong = 0
     for turn in range(8):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.model.forward_outputs import Needs
+from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import TargetModel, TreePass
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
 
@@ -60,11 +60,11 @@ def test_tree_logits_equal_each_branch_run_alone(architecture: str) -> None:
         tree = random_tree(seed, nodes)
         cache = target.new_cache(64)
         target.prefill(PROMPT[:-1], cache)
-        [artifacts] = target.forward_tree([TreePass(cache, PROMPT[-1], tree)])
-        assert artifacts.logits.shape == (nodes + 1, 61)
+        [outputs] = target.forward_tree([TreePass(cache, PROMPT[-1], tree)])
+        assert outputs.logits.shape == (nodes + 1, 61)
         for node in range(ROOT, nodes):
             expected = fresh_logits(target, PROMPT + branch(tree, node))
-            torch.testing.assert_close(artifacts.logits[node + 1], expected, rtol=0, atol=1e-10)
+            torch.testing.assert_close(outputs.logits[node + 1], expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -133,12 +133,12 @@ def test_hidden_states_and_queries_are_kept_where_asked_for(architecture: str, m
     """Row by row what the stock model gives for the same tokens; a verify pass's kept rows are those of the path."""
     monkeypatch.setattr("decoder.model.target.PREFILL_CHUNK", 3)
     target = tiny_target(architecture)
-    needs = Needs(frozenset({0}), frozenset({1}))
+    required_outputs = RequiredOutputs(frozenset({0}), frozenset({1}))
     cache = target.new_cache(64)
-    prefill = target.prefill(PROMPT, cache, needs)
+    prefill = target.prefill(PROMPT, cache, required_outputs)
     tree = random_tree(3, 7)
     path = [0, next(node for node, parent in enumerate(tree.parents) if parent == 0)]
-    verified = target.forward_tree([TreePass(cache, 11, tree, needs)])[0]
+    verified = target.forward_tree([TreePass(cache, 11, tree, required_outputs)])[0]
     kept = verified.kept(path)
     text = [*PROMPT, 11, *(tree.tokens[node] for node in path)]
     with torch.no_grad():
@@ -151,7 +151,7 @@ def test_hidden_states_and_queries_are_kept_where_asked_for(architecture: str, m
     torch.testing.assert_close(kept.logits[0], stock.logits[0, -1], rtol=0, atol=1e-10)
     # The last row's query gives the attention it had: softmax against the cached keys is the stock attention row.
     cache.keep(path)
-    again = target.prefill(text, target.new_cache(64), needs)
+    again = target.prefill(text, target.new_cache(64), required_outputs)
     torch.testing.assert_close(kept.queries[1], again.queries[1], rtol=0, atol=1e-10)
     assert kept.queries[1].shape == (1, 4, 8)
     assert not target.forward_tree([TreePass(cache, 3, DraftTree())])[0].hidden

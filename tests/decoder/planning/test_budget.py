@@ -104,14 +104,14 @@ def test_seconds_of_a_slow_moment_are_told_in_the_curves_own() -> None:
     for _ in range(200):
         curve.observe(1, 0, 1, 2.0)
         curve.observe(64, 0, 1, 4.0)
-    assert curve.unhurried(2.0) == pytest.approx(curve.costs(0, 1, 0)[0], rel=0.02)
+    assert curve.normalised(2.0) == pytest.approx(curve.costs(0, 1, 0)[0], rel=0.02)
 
 
 def test_an_assumed_curve_takes_no_time_of_this_machine() -> None:
     curve = AssumedCurve(2.0, 1.5)
     curve.observe(64, 0, 1, 100.0)
     assert curve.costs(0, 1, 63)[::63] == pytest.approx([2.0, 3.0])
-    assert curve.unhurried(7.0) == 0.0
+    assert curve.normalised(7.0) == 0.0
 
 
 def test_a_size_that_is_faster_than_a_smaller_one_does_not_drag_the_curve_away() -> None:

@@ -12,7 +12,7 @@ from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters.base import Drafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
-from decoder.model.forward_outputs import Artifacts, Needs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.target import TargetModel
 from decoder.sampling.history import History
 from decoder.sampling.near_ties import THRESHOLDS, decide, is_near_tie
@@ -117,9 +117,9 @@ def test_steps_of_a_near_tie_at_the_root_hold_no_tokens_and_nobody_observes_them
     class Watching(RandomDrafter):
         seen = 0
 
-        def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+        def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
             assert accepted.tokens
-            assert len(artifacts.logits) == 1
+            assert len(outputs.logits) == 1
             self.seen += len(accepted.tokens)
 
     engine = Engine(target, "plain", near_tie=float("inf"))
@@ -133,13 +133,13 @@ def test_steps_of_a_near_tie_at_the_root_hold_no_tokens_and_nobody_observes_them
 
 def test_drafters_see_the_rows_that_chose_the_tokens_of_a_strict_step(target: TargetModel) -> None:
     class Reading(AdversarialDrafter):
-        needs = Needs(hidden=frozenset({1}), all_logits=True)
+        required_outputs = RequiredOutputs(hidden=frozenset({1}), all_logits=True)
         cut = 0
 
-        def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, artifacts: Artifacts) -> None:
+        def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
             if tree:
-                assert artifacts.logits.argmax(1).tolist() == accepted.tokens
-                assert len(artifacts.hidden[1]) == len(accepted.tokens)
+                assert outputs.logits.argmax(1).tolist() == accepted.tokens
+                assert len(outputs.hidden[1]) == len(accepted.tokens)
                 self.cut += accepted.doubtful is not None
 
     engine = Engine(target, "plain", near_tie=0.5)

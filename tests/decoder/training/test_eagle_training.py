@@ -14,7 +14,7 @@ import torch
 from test_load import WORDS, folder_of
 
 from decoder import Engine, SamplingParams
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.errors import EagleHeadError
 from decoder.heads import checkpoint
 from decoder.heads.checkpoint import load
@@ -200,7 +200,7 @@ def test_training_raises_acceptance(architecture: str, tmp_path: Path) -> None:
     after = FittedHead(checkpoint.load(tmp_path), target)
 
     def mat(model: FittedHead) -> float:
-        engine = Engine(target, "plain", equipment=Equipment(eagle_head=model))
+        engine = Engine(target, "plain", context=DrafterContext(eagle_head=model))
         tokens = steps = 0
         for prompt in ([4, 9], [33, 8, 50, 12], [20], [7, 41, 28]):
             sequence = engine.start(

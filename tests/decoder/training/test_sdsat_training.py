@@ -23,7 +23,7 @@ from decoder.model.conditioner import Coupler
 from decoder.model.fingerprint import describe
 from decoder.model.target import TargetModel, TreePass
 from decoder.recording.prompts import BenchError
-from decoder.sampling.select import contest
+from decoder.sampling.select import perturbed_scores
 from decoder.training import main
 from decoder.training.answers import Answer
 from decoder.training.eagle.features import Example, FeatureStore
@@ -218,7 +218,7 @@ def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: 
     shared = accepted()
     monkeypatch.setattr(
         "decoder.drafters.sdsat.mask_tree.contest",
-        lambda logits, params, position, history: contest(logits, params, position + 1000, history),
+        lambda logits, params, position, history: perturbed_scores(logits, params, position + 1000, history),
     )
     assert shared > 1.2 * accepted()
 

@@ -23,7 +23,7 @@ from decoder import Engine
 from rag_service.client import RagClient
 from rag_service.langchain import ChatRagService, RagServiceRetriever
 from retriever import Library
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
@@ -46,7 +46,7 @@ def zoo(
     folder = tmp_path_factory.mktemp("zoo")
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
         library = Library(folder, HashEmbedder())
-        place = make_workplace(server.url, tokens, engine, library, folder / "uploads", kv_cache_bytes=2**26)
+        place = make_worker_context(server.url, tokens, engine, library, folder / "uploads", kv_cache_bytes=2**26)
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
@@ -86,7 +86,9 @@ def caller(
 
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
         library = Library(folder, HashEmbedder())
-        place = make_workplace(server.url, tokens, FakeEngine(tokens, script, window=4000), library, folder / "uploads")
+        place = make_worker_context(
+            server.url, tokens, FakeEngine(tokens, script, window=4000), library, folder / "uploads"
+        )
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)

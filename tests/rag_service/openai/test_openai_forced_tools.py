@@ -16,7 +16,7 @@ from decoder import Engine
 from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.schemas import ChatRequest
 from retriever import Library
-from tests.support.fake_workers import make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[
     tokens = Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "tools"))
     engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=2400, memory=0.05), "auto", tokens.eos_ids)
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        place = make_workplace(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
+        place = make_worker_context(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)

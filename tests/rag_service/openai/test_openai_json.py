@@ -15,7 +15,7 @@ import pytest
 
 from decoder import Engine
 from retriever import Library
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
@@ -36,7 +36,7 @@ FORM: Any = {"type": "json_schema", "json_schema": {"name": "jump", "schema": SC
 def world(tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, data_dir: Path) -> Iterator[Any]:
     engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=1200, memory=0.05), "auto", tokens.eos_ids)
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        place = make_workplace(
+        place = make_worker_context(
             server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads", kv_cache_bytes=2**26
         )
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):

@@ -15,7 +15,7 @@ import pytest
 from rag_service.contract.schemas import Answer
 from rag_service.openai.tools import Withheld, split
 from retriever import Library
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[
 
     engine = FakeEngine(tokens, script, window=2000)
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        place = make_workplace(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
+        place = make_worker_context(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)

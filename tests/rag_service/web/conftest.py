@@ -22,13 +22,13 @@ from playwright.async_api import Error as PlaywrightError
 
 from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
-from tests.support.fake_workers import QuotingEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens
-from workers.worker.tasks import Workplace
+from workers.worker.tasks import WorkerContext
 
 WINDOW = 8192
 PATIENCE_MS = 20_000
@@ -85,7 +85,7 @@ class World:
     tokens: Tokens
     stage: Stage
     library: Library
-    place: Workplace
+    place: WorkerContext
     window: int = WINDOW
 
     def wait_for_cancel(self) -> None:
@@ -111,7 +111,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
         stage = Stage(tokens)
         engine = QuotingEngine(tokens, stage.script, tokens_per_step=8, window=WINDOW, before_step=stage.before_step)
-        place = make_workplace(server.url, tokens, engine, library, folder / "data" / "uploads", name="page")
+        place = make_worker_context(server.url, tokens, engine, library, folder / "data" / "uploads", name="page")
         client = make_redis(server.url)
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not client.exists(keys.WORKERS):

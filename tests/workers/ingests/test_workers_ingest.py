@@ -15,7 +15,7 @@ import pytest
 from retriever import Library, SourceDocument
 from retriever.embedder import Vectors
 from retriever.stores.store import Store
-from tests.support.fake_workers import FakeEngine, make_workplace
+from tests.support.fake_workers import FakeEngine, make_worker_context
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys, wire
 from workers.broker.app import INGEST_QUEUE
@@ -320,7 +320,7 @@ def test_a_job_is_done_though_no_message_is_read(
     client: Any, ingests: IngestQueue, tokens: Tokens, library: Library, uploads: Path
 ) -> None:
     """Celery may stop reading after Redis was away: the message lies in the queue, and the heartbeat goes on."""
-    place = make_workplace(redis_of(client), tokens, FakeEngine(tokens), library, uploads)
+    place = make_worker_context(redis_of(client), tokens, FakeEngine(tokens), library, uploads)
     ingests.enqueue(text_job("j", "Foxes jump."))
     assert client.llen(INGEST_QUEUE) == 1, "nobody reads it"
     client.zadd(keys.WORKERS, {place.name: client.time()[0] + 3600})

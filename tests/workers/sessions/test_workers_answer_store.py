@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.support.fake_workers import FakeEngine, make_workplace, save_tokenizer, speak
+from tests.support.fake_workers import FakeEngine, make_worker_context, save_tokenizer, speak
 from workers.broker.messages import GenerateJob, Sampling, Segment
 from workers.sessions.answer_store import AnswerStore, erase_answers, erase_collection, store_name
 from workers.sessions.queue import Queue
@@ -72,7 +72,7 @@ def test_answers_are_kept_and_copied_from_only_where_a_store_is_asked_for(
             seen.append([corpus.key for corpus in sequence.corpora])
 
     engine = FakeEngine(tokens, speak(tokens, "The fox jumps over it."), before_step=note)
-    place = make_workplace(redis_url, tokens, engine)
+    place = make_worker_context(redis_url, tokens, engine)
     kept = AnswerStore(client, 100, 60)
     try:
         for answer_id, store in (("a1", None), ("a2", kept), ("a3", None), ("a4", kept)):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from decoder import Engine
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.app import make_redis
@@ -134,7 +134,7 @@ def test_workers_answer_from_them(queue: Queue, client: Any, redis_url: str, tok
             sampling=Sampling(max_tokens=8, seed=1),
             created=0.0,
         )
-        place = make_workplace(redis_url, tokens, Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
+        place = make_worker_context(redis_url, tokens, Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
         with running_worker(redis_url, place):
             queue.enqueue_generate(job)
             stream = AnswerStream(client, "default", answer_id)

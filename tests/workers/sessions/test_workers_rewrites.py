@@ -10,7 +10,7 @@ import torch
 
 from decoder import Engine, Prefix
 from decoder.model.kv_cache import KVCache
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.app import make_async_redis
@@ -102,7 +102,7 @@ def test_the_session_goes_on_as_if_nothing_was_rewritten(
     queue: Queue, client: Any, tokens: Tokens, redis_url: str
 ) -> None:
     engine = Engine(tiny_target(vocab_size=tokens.vocab_size, memory=0.3), "off")
-    place = make_workplace(redis_url, tokens, engine, name="w", kv_cache_bytes=64 * 2**20)
+    place = make_worker_context(redis_url, tokens, engine, name="w", kv_cache_bytes=64 * 2**20)
     place.store = None
     first = make_job("a1", [SYSTEM, Segment(kind="question", key="q1", text="Who jumps?")], turn=0)
     with running_worker(redis_url, place):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker
 from workers.broker import keys
 from workers.broker.app import make_app
 from workers.broker.messages import GenerateJob, Sampling, Segment
@@ -87,7 +87,7 @@ def test_others_take_what_stays_there(queue: Queue, client: Any, redis_url: str,
     assert share(client, "me") == 1
     assert client.lrange("generate", 0, -1)[0] == "later", "what came first is taken first"
     client.lrem("generate", 0, "later")
-    with running_worker(redis_url, make_workplace(redis_url, tokens, FakeEngine(tokens))):
+    with running_worker(redis_url, make_worker_context(redis_url, tokens, FakeEngine(tokens))):
         stream = AnswerStream(client, "default", "a1")
         while (record := stream.record()) is None or record["status"] in ("queued", "running"):
             pass
@@ -103,7 +103,7 @@ def test_a_message_that_comes_back_is_not_lost(queue: Queue, client: Any, redis_
         go_on.wait(20)
 
     engine = FakeEngine(tokens, before_step=hold)
-    place = make_workplace(redis_url, tokens, engine, name="first", kv_cache_bytes=2**20)
+    place = make_worker_context(redis_url, tokens, engine, name="first", kv_cache_bytes=2**20)
     with running_worker(redis_url, place):
         while not client.hget(keys.WORKER_INFO, "first"):
             pass
@@ -113,7 +113,7 @@ def test_a_message_that_comes_back_is_not_lost(queue: Queue, client: Any, redis_
         assert begun.wait(20)
         place.runtime.closing.set()
         go_on.set()
-    with running_worker(redis_url, make_workplace(redis_url, tokens, FakeEngine(tokens), name="second")):
+    with running_worker(redis_url, make_worker_context(redis_url, tokens, FakeEngine(tokens), name="second")):
         stream = AnswerStream(client, "default", "a1")
         while (record := stream.record()) is None or record["status"] in ("queued", "running"):
             pass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from decoder import Engine
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Sampling, Segment, TurnRecord
@@ -151,7 +151,7 @@ def test_a_session_goes_on_from_its_tokens(queue: Queue, client: Any, redis_url:
     """What a worker leaves is the next prompt's beginning, token by token."""
     letters = {tokens.encode_content(letter).ids[0] for letter in string.ascii_uppercase}
     bias = {token: -100.0 for token in range(tokens.vocab_size) if token not in letters}
-    place = make_workplace(redis_url, tokens, Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
+    place = make_worker_context(redis_url, tokens, Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
     segments: list[Segment] = []
     with running_worker(redis_url, place):
         for turn in range(3):

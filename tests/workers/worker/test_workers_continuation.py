@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from decoder import Engine
-from tests.support.fake_workers import make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import make_worker_context, running_worker, save_tokenizer
 from tests.support.fork_server import fork_server
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
@@ -62,7 +62,9 @@ def work(url: str, folder: str, name: str) -> None:
 
     torch.set_num_threads(1)
     tokens = Tokens.load(Path(folder))
-    place = make_workplace(url, tokens, gated(make_engine(tokens), url), name=name, kv_cache_bytes=2**24, lapse_s=1)
+    place = make_worker_context(
+        url, tokens, gated(make_engine(tokens), url), name=name, kv_cache_bytes=2**24, lapse_s=1
+    )
     with running_worker(url, place):
         threading.Event().wait()
 
@@ -154,7 +156,7 @@ def expected(queue: Queue, client: Any, redis_url: str, tokens: Tokens) -> Calla
     """What a worker that is left alone answers."""
 
     def ask(job: GenerateJob) -> DoneEvent:
-        place = make_workplace(redis_url, tokens, make_engine(tokens), name="undisturbed")
+        place = make_worker_context(redis_url, tokens, make_engine(tokens), name="undisturbed")
         alone = job.model_copy(update={"answer_id": f"{job.answer_id}-alone", "session_id": "alone", "turn": -1})
         with running_worker(redis_url, place):
             queue.enqueue_generate(alone)
@@ -259,7 +261,7 @@ def test_a_lapsed_lease_raises_the_epoch_at_once(queue: Queue, client: Any, redi
     stream.start()
     client.hset(keys.RUNNING, "rag.generate_answer default a1", "gone")
     app = make_app(redis_url)
-    assert Leases(client, "me").take_up(app) == 1
+    assert Leases(client, "me").reclaim(app) == 1
     app.close()
     with pytest.raises(AnswerTaken):
         stream.write(TokenEvent(t=0, ids=[5], text="a"))
@@ -273,12 +275,12 @@ def test_a_slow_worker_that_gets_the_message_itself_sends_it_on(client: Any, red
     client.zadd(keys.WORKERS, {"other": client.time()[0]})
     with me.hold(*task) as first:
         assert first
-        assert other.take_up(app) == 1
+        assert other.reclaim(app) == 1
         with me.hold(*task) as second:
             assert not second
-        assert me.take_up(app) == 0, "it runs still, as far as anyone here knows"
-    assert me.take_up(app) == 1
-    assert me.take_up(app) == 0
+        assert me.reclaim(app) == 0, "it runs still, as far as anyone here knows"
+    assert me.reclaim(app) == 1
+    assert me.reclaim(app) == 0
     with other.hold(*task) as next_one:
         assert next_one
     app.close()
@@ -295,7 +297,7 @@ def test_an_end_that_was_streamed_and_not_written(
     stream = AnswerStream(client, "default", "a1")
     stream.start("s-a1")
     stream.write(TokenEvent(t=0, ids=ids, text=tokens.decode(ids), sources=[None] * len(ids)))
-    with running_worker(redis_url, make_workplace(redis_url, tokens, make_engine(tokens))):
+    with running_worker(redis_url, make_worker_context(redis_url, tokens, make_engine(tokens))):
         done = Reader(client, "a1").end()
     assert (done.ids, done.text, done.finish_reason) == (ids, tokens.decode(ids), "length")
 
@@ -308,7 +310,7 @@ def test_a_cancelled_answer_keeps_what_its_first_worker_told(
     stream.start("s-a1")
     stream.write(TokenEvent(t=0, ids=[50, 51, 52], text=tokens.decode([50, 51, 52]), sources=[None] * 3))
     assert queue.cancel("default", "a1")
-    with running_worker(redis_url, make_workplace(redis_url, tokens, make_engine(tokens))):
+    with running_worker(redis_url, make_worker_context(redis_url, tokens, make_engine(tokens))):
         done = Reader(client, "a1").end()
     assert done.ids[:3] == [50, 51, 52]
     assert done.finish_reason == "cancelled"
@@ -334,7 +336,7 @@ def test_any_worker_takes_any_turn_even_after_redis_was_restarted(
         return done.ids
 
     def place(url: str, name: str) -> Any:
-        return make_workplace(url, tokens, make_engine(tokens), name=name, kv_cache_bytes=2**24)
+        return make_worker_context(url, tokens, make_engine(tokens), name=name, kv_cache_bytes=2**24)
 
     with running_worker(redis_url, place(redis_url, "only")):
         expected = [turn(redis_url, number) for number in range(4)]

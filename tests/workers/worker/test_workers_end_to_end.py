@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, speak
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, speak
 from workers.broker import keys
 from workers.broker.messages import (
     AnswerEvent,
@@ -271,7 +271,9 @@ def test_a_worker_that_stops_hands_its_answer_to_the_next(
             reached.set()
             go_on.wait(20)
 
-    first = make_workplace(redis_url, tokens, FakeEngine(tokens, speak(tokens, text), before_step=stall), name="first")
+    first = make_worker_context(
+        redis_url, tokens, FakeEngine(tokens, speak(tokens, text), before_step=stall), name="first"
+    )
     queue.enqueue_generate(make_job(tokens, "a1"))
     with running_worker(redis_url, first):
         assert reached.wait(20)
@@ -282,7 +284,7 @@ def test_a_worker_that_stops_hands_its_answer_to_the_next(
         go_on.set()
     streamed = token_events([event for _, event in AnswerStream(client, "default", "a1").read()])
     assert 0 < sum(len(event.ids) for event in streamed) < len(tokens.encode_content(text).ids)
-    second = make_workplace(
+    second = make_worker_context(
         redis_url, tokens, FakeEngine(tokens, speak(tokens, text), tokens_per_step=5), name="second"
     )
     with running_worker(redis_url, second):

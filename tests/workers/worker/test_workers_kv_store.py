@@ -12,7 +12,7 @@ import torch
 
 from decoder import Engine, Prefix, SamplingParams
 from decoder.model.kv_cache import KVCache
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.messages import DoneEvent, GenerateJob, Sampling, Segment, Speculation
@@ -250,7 +250,7 @@ def talk(queue: Queue, client: Any, tokens: Tokens, redis_url: str) -> Callable[
         nonlocal made
         made += 1
         engine = Engine(tiny_target(vocab_size=tokens.vocab_size, memory=0.3), "auto")
-        place = make_workplace(redis_url, tokens, engine, name=f"w{made}", kv_cache_bytes=room)
+        place = make_worker_context(redis_url, tokens, engine, name=f"w{made}", kv_cache_bytes=room)
         segments = [Segment(kind="system", key="y", text="You are kind to foxes. " * 3)]
         answers = []
         with running_worker(redis_url, place):

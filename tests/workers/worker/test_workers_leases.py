@@ -26,14 +26,14 @@ def test_a_second_message_is_dropped_while_its_task_runs(client: Any, redis_url:
     client.hset(keys.RUNNING, field, "other")  # it is said to run it, and does not: it lost Redis when it let go
     with me.hold(*task) as mine:
         assert not mine
-    assert me.take_up(app) == 0
-    assert other.take_up(app) == 1
+    assert me.reclaim(app) == 0
+    assert other.reclaim(app) == 1
     client.hset(keys.RUNNING, field, "resend other")  # died right before the message was sent
     client.zrem(keys.WORKERS, "other")
     with me.hold(*task) as mine:
         assert mine, "whoever gets the message may run it"
     client.hset(keys.RUNNING, field, "resend other")
-    assert me.take_up(app) == 1
+    assert me.reclaim(app) == 1
     assert not client.exists(keys.RUNNING)
     app.close()
 
@@ -41,7 +41,7 @@ def test_a_second_message_is_dropped_while_its_task_runs(client: Any, redis_url:
 def test_a_task_taken_while_lapsed_ones_are_looked_for_is_not_sent_again(
     client: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is taken after `take_up` noted what this worker runs, and before Redis is asked about the others."""
+    """It is taken after `reclaim` noted what this worker runs, and before Redis is asked about the others."""
     app = make_app(redis_url)
     me = Leases(client, "me")
     reached, over = threading.Event(), threading.Event()
@@ -70,14 +70,14 @@ def test_a_task_taken_while_lapsed_ones_are_looked_for_is_not_sent_again(
     run = lua.run
 
     def interleaved(redis: Any, script: str, *rest: Any) -> Any:
-        if script == lua.TAKE_UP:
+        if script == lua.RECLAIM:
             taker.start()
             assert reached.wait(60)
         return run(redis, script, *rest)
 
     monkeypatch.setattr(me, "_lock", Lock())
     monkeypatch.setattr(lua, "run", interleaved)
-    sent = me.take_up(app)
+    sent = me.reclaim(app)
     over.set()
     taker.join(60)
     app.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from decoder import Engine
-from tests.support.fake_workers import make_workplace, running_worker
+from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker.messages import DoneEvent, Edit, GenerateJob, Sampling, Segment, Speculation, TokenEvent
 from workers.sessions.queue import Queue
@@ -33,7 +33,7 @@ def work(redis_url: str, tokens: Tokens) -> Iterator[Callable[[float], None]]:
 
         def start(memory: float) -> None:
             engine = Engine(tiny_target(vocab_size=tokens.vocab_size, memory=memory), "auto")
-            stack.enter_context(running_worker(redis_url, make_workplace(redis_url, tokens, engine)))
+            stack.enter_context(running_worker(redis_url, make_worker_context(redis_url, tokens, engine)))
 
         yield start
 

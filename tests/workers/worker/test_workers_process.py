@@ -202,8 +202,8 @@ def test_only_tasks_of_silent_workers_are_taken_up(client: Any, redis_url: str, 
         assert ours
         with leases.hold("rag.generate_answer", "t", "mine") as again:
             assert not again
-        assert leases.take_up(app) == 2
-        assert leases.take_up(app) == 0
+        assert leases.reclaim(app) == 2
+        assert leases.reclaim(app) == 0
         assert queue.depth() == 2
         assert client.hgetall(keys.RUNNING) == {
             "rag.generate_answer t c": "alive",

@@ -16,7 +16,7 @@ from workers.broker.messages import Segment
 from workers.errors import RuntimeClosed
 from workers.tokens.tokenizer import Tokens
 from workers.worker.generation import assemble
-from workers.worker.runtime import Runtime, Steps
+from workers.worker.runtime import GenerationHandle, Runtime
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 
@@ -34,7 +34,7 @@ def open_runtime(tokens: Tokens) -> Iterator[Callable[[Any], Runtime]]:
         runtime.close(20)
 
 
-def ids_of(steps: Steps) -> list[int]:
+def ids_of(steps: GenerationHandle) -> list[int]:
     return [token for step in steps for token in step.tokens]
 
 

@@ -108,7 +108,7 @@ def test_an_answer_over_which_workers_die_is_given_up(
     leases = Leases(client, "me")
     for number in range(MOST_LOST):
         client.hset(keys.RUNNING, keys.answer_task("default", "a"), f"dead-{number}")
-        assert leases.take_up(app) == 1
+        assert leases.reclaim(app) == 1
     client.delete(GENERATE_QUEUE)
     place = work(FakeEngine(tokens, speak(tokens, "The fox.")))
     run_generate(place, "default", "a")
