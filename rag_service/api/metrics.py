@@ -1,6 +1,6 @@
 """What `/metrics` tells: names, kinds and meanings, the text that Prometheus reads, and the page that lists them.
 
-Knows the text format; where the values come from is the route's.
+`prometheus-client` writes the text format; where the values come from is the route's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-CONTENT_TYPE = "text/plain; version=0.0.4"
+import prometheus_client
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True)
@@ -46,20 +49,29 @@ def exposition(values: Values, metrics: Sequence[Metric] = METRICS) -> str:
     Raises:
         KeyError: a value has no metric.
     """
-    lines = []
     by_name = {metric.name: metric for metric in metrics}
     for unknown in values.keys() - by_name.keys():
         raise KeyError(unknown)
-    for name, metric in by_name.items():
-        if name not in values:
-            continue
-        lines += [f"# HELP {name} {metric.meaning}", f"# TYPE {name} {metric.kind}"]
-        value = values[name]
-        if isinstance(value, Mapping):
-            lines += [f'{name}{{{metric.label}="{_escaped(label)}"}} {one}' for label, one in value.items()]
-        else:
-            lines.append(f"{name} {value}")
-    return "\n".join(lines) + "\n"
+    registry = CollectorRegistry()
+    registry.register(_Families([_family(metric, values[name]) for name, metric in by_name.items() if name in values]))
+    return generate_latest(registry).decode()
+
+
+class _Families(Collector):
+    def __init__(self, families: Sequence[prometheus_client.Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[prometheus_client.Metric]:
+        return self._families
+
+
+def _family(metric: Metric, value: int | float | Mapping[str, int | float]) -> prometheus_client.Metric:
+    kind = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+    family = kind(metric.name, metric.meaning, labels=[metric.label] if metric.label else [])
+    by_label = value if isinstance(value, Mapping) else {"": value}
+    for label, one in by_label.items():
+        family.add_metric([label] if metric.label else [], one)
+    return family
 
 
 def metrics_page() -> str:
@@ -79,7 +91,3 @@ def metrics_page() -> str:
             "",
         ]
     )
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

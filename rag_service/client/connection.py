@@ -10,10 +10,11 @@ from typing import Any, Self, TypeVar
 
 import anyio
 import httpx
+from httpx_sse import EventSource
 
 from rag_service.client.calls import Call
 from rag_service.client.errors import RagError, connection_error, parsed, problem
-from rag_service.client.events import ENDED, EventParser, Resumption, ServerEvent
+from rag_service.client.events import ENDED, Resumption, ServerEvent, server_event
 from rag_service.client.transport import Address, Attempts, Retries, trusted
 
 T = TypeVar("T")
@@ -128,9 +129,9 @@ class Connection:
                 raise problem(response)
             if response.status_code == 204:
                 yield ENDED
-            parser = EventParser()
-            for line in response.iter_lines():
-                if (event := parser.feed(line)) is not None:
+                return
+            for sent in EventSource(response).iter_sse():
+                if (event := server_event(sent)) is not None:
                     yield event
 
 
@@ -235,7 +236,7 @@ class AsyncConnection:
                 raise problem(response)
             if response.status_code == 204:
                 yield ENDED
-            parser = EventParser()
-            async for line in response.aiter_lines():
-                if (event := parser.feed(line)) is not None:
+                return
+            async for sent in EventSource(response).aiter_sse():
+                if (event := server_event(sent)) is not None:
                     yield event

@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from httpx_sse import ServerSentEvent
+
 from rag_service.client.calls import Call
 from rag_service.client.errors import AnswerFailed, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.transport import Attempts
@@ -90,29 +92,15 @@ def typed(event: ServerEvent) -> Event | None:
     return None
 
 
-class EventParser:
-    """Lines of a response in, events out. An event that was cut off never comes out."""
-
-    def __init__(self) -> None:
-        self._fields: dict[str, str] = {}
-
-    def feed(self, line: str) -> ServerEvent | None:
-        """`line` without its end; an event when the line ends one."""
-        if line:
-            name, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            if name == "data" and "data" in self._fields:
-                value = f"{self._fields['data']}\n{value}"
-            self._fields[name] = value
-            return None
-        fields, self._fields = self._fields, {}
-        if "data" not in fields:
-            return None
-        try:
-            data = json.loads(fields["data"])
-        except ValueError:
-            data = fields["data"]
-        return ServerEvent(fields.get("id"), fields.get("event", "message"), data)
+def server_event(event: ServerSentEvent) -> ServerEvent | None:
+    """An event with its data as JSON; None for one without data."""
+    if not event.data:
+        return None
+    try:
+        data = json.loads(event.data)
+    except ValueError:
+        data = event.data
+    return ServerEvent(event.id or None, event.event or "message", data)
 
 
 class Resumption:

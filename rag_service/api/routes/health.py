@@ -8,11 +8,12 @@ from typing import Any
 import anyio.to_thread
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import OpenPipelineDep
 from rag_service.api.error_responses import error_responses
-from rag_service.api.metrics import CONTENT_TYPE, exposition
+from rag_service.api.metrics import exposition
 from rag_service.errors import Unavailable
 from workers.ingests.ledger import JobCounts
 from workers.sessions.queue import QueueUnavailable
@@ -72,7 +73,7 @@ def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
         depth: dict[str, int | float] = {"generate": answers, "ingest": jobs.jobs["queued"]}
         values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth}
         values |= {**_ingest_jobs(jobs), **_kv_cache(workers)}
-    return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE)
+    return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _ingest_jobs(counts: JobCounts) -> dict[str, dict[str, int | float]]:

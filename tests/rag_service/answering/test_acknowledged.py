@@ -152,8 +152,8 @@ class History:
         for answer_id in self.answers:
             address = f"/v1/answers/{answer_id}"
             until(lambda address=address: client.get(address).json()["status"] in ENDED)
-        until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="queued"} 0') == 1)
-        until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="running"} 0') == 1)
+        until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="queued"} 0.0') == 1)
+        until(lambda: client.get("/metrics").text.count('rag_ingest_jobs{status="running"} 0.0') == 1)
 
     def check(self, client: httpx.Client) -> None:
         """Each document is there once, as one of the requests left it."""

@@ -56,12 +56,12 @@ async def test_metrics_tell_what_workers_keep(client: httpx.AsyncClient) -> None
     text = (await client.get("/metrics")).text
     for line in (
         "# TYPE rag_kv_cache_bytes gauge",
-        'rag_kv_cache_bytes{worker="fake"} 0',
-        'rag_prompt_tokens_reused_total{worker="fake"} 0',
+        'rag_kv_cache_bytes{worker="fake"} 0.0',
+        'rag_prompt_tokens_reused_total{worker="fake"} 0.0',
     ):
         assert line in text.splitlines()
     asked = next(line for line in text.splitlines() if line.startswith("rag_prompt_tokens_total{"))
-    assert int(asked.split()[-1]) >= 0
+    assert float(asked.split()[-1]) >= 0
 
 
 @pytest.mark.usefixtures("own_folder")

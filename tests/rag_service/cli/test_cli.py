@@ -219,15 +219,20 @@ def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
     import httpx
 
     asked: list[tuple[str, str | None]] = []
+    headers = {"Content-Type": "text/event-stream"}
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append((request.url.path, request.headers.get("Last-Event-ID")))
         if request.method == "POST":
-            return httpx.Response(200, text='id: 1-0\nevent: passages\ndata: {"answer_id": "a"}\n\n: still here\n\n')
+            return httpx.Response(
+                200, headers=headers, text='id: 1-0\nevent: passages\ndata: {"answer_id": "a"}\n\n: still here\n\n'
+            )
         if len(asked) == 2:
             return httpx.Response(503, json={"code": "redis_unavailable", "detail": "Away."})
         return httpx.Response(
-            200, text='id: 2-0\nevent: token\ndata: {"text": "x"}\n\nid: 3-0\nevent: done\ndata: {}\n\n'
+            200,
+            headers=headers,
+            text='id: 2-0\nevent: token\ndata: {"text": "x"}\n\nid: 3-0\nevent: done\ndata: {}\n\n',
         )
 
     with Api("http://rag", transport=httpx.MockTransport(answer)) as api:

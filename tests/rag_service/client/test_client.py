@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from httpx_sse import EventSource
 
 from rag_service.client import (
     AnswerFailed,
@@ -32,7 +33,7 @@ from rag_service.client import (
     Unauthorized,
     Unavailable,
 )
-from rag_service.client.events import EventParser
+from rag_service.client.events import server_event
 
 ANSWER = {
     "answer_id": "a",
@@ -63,6 +64,10 @@ def sse(events: list[tuple[str | None, str, Any]]) -> bytes:
     )
 
 
+def streamed(**body: Any) -> httpx.Response:
+    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, **body)
+
+
 class Cut(httpx.SyncByteStream, httpx.AsyncByteStream):
     """A body that breaks off."""
 
@@ -91,8 +96,8 @@ class Service:
         after = [0] if last in (None, "0-0") else [int(last.split("-")[0])]
         body = sse([event for event in EVENTS if int(str(event[0]).split("-")[0]) > after[0]])
         if self.cuts:
-            return httpx.Response(200, stream=Cut(body[: self.cuts.pop(0)]))
-        return httpx.Response(200, content=body)
+            return streamed(stream=Cut(body[: self.cuts.pop(0)]))
+        return streamed(content=body)
 
 
 def client(answer: Callable[[httpx.Request], httpx.Response], **options: Any) -> RagClient:
@@ -143,20 +148,20 @@ async def test_an_async_stream_goes_on_where_it_broke_off(cut: int, paused: list
 
 def test_events_that_come_twice_are_shown_once(paused: list[float]) -> None:
     bodies = [sse(EVENTS[:3]), sse(EVENTS[1:])]
-    with client(lambda _: httpx.Response(200, content=bodies.pop(0))) as rag:
+    with client(lambda _: streamed(content=bodies.pop(0))) as rag:
         assert [event.id for event in rag.stream("What?")] == ["1-0", "2-0", "3-0", "10-0", "11-0"]
 
 
 def test_an_interruption_said_without_id_is_not_the_end(paused: list[float]) -> None:
     interrupted = (None, "error", {"status": 503, "code": "redis_unavailable", "detail": "Away."})
     bodies = [sse([*EVENTS[:2], interrupted]), sse(EVENTS[2:])]
-    with client(lambda _: httpx.Response(200, content=bodies.pop(0))) as rag:
+    with client(lambda _: streamed(content=bodies.pop(0))) as rag:
         assert rag.query("What?").answer == "one two three"
 
 
 def test_a_stream_that_keeps_breaking_says_where_to_go_on(paused: list[float]) -> None:
     replies = [sse(EVENTS[:2])]
-    with client(lambda _: httpx.Response(200, content=replies.pop(0) if replies else b"")) as rag:
+    with client(lambda _: streamed(content=replies.pop(0) if replies else b"")) as rag:
         stream = rag.stream("What?")
         with pytest.raises(StreamBroken, match="not lost") as broken:
             list(stream)
@@ -183,7 +188,7 @@ def test_nothing_follows_an_answer_that_was_seen_whole() -> None:
 
 def test_an_answer_that_failed_is_an_exception(paused: list[float]) -> None:
     failed = ("5-0", "error", {"status": 503, "code": "out_of_memory", "detail": "Ask for less."})
-    with client(lambda _: httpx.Response(200, content=sse([*EVENTS[:2], failed]))) as rag:
+    with client(lambda _: streamed(content=sse([*EVENTS[:2], failed]))) as rag:
         stream = rag.stream("What?")
         assert [type(next(stream)) for _ in range(2)] == [Passages, Token]
         with pytest.raises(AnswerFailed, match=r"Ask for less\.") as error:
@@ -198,7 +203,7 @@ async def test_what_is_refused_as_too_early_is_sent_again_when_the_service_says(
 ) -> None:
     def replies() -> list[httpx.Response]:
         refused = httpx.Response(status, headers={"Retry-After": "7"}, json={"detail": "Wait.", "code": "queue_full"})
-        return [refused, httpx.Response(status, json={}), httpx.Response(200, content=sse(EVENTS))]
+        return [refused, httpx.Response(status, json={}), streamed(content=sse(EVENTS))]
 
     left = replies()
     with client(lambda _: left.pop(0)) as rag:
@@ -328,11 +333,12 @@ def test_what_is_no_address_is_said_to_be_none() -> None:
         rag.collections()
 
 
-def test_parser_joins_lines_and_leaves_comments_out() -> None:
-    parser = EventParser()
-    lines = [": hello", "", "data: [1,", "data: 2]", "", "data: [DONE]", "", "data: cut"]
-    events = [event for line in lines if (event := parser.feed(line))]
-    assert [event.data for event in events] == [[1, 2], "[DONE]"]
+def test_streams_are_read_as_their_standard_has_it() -> None:
+    """Lines end at line feeds alone: a line separator within an answer is text. What was cut off is no event."""
+    sent = ': hello\n\ndata: [1,\ndata: 2]\n\ndata: "a\u2028b\u0085c"\n\ndata: [DONE]\n\ndata: cut'
+    response = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=sent.encode())
+    events = [event for one in EventSource(response).iter_sse() if (event := server_event(one)) is not None]
+    assert [event.data for event in events] == [[1, 2], "a\u2028b\u0085c", "[DONE]"]
 
 
 def test_the_client_imports_nothing_heavy() -> None:
