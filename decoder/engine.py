@@ -1,6 +1,8 @@
 """The engine: prompts in, tokens out. Its heart is `step`: draft, one target pass, walk, keep, commit.
 
 Knows target, drafters and sequences; knows no text (stop strings come with a detokenizer), no HTTP, no Redis.
+
+Next: `Drafter.draft` (`drafters/`), `TargetModel.forward_tree` (`model/target.py`), `verify` (`verify.py`).
 """
 
 from __future__ import annotations

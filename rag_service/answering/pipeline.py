@@ -1,4 +1,4 @@
-"""`answer()`: retrieve → prompt → enqueue → events. The one path of every query, whoever asks.
+"""The path of every query: `Retrieval.find` → `questions.job` → `Queue.enqueue_generate`; `events` has what follows.
 
 Knows the order of the hops and what is refused before a worker is troubled; knows no HTTP.
 """

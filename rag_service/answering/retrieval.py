@@ -2,6 +2,8 @@
 
 A follow-up is looked for by what it means (`rewriter`), and what the last turn found stays among the candidates.
 Knows collections and conversations; knows no prompts of answers and no HTTP.
+
+Next: `Collection.search` (`retriever/collection.py`), and back to the pipeline.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A question in a session as a job: its prompt behind the turns before it. Pure.
 
 Knows prompts, options and what was found; knows no Redis and no HTTP.
+
+Next, by the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
 """
 
 from __future__ import annotations

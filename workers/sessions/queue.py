@@ -1,6 +1,8 @@
 """Putting answers into the queue, and stopping them.
 
 Knows records, task names and heartbeats; knows no engine and no HTTP. A call either keeps everything or nothing.
+
+Next, in a worker: `run_generate` (`workers/worker/tasks.py`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: ids that
 the stream already holds are refused, and so is all that a worker writes after another one went on with the answer (its
 epoch is a later one then): nothing can appear twice.
+
+Next, in the API: `events` (`rag_service/api/sse.py`).
 """
 
 from __future__ import annotations

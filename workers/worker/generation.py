@@ -2,6 +2,8 @@
 
 Knows segments, text and events; knows no Celery and no scheduling. An answer that another worker began goes on behind
 what its stream holds: those ids are prefilled with the prompt, and the next one is chosen as it would have been.
+
+Next: `Runtime.submit` (`runtime.py`) decodes, `AnswerStream.write` (`workers/sessions/streams.py`) tells.
 """
 
 from __future__ import annotations

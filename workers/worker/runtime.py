@@ -3,6 +3,8 @@
 Knows how answers share an engine, which rows of earlier ones they begin on, and what happens when one of them fails;
 knows no Redis, no Celery and no text beyond the detokenizer it hands on. Task threads submit prompts and iterate over
 steps; only the scheduler touches the engine.
+
+Next: `Engine.step` (`decoder/engine.py`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Knows how errors become events and when a task goes back to the queue; the work itself is in `generation` and
 `ingestion`. A message carries an owner (of ingests a tenant) and an id; everything else is in the record.
+
+Next: `generate` (`generation.py`).
 """
 
 from __future__ import annotations

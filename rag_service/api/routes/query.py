@@ -1,4 +1,7 @@
-"""POST /v1/query: a question in, an answer or its events out."""
+"""POST /v1/query: a question in, an answer or its events out.
+
+Next: `Pipeline.answer` (`answering/pipeline.py`).
+"""
 
 from __future__ import annotations
 
