@@ -7,10 +7,10 @@ Next: `Drafter.draft` (`drafters/`), `TargetModel.forward_tree` (`model/target.p
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Ids
+from typing import Unpack
 
 from decoder.drafters import make_drafter
 from decoder.drafters.base import Drafter
@@ -18,20 +18,18 @@ from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
-from decoder.errors import EmptyPrompt, InvalidToken, PromptTooLong
 from decoder.generation import Generation
 from decoder.model.forward_outputs import ForwardOutputs
-from decoder.model.prefix import KeptRows, Prefix
+from decoder.model.prefix import KeptRows
 from decoder.model.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
 from decoder.planning.budget import choose
+from decoder.request import Request, RequestOptions
 from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
-from decoder.sequence import Corpus, PromptSegment, Sequence, Step
+from decoder.sequence import Sequence, Step
 from decoder.verify import verify
 
-MAX_NODES = 64
-"""Node budget of a step where the request names none."""
 MIXED_CHUNK = 128
 """Prompt tokens that a pass takes at most while other answers wait for their next token."""
 Part = tuple[Generation, TreePass | PromptChunk]
@@ -71,83 +69,33 @@ class Engine:
         self.near_tie = THRESHOLDS[target.dtype] if near_tie is None else near_tie
 
     def generate(
-        self,
-        prompt_ids: Ids[int],
-        params: SamplingParams | None = None,
-        *,
-        segments: Ids[PromptSegment] = (),
-        drafter: str | Drafter | None = None,
-        detokenize: Detokenize | None = None,
-        max_nodes: int | None = None,
-        corpora: Ids[Corpus] = (),
-        domain: str = "",
+        self, prompt_ids: Ids[int], params: SamplingParams | None = None, **options: Unpack[RequestOptions]
     ) -> Iterator[Step]:
         """Generate one answer, step by step. Arguments and errors as `start`."""
-        sequence = self.start(
-            prompt_ids,
-            params,
-            segments=segments,
-            drafter=drafter,
-            detokenize=detokenize,
-            max_nodes=max_nodes,
-            corpora=corpora,
-            domain=domain,
-        )
+        sequence = self.start(prompt_ids, params, **options)
         yield self.prefill(sequence)
         while not sequence.finished:
             yield self.step([sequence])[0]
 
     def start(
-        self,
-        prompt_ids: Ids[int],
-        params: SamplingParams | None = None,
-        *,
-        segments: Ids[PromptSegment] = (),
-        drafter: str | Drafter | None = None,
-        detokenize: Detokenize | None = None,
-        max_nodes: int | None = None,
-        corpora: Ids[Corpus] = (),
-        domain: str = "",
-        resumed: Ids[int] = (),
-        reuse: Prefix | None = None,
-        keep: bool = False,
+        self, prompt_ids: Ids[int], params: SamplingParams | None = None, **options: Unpack[RequestOptions]
     ) -> Generation:
-        """Check a request and set up its sequence; runs no model.
-
-        Args:
-            prompt_ids: the prompt's token ids.
-            params: sampling parameters; greedy with 256 tokens by default.
-            segments: tags that tile the prompt, for provenance; one untagged segment by default.
-            drafter: a drafter's name, or a fresh drafter of one's own; "off" and "plain" draft nothing.
-            detokenize: ids -> text; needed for `params.stop` where the engine has none.
-            max_nodes: most draft nodes a step.
-            corpora: tokens to copy from that are not in the prompt; only `auto` reads them.
-            domain: whose acceptance `auto` goes by and learns, such as a collection's name.
-            resumed: tokens of the answer that were generated before, elsewhere; the answer goes on behind them. They
-                are prefilled and in no step. It is finished at once where they end it.
-            reuse: what another sequence left behind (`Generation.leave`). It is used up: of its rows those of the
-                longest common beginning are kept, the others forgotten.
-            keep: whether the sequence shall leave a prefix behind.
+        """Check a request and set up its sequence; runs no model. Arguments are the fields of `Request`.
 
         Raises:
-            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for segments
-            that do not tile the prompt, a bias that forbids every token, a prefix that is used up, stop strings without
-            a detokenizer, max_nodes below 0, and `resumed` tokens behind the end.
+            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for what
+            `Request.check` refuses, a prefix that is used up, and `resumed` tokens behind the end.
         """
-        params = params or SamplingParams()
         prompt = [int(token) for token in prompt_ids]
-        given = [*prompt, *(int(token) for token in resumed)]
-        self._check(prompt, given, params, segments, corpora)
-        detokenize = detokenize or self.detokenize
-        if params.stop and detokenize is None:
-            raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
-        if max_nodes is not None and max_nodes < 0:
-            raise ValueError(f"max_nodes must be 0 or more, got {max_nodes}")
-        nodes = MAX_NODES if max_nodes is None else max_nodes
+        request = Request(prompt, params or SamplingParams(), **options)
+        request.check(self.target, self.detokenize)
+        params, reuse, detokenize = request.params, request.reuse, request.detokenize or self.detokenize
+        drafter = request.drafter
         chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
         chosen.setup(self.context)
-        capacity = min(len(prompt) + params.max_tokens + nodes + 1, self.target.max_positions)
-        length = reuse.usable(given, chosen.required_outputs) if reuse is not None else 0
+        input_ids = [*prompt, *(int(token) for token in request.resumed)]
+        capacity = min(len(prompt) + params.max_tokens + request.nodes + 1, self.target.max_positions)
+        length = reuse.usable(input_ids, chosen.required_outputs) if reuse is not None else 0
         if reuse is not None and length:
             reuse.cut(length)
             reuse.cache.resize(capacity)
@@ -156,17 +104,17 @@ class Engine:
         sequence = Generation(
             prompt,
             params,
-            segments,
+            request.segments,
             chosen,
             reuse.cache if reuse is not None else self.target.new_cache(capacity),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
-            max_nodes=nodes,
-            corpora=corpora,
-            domain=domain,
+            max_nodes=request.nodes,
+            corpora=request.corpora,
+            domain=request.domain,
             near_tie=self.near_tie if params.exact == "strict" else None,
-            resumed=given[len(prompt) :],
-            kept_rows=KeptRows(None if reuse is None else reuse.states) if keep else None,
+            resumed=input_ids[len(prompt) :],
+            kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
         )
         if reuse is not None:
             reuse.given = True
@@ -307,30 +255,6 @@ class Engine:
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
             cached = parts[0][0].pass_tokens
             self.context.cost.observe(sum(rows), cached, len(parts), cost_s)
-
-    def _check(
-        self,
-        prompt: list[int],
-        given: list[int],
-        params: SamplingParams,
-        segments: Ids[PromptSegment],
-        corpora: Ids[Corpus],
-    ) -> None:
-        if not prompt:
-            raise EmptyPrompt
-        copied = [token for corpus in corpora if corpus.ids for token in (min(corpus.ids), max(corpus.ids))]
-        for token in (min(given), max(given), *params.logit_bias, *copied):
-            if not 0 <= token < self.target.vocab_size:
-                raise InvalidToken(token, self.target.vocab_size)
-        if sum(bias == -math.inf for bias in params.logit_bias.values()) == self.target.vocab_size:
-            raise ValueError("logit_bias forbids every token of the vocabulary; leave some out")
-        if len(prompt) + params.max_tokens > self.target.max_positions:
-            raise PromptTooLong(len(prompt), params.max_tokens, self.target.max_positions)
-        if segments and sum(segment.length for segment in segments) != len(prompt):
-            raise ValueError(
-                f"segments cover {sum(segment.length for segment in segments)} tokens of a prompt of {len(prompt)}; "
-                "they must tile it"
-            )
 
 
 def _record_near_tie(sequence: Sequence, accepted: Accepted) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from decoder.engine import MAX_NODES
 from decoder.errors import DecoderError
 from decoder.load import DTYPES
 from decoder.recording.prompts import BenchError, Item, load_items
+from decoder.request import MAX_NODES
 
 
 def run(argv: Sequence[str] | None, program: str, more: Mapping[str, str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Equipment: what the drafters of one engine share. Filled when the engine is loaded, handed to each new drafter."""
+"""DrafterContext: what the drafters of one engine share. Filled at loading, handed to each new drafter."""
 
 from __future__ import annotations
 

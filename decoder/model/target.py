@@ -132,7 +132,7 @@ class TargetModel:
             ids: at least one token id; position of the first is `cache.length`.
 
         Returns:
-            Artifacts of all rows; logits and queries of the last row only.
+            ForwardOutputs of all rows; logits and queries of the last row only.
         """
         if not ids:
             raise ValueError("prefill needs at least one token")
@@ -150,7 +150,7 @@ class TargetModel:
         cache has its rows pending; `keep` says which stay, of a prompt chunk all (`keep_all`), of masks none.
 
         Returns:
-            one Artifacts a sequence, in order; a chunk's has its last row's logits and queries only.
+            one ForwardOutputs a sequence, in order; a chunk's has its last row's logits and queries only.
 
         Raises ValueError for adaptive rows where the target has no adapters or too few masks.
         """

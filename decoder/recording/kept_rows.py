@@ -107,7 +107,7 @@ def check_required(required_outputs: RequiredOutputs, path: Path | None, drafter
 
 
 class RecordedOutputs(ForwardOutputs):
-    """Artifacts whose logits, float32 [1, V], are built when they are first read: most drafters never do.
+    """ForwardOutputs whose logits, float32 [1, V], are built when they are first read: most drafters never do.
 
     Tokens beyond the kept ones have the logit UNKNOWN. Reading logits that were not kept raises BenchError.
     """

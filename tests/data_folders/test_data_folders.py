@@ -24,7 +24,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.main import create_app
 from rag_service.settings import Settings
 from retriever import Library
-from tests.support.fake_workers import FakeEngine, make_workplace, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens
@@ -144,7 +144,7 @@ def test_what_was_learned_is_read(thawed: Thawed, tmp_path: Path) -> None:
 def test_a_job_that_was_lost_ends(thawed: Thawed) -> None:
     engine = FakeEngine(thawed.tokens, lambda prompt: [])
     library = Library(thawed.folder, embedder())
-    place = make_workplace(thawed.redis_url, thawed.tokens, engine, library, thawed.folder / "uploads")
+    place = make_worker_context(thawed.redis_url, thawed.tokens, engine, library, thawed.folder / "uploads")
     lost = f"/v1/jobs/{thawed.facts['lost_job']}"
     deadline = time.monotonic() + PATIENCE_S
     with running_worker(thawed.redis_url, place):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -20,7 +20,8 @@ from workers.broker.app import make_app, make_redis
 from workers.tokens.tokenizer import Tokens
 
 if TYPE_CHECKING:
-    from decoder import Corpus, Generation, Prefix, PromptSegment, SamplingParams, Step, TokenSource
+    from decoder import Generation, SamplingParams, Step, TokenSource
+    from decoder.request import RequestOptions
     from retriever import Library
     from workers.worker.tasks import WorkerContext
 
@@ -160,40 +161,33 @@ class FakeEngine:
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams | None = None,
-        *,
-        segments: Sequence[PromptSegment] = (),
-        drafter: str | None = None,
-        detokenize: Callable[[Sequence[int]], str] | None = None,
-        max_nodes: int | None = None,
-        corpora: Sequence[Corpus] = (),
-        domain: str = "",
-        resumed: Sequence[int] = (),
-        reuse: Prefix | None = None,
-        keep: bool = False,
+        **options: Unpack[RequestOptions],
     ) -> Generation:
         """As `decoder.Engine.start`, errors included; there are no rows to reuse or keep."""
         from decoder import Generation, PromptTooLong, SamplingParams
         from decoder.drafters import make_drafter
+        from decoder.request import Request
         from decoder.sampling.stopping import StopStrings
 
         params = params or SamplingParams()
+        request = Request(prompt_ids, params, **options)
         if len(prompt_ids) + params.max_tokens > self.target.max_positions:
             raise PromptTooLong(len(prompt_ids), params.max_tokens, self.target.max_positions)
-        stop = StopStrings(params.stop, detokenize) if params.stop and detokenize else None
-        plain = make_drafter(drafter or "off")
+        stop = StopStrings(params.stop, request.detokenize) if params.stop and request.detokenize else None
+        plain = make_drafter(str(request.drafter or "off"))
         ends = frozenset(self._end)
         return Generation(
             prompt_ids,
             params,
-            segments,
+            request.segments,
             plain,
             None,
             ends,
             stop,
-            max_nodes=max_nodes,
-            corpora=corpora,
-            domain=domain,
-            resumed=resumed,
+            max_nodes=request.max_nodes,
+            corpora=request.corpora,
+            domain=request.domain,
+            resumed=request.resumed,
         )
 
     def save(self) -> None:

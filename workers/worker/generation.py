@@ -228,9 +228,9 @@ def generate(
         steps = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens, grammar),
-            parts,
-            job.speculation.drafter,
             cancelled,
+            segments=parts,
+            drafter=job.speculation.drafter,
             max_nodes=job.speculation.max_nodes,
             corpora=corpora(job, tokens, store, passages),
             domain=f"{job.tenant}/{job.collection or ''}",

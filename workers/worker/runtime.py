@@ -13,13 +13,14 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from workers.errors import RuntimeClosed, is_out_of_memory
 from workers.worker.kv_store import KvStore, Owner
 
 if TYPE_CHECKING:
-    from decoder import Corpus, DecodeStats, Generation, Prefix, PromptSegment, SamplingParams, Step
+    from decoder import DecodeStats, Generation, SamplingParams, Step
+    from decoder.request import RequestOptions
 
 log = logging.getLogger(__name__)
 
@@ -30,19 +31,7 @@ class AnswerEngine(Protocol):
     """What the scheduler asks of an engine; `decoder.Engine` and `tests.support.fake_workers.FakeEngine` have it."""
 
     def start(
-        self,
-        prompt_ids: Sequence[int],
-        params: SamplingParams | None = None,
-        *,
-        segments: Sequence[PromptSegment] = (),
-        drafter: str | None = None,
-        detokenize: Detokenize | None = None,
-        max_nodes: int | None = None,
-        corpora: Sequence[Corpus] = (),
-        domain: str = "",
-        resumed: Sequence[int] = (),
-        reuse: Prefix | None = None,
-        keep: bool = False,
+        self, prompt_ids: Sequence[int], params: SamplingParams | None = None, **options: Unpack[RequestOptions]
     ) -> Generation: ...
 
     def save(self) -> None: ...
@@ -160,15 +149,10 @@ class Runtime:
         self,
         prompt_ids: Sequence[int],
         params: SamplingParams,
-        segments: Sequence[PromptSegment] = (),
-        drafter: str | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         *,
-        max_nodes: int | None = None,
-        corpora: Sequence[Corpus] = (),
-        domain: str = "",
-        resumed: Sequence[int] = (),
         owner: Owner | None = None,
+        **options: Unpack[RequestOptions],
     ) -> GenerationHandle:
         """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
 
@@ -184,20 +168,15 @@ class Runtime:
 
         def begin(delivered: Sequence[int]) -> Generation:
             reuse = self.store.take(owner, prompt) if owner is not None else None
+            own: RequestOptions = {
+                **options,
+                "detokenize": self._tokens.decode_complete,
+                "resumed": [*options.get("resumed", ()), *delivered],
+                "reuse": reuse,
+                "keep": owner is not None and self.store.on,
+            }
             try:
-                sequence = self._engine.start(
-                    prompt,
-                    params,
-                    segments=segments,
-                    drafter=drafter,
-                    detokenize=self._tokens.decode_complete,
-                    max_nodes=max_nodes,
-                    corpora=corpora,
-                    domain=domain,
-                    resumed=[*resumed, *delivered],
-                    reuse=reuse,
-                    keep=owner is not None and self.store.on,
-                )
+                sequence = self._engine.start(prompt, params, **own)
             except Exception:  # refused, before the rows were touched
                 if owner is not None and reuse is not None:
                     self.store.put(owner, reuse)

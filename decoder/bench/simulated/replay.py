@@ -12,13 +12,13 @@ from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.stats import DecodeStats
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.engine import MAX_NODES
 from decoder.generation import Generation
 from decoder.model.forward_outputs import ForwardOutputs
 from decoder.planning.budget import choose
 from decoder.recording.kept_rows import Kept, RecordedOutputs, check_required, contents
 from decoder.recording.record import Recording
 from decoder.recording.specs import make_from_spec
+from decoder.request import MAX_NODES
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import PromptSegment
 

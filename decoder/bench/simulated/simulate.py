@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters.context import DrafterContext
-from decoder.engine import MAX_NODES
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.prompts import BenchError
 from decoder.recording.record import Recording
+from decoder.request import MAX_NODES
 
 
 @dataclass(frozen=True, slots=True)

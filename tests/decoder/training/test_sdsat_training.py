@@ -217,7 +217,7 @@ def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: 
 
     shared = accepted()
     monkeypatch.setattr(
-        "decoder.drafters.sdsat.mask_tree.contest",
+        "decoder.drafters.sdsat.mask_tree.perturbed_scores",
         lambda logits, params, position, history: perturbed_scores(logits, params, position + 1000, history),
     )
     assert shared > 1.2 * accepted()

@@ -10,7 +10,7 @@ import pytest
 
 from decoder import Engine, SamplingParams
 from decoder.drafters.base import Drafter
-from decoder.drafters.context import Equipment
+from decoder.drafters.context import DrafterContext
 from decoder.sampling.history import History
 from tests.support.fake_workers import save_tokenizer
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, knowing_adapters, tiny_eagle, tiny_target
@@ -46,12 +46,12 @@ def engine(tokens: Tokens) -> Engine:
     size = tokens.vocab_size + 13
     target = tiny_target("llama", size, memory=0.05)
     target.adapters = knowing_adapters(target)
-    equipment = Equipment(
+    context = DrafterContext(
         draft_model=tiny_target("llama", size, memory=0.0),
         eagle_head=tiny_eagle(target, draft_vocab=200),
         induction_heads=((0, 1), (1, 3)),
     )
-    return Engine(target, "plain", tokens.eos_ids, equipment=equipment)
+    return Engine(target, "plain", tokens.eos_ids, context=context)
 
 
 def answer(engine: Engine, tokens: Tokens, params: SamplingParams, drafter: str | Drafter) -> tuple[list[int], str]:

@@ -30,13 +30,13 @@ import sys, threading
 from pathlib import Path
 from workers.broker.app import make_app
 from workers.worker.main import serve
-from tests.support.fake_workers import FakeEngine, make_workplace, speak
+from tests.support.fake_workers import FakeEngine, make_worker_context, speak
 from workers.tokens.tokenizer import Tokens
 url, folder, name, pause, text = sys.argv[1:]
 tokens = Tokens.load(Path(folder))
 never = threading.Event()
 engine = FakeEngine(tokens, speak(tokens, text), before_step=lambda sequence: never.wait(float(pause)) and None)
-place = make_workplace(url, tokens, engine, name=name)
+place = make_worker_context(url, tokens, engine, name=name)
 sys.exit(serve(make_app(url), place, {"model": "fake"}, concurrency=2, drain_s=0.2))
 """
 

@@ -183,7 +183,10 @@ def test_the_real_engine_through_the_scheduler(
     runtime = open_runtime(Engine(target, "off", tokens.eos_ids))
     answers = [
         runtime.submit(
-            prompt, one, [PromptSegment("question", len(prompt), "q"), PromptSegment("passage", 0, "e")], drafter
+            prompt,
+            one,
+            segments=[PromptSegment("question", len(prompt), "q"), PromptSegment("passage", 0, "e")],
+            drafter=drafter,
         )
         for prompt, one in zip(prompts, params, strict=True)
     ]
