@@ -5,7 +5,7 @@ is: the masks enter as vectors of their own through `inputs_embeds`, and every l
 their rows and nowhere else. Ordinary rows are computed by the unchanged target, bit for bit as in a pass of the same
 shape without adapters, and a pass without adaptive rows has no hook and runs as if there were no adapters.
 
-A coupler (`coupler.py`) may lie between the rows and the drafts that are read off them.
+A coupler (`conditioner.py`) may lie between the rows and the drafts that are read off them.
 
 Knows a stock model's linear layers and rows of a pass; knows no tree, no sequence and no file (`adapter_files.py`).
 """

@@ -1,7 +1,7 @@
 """`bench record`: greedy outputs written down once, so that drafters can be scored on them without a model.
 
 One JSON line per prompt and turn, flushed when it is there; a run that is started again skips what the file has. What
-drafters read besides tokens goes into a file per answer, see `kept.py`.
+drafters read besides tokens goes into a file per answer, see `kept_rows.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a question and the conversation before it to passages.
 
-A follow-up is looked for by what it means (`rewriter`), and what the last turn found stays among the candidates.
+A follow-up is looked for by what it means (`query_rewriter`), and what the last turn found stays among the candidates.
 Knows collections and conversations; knows no prompts of answers and no HTTP.
 
 Next: `Collection.search` (`retriever/collection.py`), and back to the pipeline.
@@ -25,7 +25,7 @@ from workers.broker.messages import TurnRecord
 
 
 class Rewrites(Protocol):
-    """What this module asks of `rewriter.Rewriter`."""
+    """What this module asks of `query_rewriter.Rewriter`."""
 
     async def rewrite(
         self, question: str, past: Sequence[Exchange], *, whose: Principal, session_id: str = ""

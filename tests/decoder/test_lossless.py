@@ -26,6 +26,7 @@ from tests.support.tiny_models import (
     RandomDrafter,
     UnionDrafter,
     WalkGrammar,
+    decoded,
     knowing_adapters,
     tiny_eagle,
     tiny_target,
@@ -119,17 +120,9 @@ def prompts() -> tuple[tuple[int, ...], ...]:
     return tuple(made)
 
 
-def run(engine: Engine, prompt: tuple[int, ...], params: SamplingParams, drafter: str | Drafter) -> Sequence:
-    sequence = engine.start(prompt, params, drafter=drafter)
-    engine.prefill(sequence)
-    while not sequence.finished:
-        engine.step([sequence])
-    return sequence
-
-
 @functools.cache
 def plain(architecture: str, memory: float, prompt: tuple[int, ...], mode: str) -> Sequence:
-    return run(engine(architecture, memory), prompt, MODES[mode], "plain")
+    return decoded(engine(architecture, memory), prompt, MODES[mode], "plain")
 
 
 class OtherHead(EagleDrafter):
@@ -226,7 +219,7 @@ def check(drafter: str, mode: str, architecture: str, share: int) -> None:
             if (number + int(memory) + list(MODES).index(mode)) % share:
                 continue
             expected = plain(architecture, memory, prompt, mode)
-            got = run(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
+            got = decoded(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
             assert got.tokens == expected.tokens
             assert got.finish_reason == expected.finish_reason
             assert got.cache.length == len(prompt) + len(got.tokens) - 1
@@ -238,7 +231,7 @@ def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:
     for drafter in DRAFTERS:
         for number, prompt in enumerate(prompts()):
             expected = plain("llama", 0.01, prompt, "greedy_no_eos")
-            got = run(
+            got = decoded(
                 engine("llama", 0.01),
                 prompt,
                 MODES["greedy_no_eos"],
@@ -284,10 +277,10 @@ def test_at_the_end_of_the_window() -> None:
     for size in (1, 20, 47):
         prompt = tuple(3 + i % 5 for i in range(size))
         params = SamplingParams(max_tokens=48 - size)
-        expected = run(narrow, prompt, params, "plain")
+        expected = decoded(narrow, prompt, params, "plain")
         assert len(expected.tokens) == 48 - size
         for drafter in DRAFTERS:
-            assert run(narrow, prompt, params, build(drafter, expected.tokens, 1)).tokens == expected.tokens
+            assert decoded(narrow, prompt, params, build(drafter, expected.tokens, 1)).tokens == expected.tokens
 
 
 def test_accepting_a_near_miss_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +293,7 @@ def test_accepting_a_near_miss_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("decoder.drafts.tree.DraftTree.child", accept_anything)
     monkeypatch.setattr("decoder.model.kv_cache.KVCache.keep", _keep_like_accepted)
-    got = run(engine("llama", 1.0), prompts()[4], MODES["greedy_no_eos"], RandomDrafter(3, VOCAB))
+    got = decoded(engine("llama", 1.0), prompts()[4], MODES["greedy_no_eos"], RandomDrafter(3, VOCAB))
     assert got.tokens != expected.tokens
 
 
@@ -310,7 +303,7 @@ def test_a_cache_that_keeps_rejected_rows_is_caught(monkeypatch: pytest.MonkeyPa
     wrong = 0
     for seed, (prompt, answer) in enumerate(expected.items()):
         drafter = AdversarialDrafter(answer, VOCAB, seed)
-        wrong += run(engine("llama", 1.0), prompt, MODES["greedy_no_eos"], drafter).tokens != answer
+        wrong += decoded(engine("llama", 1.0), prompt, MODES["greedy_no_eos"], drafter).tokens != answer
     assert wrong > 0
 
 

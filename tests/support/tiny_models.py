@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from decoder import Engine, Generation, SamplingParams
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
@@ -308,3 +309,12 @@ class WalkState:
 
     def copy(self) -> WalkState:
         return WalkState(self._grammar, self._place, self._pushed)
+
+
+def decoded(engine: Engine, prompt: Ids[int], params: SamplingParams, drafter: str | Drafter) -> Generation:
+    """A finished answer."""
+    generation = engine.start(prompt, params, drafter=drafter)
+    engine.prefill(generation)
+    while not generation.finished:
+        engine.step([generation])
+    return generation

@@ -90,7 +90,7 @@ def session_turns(owner: str, session_id: str) -> str:
 
 
 def session_texts(owner: str, session_id: str) -> str:
-    """Hash: what the records of the session's answers and turns name (`session_texts`), as JSON by its digest."""
+    """Hash: what the records of the session's answers and turns name (`sessions.texts`), as JSON by its digest."""
     return f"{session(owner, session_id)}:texts"
 
 

@@ -58,6 +58,15 @@ class RedisJobLedger:
 
     def take(self, worker: str) -> JobClaim | None:
         self._recover_after_a_loss()
+        unreadable: list[JobClaim] = []
+        try:
+            return self._take(worker, unreadable)
+        finally:
+            for claim in reversed(unreadable):  # so that the first accepted is the first again
+                claim.put_back()
+
+    def _take(self, worker: str, unreadable: list[JobClaim]) -> JobClaim | None:
+        """`take`, but for jobs that cannot be read now: they are held, so that those of other collections come."""
         while True:
             with unavailable():
                 taken = lua.run(self._redis, job_lua.TAKE, _ORDER, [worker])
@@ -69,8 +78,8 @@ class RedisJobLedger:
                 job = self._load(tenant, job_id)
             except OSError as error:
                 log.error("ingest %s cannot be read here, so it waits: %s", job_id, error)
-                RedisJobClaim(self._redis, self._files, worker, bare, int(attempts)).put_back()
-                return None
+                unreadable.append(RedisJobClaim(self._redis, self._files, worker, bare, int(attempts)))
+                continue
             claim = RedisJobClaim(self._redis, self._files, worker, job or bare, int(attempts))
             ended = self._files.ended(job_id)
             if ended is not None:  # Redis forgot the end

@@ -1,4 +1,4 @@
-"""Sessions in Redis: what was asked and answered, in order, and the tokens of it all (`session_log`).
+"""Sessions in Redis: what was asked and answered, in order, and the tokens of it all (`token_log`).
 
 Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and is forgotten
 when nothing was added to it for its time to live.

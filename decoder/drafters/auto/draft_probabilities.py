@@ -1,4 +1,4 @@
-"""Beliefs: trees of drafters that say how sure they are of each token, walked beside the copies.
+"""DraftProbabilities: trees of drafters that give each token a probability, walked together with the copies.
 
 Knows draft trees and numbers; knows no model.
 """
@@ -11,7 +11,7 @@ from decoder.drafters.learning.acceptance import LENGTHS
 from decoder.drafts.tree import ROOT, DraftTree
 
 UNLIKELY = 1e-3
-"""What is believed of a token that is not among a node's children."""
+"""Probability of a token that is not among a node's children."""
 _CONFIDENCES = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """Confidences from which on a bucket counts."""
 Place = int | None

@@ -1,4 +1,4 @@
-"""Endings: how likely an answer ends behind a token, learned from answers that ended.
+"""EosPrior: how likely an answer ends behind a token, learned from answers that ended.
 
 What is drafted behind a token that ends the answer is lost, so a short answer's last pass need carry no draft. Only
 tokens that have ended an answer are known; any other is taken to go on.

@@ -28,6 +28,7 @@ from tests.support.tiny_models import (
     RandomDrafter,
     UnionDrafter,
     UnsteadyTarget,
+    decoded,
     tiny_adapters,
     tiny_model,
 )
@@ -90,17 +91,9 @@ def prompts() -> tuple[tuple[int, ...], ...]:
     return tuple(made)
 
 
-def run(engine: Engine, prompt: tuple[int, ...], params: SamplingParams, drafter: str | Drafter) -> Sequence:
-    sequence = engine.start(prompt, params, drafter=drafter)
-    engine.prefill(sequence)
-    while not sequence.finished:
-        engine.step([sequence])
-    return sequence
-
-
 @functools.cache
 def plain(architecture: str, prompt: tuple[int, ...], mode: str) -> Sequence:
-    return run(engine(architecture, "random"), prompt, MODES[mode], "plain")
+    return decoded(engine(architecture, "random"), prompt, MODES[mode], "plain")
 
 
 def drafters(number: int) -> dict[str, Drafter]:
@@ -129,7 +122,7 @@ def test_identical_to_plain(mode: str, weights: str, architecture: str) -> None:
         for at, drafter in enumerate(drafters(number).values()):
             if (at + number + list(MODES).index(mode)) % 3:
                 continue
-            got = run(engine(architecture, weights, near_tie), prompt, MODES[mode], drafter)
+            got = decoded(engine(architecture, weights, near_tie), prompt, MODES[mode], drafter)
             assert got.tokens == expected.tokens
             assert got.finish_reason == expected.finish_reason
             assert got.cache.length == len(prompt) + len(got.tokens) - 1
@@ -139,7 +132,7 @@ def test_drafts_are_accepted_and_every_pass_counts() -> None:
     for name, drafter in drafters(0).items():
         accepted = steps = tokens = 0
         for prompt in prompts():
-            got = run(engine("llama", "small"), prompt, MODES["greedy_no_eos"], drafter).stats
+            got = decoded(engine("llama", "small"), prompt, MODES["greedy_no_eos"], drafter).stats
             accepted, steps, tokens = accepted + got.accepted, steps + got.steps, tokens + got.tokens - 1
         assert accepted == tokens - steps, "each pass yields one token and what it accepts"
         assert accepted > (0 if name == "narrow" else 5), name
@@ -181,7 +174,7 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 def test_masks_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache after an answer is that of the tokens alone; one that keeps a mask's row gives other answers."""
     for drafter in drafters(1).values():
-        got = run(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafter)
+        got = decoded(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafter)
         target = engine("llama", "random").target
         cache = target.new_cache(80)
         target.prefill([*prompts()[3], *got.tokens[:-1]], cache)
@@ -195,7 +188,7 @@ def test_masks_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(KVCache, "keep", keeps_a_mask)
     expected = plain("llama", prompts()[3], "greedy_no_eos").tokens
-    got = run(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafters(1)["one_pass"])
+    got = decoded(engine("llama", "random"), prompts()[3], MODES["greedy_no_eos"], drafters(1)["one_pass"])
     assert got.tokens != expected
 
 
@@ -210,7 +203,7 @@ def test_masks_that_ordinary_rows_see_are_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(MaskChains, "mask", leaking)
     wrong = 0
     for prompt in prompts():
-        got = run(engine("llama", "random"), prompt, MODES["greedy_no_eos"], "sdsat")
+        got = decoded(engine("llama", "random"), prompt, MODES["greedy_no_eos"], "sdsat")
         wrong += got.tokens != plain("llama", prompt, "greedy_no_eos").tokens
     assert wrong
 
@@ -231,7 +224,7 @@ class Watched(SdsatDrafter):
 def test_one_pass_drafts_and_verifies_in_every_pass_behind_the_first() -> None:
     watched = Watched(nodes=4, points=99)
     watched.least = 0.0
-    run(engine("llama", "small"), prompts()[2], MODES["greedy_no_eos"], watched)
+    decoded(engine("llama", "small"), prompts()[2], MODES["greedy_no_eos"], watched)
     assert len(watched.passes[0][0]) == 0, "nothing behind the prompt to draft from"
     assert watched.passes[0][1] == MaskChains.behind([ROOT], 3)
     for tree, masks in watched.passes[1:-4]:
@@ -320,8 +313,8 @@ def test_masks_stay_inside_the_window() -> None:
         narrow = Engine(target, "plain")
         prompt = prompts()[2][:20]
         params = SamplingParams(max_tokens=window - len(prompt), ignore_eos=True)
-        expected = run(narrow, prompt, params, "plain").tokens
-        assert run(narrow, prompt, params, "sdsat").tokens == expected
+        expected = decoded(narrow, prompt, params, "plain").tokens
+        assert decoded(narrow, prompt, params, "sdsat").tokens == expected
     chains = MaskChains((ROOT, 1), (3, 3))
     tree = DraftTree.chain([1, 2], [TokenSource("t")] * 2)
     assert chains.within(tree, 4) == MaskChains((ROOT, 1), (3, 2))
@@ -338,7 +331,7 @@ def test_a_cache_grows_for_masks() -> None:
     while not sequence.finished:
         shared.step([sequence])
     assert sequence.cache.capacity > planned
-    assert sequence.tokens == run(shared, prompts()[2], params, "plain").tokens
+    assert sequence.tokens == decoded(shared, prompts()[2], params, "plain").tokens
 
 
 def test_the_gate_of_masks_is_told_what_reading_them_took(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +344,7 @@ def test_the_gate_of_masks_is_told_what_reading_them_took(monkeypatch: pytest.Mo
         ran(promised, added, seconds, behind)
 
     monkeypatch.setattr(shared.context.mask_gate, "ran", spy)
-    run(shared, prompts()[0], MODES["greedy_no_eos"], "auto")
+    decoded(shared, prompts()[0], MODES["greedy_no_eos"], "auto")
     assert told
     assert all(seconds > 0 for seconds in told)
 
@@ -364,8 +357,8 @@ def test_a_strict_answer_decides_near_ties_without_masks() -> None:
     params = SamplingParams(max_tokens=40, ignore_eos=True, exact="strict")
     extra = 0
     for prompt in prompts():
-        expected = run(steady, prompt, SamplingParams(max_tokens=40, ignore_eos=True), "plain").tokens
-        got = run(unsteady, prompt, params, "sdsat")
+        expected = decoded(steady, prompt, SamplingParams(max_tokens=40, ignore_eos=True), "plain").tokens
+        got = decoded(unsteady, prompt, params, "sdsat")
         assert got.tokens == expected
         extra += got.stats.extra_passes
     assert extra > 0

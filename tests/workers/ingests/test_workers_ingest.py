@@ -343,3 +343,25 @@ def test_the_ingests_of_a_deleted_collection_end(ingests: IngestQueue) -> None:
     ingests.cancel_all("default", "c")
     statuses = [progress.status for name in ("j1", "j2") if (progress := ingests.job("default", name)) is not None]
     assert statuses == ["cancelled", "queued"]
+
+
+def test_a_job_that_runs_fills_no_other_collection_of_the_name(
+    client: Any, ingests: IngestQueue, tokens: Tokens, uploads: Path, tmp_path: Path
+) -> None:
+    class Embedder(HashEmbedder):
+        def embed_documents(self, texts: Any) -> Any:
+            ingests.cancel_all("default", "c")  # as the API does it
+            library.delete("c")
+            library.create("c")
+            return super().embed_documents(texts)
+
+    library = Library(tmp_path / "data", Embedder())
+    library.create("c")
+    ingests.enqueue(text_job("j", "Foxes jump.", at=time.time()))
+    claim = RedisJobLedger(client, JobFiles(uploads)).take("w")
+    assert claim is not None
+    ingest(claim, library, PassageIds(client, tokens), lambda: False)
+    progress = ingests.job("default", "j")
+    assert progress is not None
+    assert progress.status == "cancelled"
+    assert not library.collection("c").documents()

@@ -321,13 +321,22 @@ def test_jobs_that_redis_forgot_come_before_later_ones(opened: Opened) -> None:
 
 def test_a_job_that_cannot_be_read_now_waits_with_its_files(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     opened.ledger.add(job("j"))
+    opened.ledger.add(job("behind"))
+    opened.ledger.add(job("elsewhere", collection="b"))
     (opened.folder / "j" / "upload").write_text("text")
+    read = Path.read_text
 
-    def full(*_: Any, **__: Any) -> str:
-        raise OSError(errno.EMFILE, "Too many open files")
+    def fails(path: Path, *args: Any, **options: Any) -> str:
+        if path.parent.name == "j":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return read(path, *args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", full)
+        patch.setattr(Path, "read_text", fails)
+        claim = opened.ledger.take("w")
+        assert claim is not None
+        assert claim.job.job_id == "elsewhere", "another collection's does not wait for it"
+        claim.end(JobProgress(job_id="elsewhere", status="succeeded"))
         assert opened.ledger.take("w") is None
     assert (opened.folder / "j" / "upload").is_file()
     elsewhere = opened.folder.rename(opened.folder.with_name("elsewhere"))

@@ -134,3 +134,20 @@ def test_an_answer_whose_texts_are_gone_or_unreadable_is_not_sent_for_ever(
     run_generate(place, "default", "erased")
     assert not client.exists(keys.UNFINISHED)
     assert not client.exists(keys.answer("default", "erased"))
+
+
+def test_what_fails_after_a_heartbeat_keeps_nothing_else_from_being_done(
+    queue: Queue, client: Any, work: Any, tokens: Tokens, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(queue, "a")
+    client.rename(GENERATE_QUEUE, "generate.gone")
+    client.zadd(keys.QUEUES, {"generate.gone": client.time()[0]})
+    place = work(FakeEngine(tokens, speak(tokens, "The fox.")))
+
+    def fails(app: Celery) -> int:
+        raise ValueError("a key that nobody thought of")
+
+    monkeypatch.setattr(place.leases, "reclaim", fails)
+    monkeypatch.setattr(place.unfinished, "look", fails)
+    place.after_beat(app)
+    assert not client.exists("generate.gone"), "what waits in a dead worker's queue moves to the common one"
