@@ -27,7 +27,7 @@ from decoder.request import Request, RequestOptions
 from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
-from decoder.sequence import Sequence, Step
+from decoder.sequence import PassLoad, Step
 from decoder.verify import verify
 
 MIXED_CHUNK = 128
@@ -147,11 +147,13 @@ class Engine:
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
         self.target.wait()
         passed = time.perf_counter()
-        walks = [self._walk(s, part, made) for (s, part), made in zip(parts, results, strict=True)]  # the accept rule
+        walks = [
+            self._walk(s, part, outputs) for (s, part), outputs in zip(parts, results, strict=True)
+        ]  # the accept rule
         verified = time.perf_counter()
         steps = {
-            id(s): self._commit(s, part, accepted, made)  # keep, extend, observe
-            for (s, part), accepted, made in zip(parts, walks, results, strict=True)
+            id(s): self._commit(s, part, accepted, outputs)  # keep, extend, observe
+            for (s, part), accepted, outputs in zip(parts, walks, results, strict=True)
         }
         chosen = sum(len(accepted.tokens) for accepted in walks if accepted is not None)
         # Choosing a token takes its time whether it was drafted or not, so a pass is charged for one a sequence.
@@ -179,11 +181,11 @@ class Engine:
                 parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.required_outputs)))
                 room -= len(ids)
         trees = []
-        cached = sum(sequence.cache.length for sequence in decoding)
+        load = PassLoad(len(decoding), sum(sequence.cache.length for sequence in decoding))
         for sequence in decoding:
-            sequence.pass_sequences, sequence.pass_tokens = len(decoding), cached
+            sequence.pass_load = load
             started = time.perf_counter()
-            budget = min(sequence.max_nodes or 0, self.target.max_positions - sequence.position)
+            budget = min(sequence.max_nodes, self.target.max_positions - sequence.position)
             drafts = budget > 0 and sequence.may_draft
             tree = sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree()
             if not sequence.drafter.valued:
@@ -191,7 +193,7 @@ class Engine:
             trees.append(tree)
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
-            costs = self.context.cost.costs(cached, len(decoding), sum(map(len, trees)))
+            costs = self.context.cost.costs(load.cached_tokens, load.sequences, sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
         return parts + [
             (s, TreePass(s.cache, s.last_token, tree, s.drafter.required_outputs, self._masks(s, tree)))
@@ -200,31 +202,32 @@ class Engine:
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
         """The adaptive rows that a sequence's drafter wants behind its tree; none where it may not draft."""
-        if not (sequence.max_nodes and sequence.may_draft):
+        if not sequence.may_draft:
             return NO_MASKS
         masks = sequence.drafter.masks(sequence, tree)
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
-    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, made: ForwardOutputs) -> Accepted | None:
-        """What the pass decided for one sequence; None where its prompt is not through."""
+    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs) -> Accepted | None:
+        """The tokens that the pass decided for one sequence; None while its prompt is not prefilled."""
         if isinstance(part, TreePass):
-            return verify(part.tree, made.logits, sequence, mask_rows=len(part.masks))
-        through = part.cache.length + len(part.ids) == len(sequence.input_ids)
-        return verify(DraftTree(), made.logits, sequence) if through else None
+            alone = not len(part.tree) and not len(part.masks)  # the choice of a one-row pass is final
+            return verify(part.tree, outputs.logits, sequence, near_tie=None if alone else sequence.near_tie)
+        prefilled = part.cache.length + len(part.ids) == len(sequence.input_ids)
+        return verify(DraftTree(), outputs.logits, sequence) if prefilled else None
 
     def _commit(
-        self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, made: ForwardOutputs
+        self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, outputs: ForwardOutputs
     ) -> Step:
         tree = part.tree if isinstance(part, TreePass) else DraftTree()
         if isinstance(part, PromptChunk):
             sequence.cache.keep_all()
-            sequence.prefill_outputs.append(made)
+            sequence.prefill_outputs.append(outputs)
             if accepted is None:
                 return Step((), (), None)
-            made, sequence.prefill_outputs = ForwardOutputs.joined(sequence.prefill_outputs), []
+            outputs, sequence.prefill_outputs = ForwardOutputs.joined(sequence.prefill_outputs), []
             sequence.prefilled = True
             if sequence.kept_rows is not None:
-                sequence.kept_rows.prompt(made)
+                sequence.kept_rows.prompt(outputs)
         assert accepted is not None, "only an unfinished prompt decides nothing"
         tokens = sequence.extend(accepted.tokens)
         sources = accepted.sources[: len(tokens)]
@@ -234,13 +237,15 @@ class Engine:
             else:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            made = made.kept(accepted.path[: len(accepted.tokens) - 1], sequence.drafter.required_outputs.all_logits)
+            outputs = outputs.kept(
+                accepted.path[: len(accepted.tokens) - 1], sequence.drafter.required_outputs.all_logits
+            )
             if sequence.kept_rows is not None:
-                sequence.kept_rows.step(made, len(tokens))
+                sequence.kept_rows.step(outputs, len(tokens))
         if sequence.near_tie is not None:
-            _record_near_tie(sequence, accepted)
+            sequence.record_near_tie(accepted)
         if tokens:
-            sequence.drafter.observe(sequence, tree, accepted, made)
+            sequence.drafter.observe(sequence, tree, accepted, outputs)
         logprobs = tuple(accepted.logprobs[: len(tokens)])
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 
@@ -253,14 +258,5 @@ class Engine:
             sequence.stats.ms["draft"] += 1e3 * commit_s / len(parts)
         only_trees = all(isinstance(part, TreePass) for _, part in parts)
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
-            cached = parts[0][0].pass_tokens
+            cached = parts[0][0].pass_load.cached_tokens
             self.context.cost.observe(sum(rows), cached, len(parts), cost_s)
-
-
-def _record_near_tie(sequence: Sequence, accepted: Accepted) -> None:
-    """Note a strict step's near-tie, to be decided by the next pass, and count the one that this pass decided."""
-    if sequence.doubtful is not None:
-        sequence.stats.extra_passes += 1
-        sequence.stats.near_ties_changed += accepted.tokens[0] != sequence.doubtful
-    sequence.doubtful = None if sequence.finished else accepted.doubtful
-    sequence.stats.near_ties += sequence.doubtful is not None

@@ -1,4 +1,4 @@
-"""Generation: a sequence that the engine works on, with its drafter and what its prompt's passes left behind."""
+"""Generation: a sequence with what the engine needs to run it: its drafter, its prompt's passes, its strictness."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence as Ids
 from typing import Any
 
 from decoder.drafters.base import Drafter
+from decoder.drafts.accepted import Accepted
 from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.prefix import KeptRows, Prefix
@@ -15,11 +16,13 @@ from decoder.sequence import PromptSegment, Sequence
 
 
 class Generation(Sequence):
-    """One answer being generated. Made by `Engine.start`; arguments as `Sequence`, and
+    """One answer being generated. `Engine.start` makes it; arguments as `Sequence`, and
 
     Args:
-        drafter: its own.
-        kept_rows: rows of outputs that a prefix of it will have; None where none is wanted.
+        drafter: a drafter of its own.
+        max_nodes: most draft nodes a step.
+        near_tie: margin in logits below which a strict answer decides a token again; None if it is not strict.
+        kept_rows: rows of outputs for the prefix that it leaves; None if it leaves none.
     """
 
     def __init__(
@@ -32,24 +35,53 @@ class Generation(Sequence):
         end_tokens: frozenset[int],
         stop_strings: StopStrings | None = None,
         *,
-        resumed: Ids[int] = (),
+        max_nodes: int = 0,
+        near_tie: float | None = None,
         kept_rows: KeptRows | None = None,
+        resumed: Ids[int] = (),
         **options: Any,
     ) -> None:
-        self.drafter = drafter
-        self.kept_rows = kept_rows
-        self.prefilled = False
-        """Whether `input_ids` are through and a token was chosen."""
-        self.prefill_outputs: list[ForwardOutputs] = []
-        """Of the passes over `input_ids`, until these are through."""
         super().__init__(prompt, params, segments, cache, end_tokens, stop_strings, resumed=resumed, **options)
+        self.drafter = drafter
+        self.max_nodes = max_nodes
+        self.near_tie = near_tie
+        self.doubtful: int | None = None
+        """The token that the last pass chose by a near-tie; the next pass decides it alone."""
+        self.kept_rows = kept_rows
         self.input_ids = [*self.prompt, *resumed]
-        """What is prefilled: the prompt, and what was generated of the answer before, elsewhere."""
+        """What is prefilled: the prompt, and the tokens of the answer that were generated before."""
+        self.prefilled = False
+        """Whether `input_ids` have passed and a token was chosen."""
+        self.prefill_outputs: list[ForwardOutputs] = []
+        """Of the passes over `input_ids`, until the last of them."""
+        self._cancelled = False
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether the next pass may hold drafts: not for the last token, nor if one row has to decide alone."""
+        return self.max_nodes > 0 and self.remaining > 1 and self.doubtful is None
+
+    def cancel(self) -> None:
+        """Finish before the next step and keep the tokens so far. Safe from any thread."""
+        self._cancelled = True
+
+    def finish_if_cancelled(self) -> bool:
+        if self._cancelled and not self.finished:
+            self.finish_reason = "cancelled"
+        return self.finished
+
+    def record_near_tie(self, accepted: Accepted) -> None:
+        """Note a strict step's near-tie for the next pass to decide, and count the one that this pass decided."""
+        if self.doubtful is not None:
+            self.stats.extra_passes += 1
+            self.stats.near_ties_changed += accepted.tokens[0] != self.doubtful
+        self.doubtful = None if self.finished else accepted.doubtful
+        self.stats.near_ties += self.doubtful is not None
 
     def leave(self) -> Prefix | None:
         """What another sequence may begin on: the rows of all tokens but the last. The cache goes with it.
 
-        None where nothing was to be kept, or where the prompt is not through.
+        None if nothing was to be kept, or if the prompt is not prefilled.
         """
         kept, self.kept_rows = self.kept_rows, None
         if kept is None or not self.prefilled:

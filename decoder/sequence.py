@@ -1,6 +1,6 @@
-"""Sequence: one answer being generated. Knows its tokens, limits and state; knows no model and no drafting rule.
+"""Sequence: one prompt and its growing answer, as drafters see them. Knows no model and no drafting rule.
 
-`extend` is the one place where tokens are committed: stops, limits and counts are applied there, token by token.
+`extend` is the only place that commits tokens: it applies stops and limits and counts, token by token.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from decoder.drafts.stats import DecodeStats
 from decoder.drafts.token_index import TokenIndex
@@ -20,7 +20,7 @@ from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import StopStrings
 
 CORPUS_OFFSET = 1 << 24
-"""Positions from here on are those of the corpora; a prompt with its answer is shorter (TokenIndex)."""
+"""Positions from here on lie in the corpora; a prompt with its answer is shorter (`TokenIndex`)."""
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -43,10 +43,10 @@ class Corpus:
     """Tokens to copy from that are not in the prompt.
 
     Attributes:
-        kind: "unread" for retrieved passages that are not in the prompt, "prediction" for what a client expects,
-            "store" for answers of other conversations.
+        kind: "unread" for retrieved passages that the prompt does not hold, "prediction" for the text a client
+            expects, "store" for answers of other conversations.
         ids: the tokens.
-        key: names it for provenance.
+        key: the name that provenance shows.
     """
 
     kind: str
@@ -56,10 +56,10 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one draft-verify cycle committed.
+    """The tokens that one draft-verify cycle committed.
 
-    `sources[i]` says where tokens[i] was copied from; None for a token the target chose itself. `logprobs` is
-    empty where the answer asks for none.
+    `sources[i]` is where tokens[i] was copied from, or None if the target chose it itself. `logprobs` is empty unless
+    the request wants log-probabilities.
     """
 
     tokens: tuple[int, ...]
@@ -68,8 +68,35 @@ class Step:
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
+class PassLoad(NamedTuple):
+    """How full the target pass is.
+
+    Attributes:
+        sequences: sequences in the pass.
+        cached_tokens: rows that they have in their caches together.
+    """
+
+    sequences: int
+    cached_tokens: int
+
+
 class Sequence:
-    """One prompt and its growing answer, as drafters see them."""
+    """One prompt and its growing answer.
+
+    Args:
+        prompt: token ids.
+        params: sampling parameters.
+        segments: tags that tile the prompt; one untagged segment if empty.
+        cache: the sequence's rows of the target's KV cache; None when recorded tokens are replayed.
+        end_tokens: tokens that end the answer.
+        stop_strings: texts that end the answer.
+        corpora: tokens to copy from that are not in the prompt.
+        domain: selects the acceptance statistics, such as a collection's name.
+        resumed: tokens of the answer that were generated before.
+
+    Raises:
+        ValueError: the answer ends before the last of the `resumed` tokens.
+    """
 
     def __init__(
         self,
@@ -80,35 +107,26 @@ class Sequence:
         end_tokens: frozenset[int],
         stop_strings: StopStrings | None = None,
         *,
-        max_nodes: int | None = None,
         corpora: Ids[Corpus] = (),
         domain: str = "",
-        near_tie: float | None = None,
         resumed: Ids[int] = (),
     ) -> None:
         self.prompt = list(prompt)
-        self.tokens: list[int] = []
         self.params = params
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
-        self.pass_sequences = 1
-        """Sequences that share the coming pass, this one included."""
-        self.pass_tokens = len(self.prompt)
-        """Cached tokens of them all."""
-        self._cache = cache
-        self.max_nodes = max_nodes
+        self.end_tokens = end_tokens
+        self._stop_strings = stop_strings
+
+        self.tokens: list[int] = []
         self.history = History(self.prompt, params.grammar.begin() if params.grammar is not None else None)
         self.stats = DecodeStats(prompt_tokens=len(self.prompt), resumed_tokens=len(resumed))
         self.finish_reason: FinishReason | None = None
-        self.end_tokens = end_tokens
-        """Tokens that end the answer."""
-        self._stop_strings = stop_strings
-        self.near_tie = near_tie
-        """Margin in logits below which a strict answer's choice is made again; None where it is not strict."""
-        self.doubtful: int | None = None
-        """What the last pass would have chosen, where that was a near-tie; the next pass decides alone."""
-        self._cancelled = False
+
+        self.pass_load = PassLoad(1, len(self.prompt))
+        """The pass that this sequence takes part in next, or took part in last."""
+        self._cache = cache
         self._index: TokenIndex | None = None
         self._corpus_index: TokenIndex | None = None
         for token in resumed:
@@ -140,14 +158,14 @@ class Sequence:
         """Tokens that may still be generated."""
         return self.params.max_tokens - len(self.tokens)
 
-    @property
-    def may_draft(self) -> bool:
-        """Whether the next pass may hold drafts: not where one token is left, nor where one row has to decide."""
-        return self.remaining > 1 and self.doubtful is None
+    def suffix(self, size: int) -> list[int]:
+        """The last `size` tokens of prompt and answer, or all of them if there are fewer."""
+        missing = size - len(self.tokens)
+        return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[len(self.tokens) - size :]
 
     @property
     def index(self) -> TokenIndex:
-        """Index over the prompt's segments and the answer (the last segment); built when first asked for."""
+        """Index over the prompt's segments and the answer (the last segment); built on first use."""
         if self._index is None:
             parts, start = [], 0
             for segment in self.segments:
@@ -159,32 +177,22 @@ class Sequence:
 
     @property
     def corpus_index(self) -> TokenIndex:
-        """Index over the corpora, each a segment, in order; built when first asked for."""
+        """Index over the corpora, each a segment, in order; built on first use."""
         if self._corpus_index is None:
             self._corpus_index = TokenIndex.build([corpus.ids for corpus in self.corpora])
         return self._corpus_index
 
-    def suffix(self, size: int) -> list[int]:
-        """The last `size` tokens of prompt and answer, fewer where there are not as many."""
-        missing = size - len(self.tokens)
-        return self.prompt[-missing:] + self.tokens if missing > 0 else self.tokens[len(self.tokens) - size :]
-
     def copy_of(self, drafter: str, position: int) -> TokenSource:
-        """The source of a token copied from an absolute position of the index, or BESIDE + one of the corpora's."""
+        """The source of a token that `drafter` copied from `position`.
+
+        Args:
+            position: absolute position in `index`, or CORPUS_OFFSET + position in `corpus_index`.
+        """
         if position >= CORPUS_OFFSET:
             corpus, offset = self.corpus_index.segment_of(position - CORPUS_OFFSET)
             return TokenSource(drafter, len(self.segments) + corpus, offset)
         segment, offset = self.index.segment_of(position)
         return TokenSource(drafter, segment if segment < len(self.segments) else None, offset)
-
-    def cancel(self) -> None:
-        """Finish before the next step, keeping what was generated. Safe from any thread."""
-        self._cancelled = True
-
-    def finish_if_cancelled(self) -> bool:
-        if self._cancelled and not self.finished:
-            self.finish_reason = "cancelled"
-        return self.finished
 
     def extend(self, tokens: Iterable[int]) -> list[int]:
         """Commit tokens one by one until the answer ends; returns those committed."""

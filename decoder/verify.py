@@ -15,25 +15,24 @@ from decoder.sampling.select import select
 from decoder.sequence import Sequence
 
 
-def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, mask_rows: int = 0) -> Accepted:
+def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: float | None = None) -> Accepted:
     """Walk the tree along what `select` picks.
 
     Args:
         tree: n draft nodes.
         logits: [n + 1, V], row 0 follows the root, row i + 1 follows node i.
         sequence: its history is advanced past every token chosen here.
-        mask_rows: adaptive rows that the pass held besides; only whether it had more than one row matters.
+        near_tie: margin in logits below which the walk ends undecided; None decides every position.
 
     Returns:
-        at least one token, the last being the target's own choice where the walk leaves the tree; in strict answers
-        none where the first choice is a near-tie.
+        at least one token; the last is the target's own choice, where the walk leaves the tree. No token if the first
+        choice is a near-tie.
     """
     tokens: list[int] = []
     path: list[int] = []
     sources: list[TokenSource | None] = []
     logprobs: list[TokenLogprob] = []
     node: int | None = ROOT
-    near_tie = sequence.near_tie if len(tree) or mask_rows else None  # the choice of a one-row pass is final
     chosen = _all_at_once(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
     while node is not None:
         place = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history

@@ -19,7 +19,7 @@ from typing import ClassVar
 from decoder.drafters.auto.copies import GUESS, HEAD, MASKS, NEURAL, NO_PLACE, Candidate, Copies
 from decoder.drafters.auto.draft_probabilities import DraftProbabilities
 from decoder.drafters.auto.guesses import Guesses
-from decoder.drafters.auto.trie import Trie
+from decoder.drafters.auto.trie import Evidence, Trie, merge_candidates
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.eagle.drafter import EagleDrafter
@@ -137,9 +137,9 @@ class AutoDrafter(Drafter):
 
     def _costs(self, sequence: Sequence, nodes: int) -> list[float]:
         """Seconds of the pass with 0 to `nodes` draft nodes. Of a shared pass the others pay their part."""
-        others = sequence.pass_sequences - 1
-        whole = self._context.cost.costs(sequence.pass_tokens, sequence.pass_sequences, nodes)
-        return [seconds - whole[0] * others / (others + 1) for seconds in whole]
+        load = sequence.pass_load
+        whole = self._context.cost.costs(load.cached_tokens, load.sequences, nodes)
+        return [seconds - whole[0] * (load.sequences - 1) / load.sequences for seconds in whole]
 
     def _merged(
         self,
@@ -148,21 +148,22 @@ class AutoDrafter(Drafter):
         budget: int,
         draft_probabilities: Ids[DraftProbabilities] = (),
     ) -> Trie:
-        guesses = self._guesses
-        return Trie(
-            candidates,
+        guesses, last = self._guesses, sequence.last_token
+        evidence = Evidence(
             self._context.acceptance.of(sequence.domain),
             self._recent_acceptance,
+            last,
+            sequence.end_tokens,
+            None if guesses is None else lambda tokens: guesses.logit_margins(tokens, last),
+            draft_probabilities,
+        )
+        return merge_candidates(
+            candidates,
+            evidence,
+            lambda candidate, at: self._source(sequence, candidate, at),
             nodes=budget,
             depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
             least=self._least(sequence, budget),
-            last=sequence.last_token,
-            ends=sequence.end_tokens,
-            source_of=lambda candidate, at: self._source(sequence, candidate, at),
-            logit_margins=None
-            if guesses is None
-            else lambda tokens: guesses.logit_margins(tokens, sequence.last_token),
-            draft_probabilities=draft_probabilities,
         )
 
     @property
@@ -171,7 +172,8 @@ class AutoDrafter(Drafter):
 
     def _least(self, sequence: Sequence, budget: int) -> float:
         """The value below which no node is worth its row."""
-        return max(_LEAST, self._context.cost.least_value(sequence.pass_tokens, sequence.pass_sequences, budget))
+        load = sequence.pass_load
+        return max(_LEAST, self._context.cost.least_value(load.cached_tokens, load.sequences, budget))
 
     def _source(self, sequence: Sequence, candidate: Candidate, at: int) -> TokenSource:
         if candidate.proposal_type in _NEURAL:
@@ -270,5 +272,6 @@ class AutoDrafter(Drafter):
                 seconds, behind = self._ran
                 gate.ran(promised, added, seconds, behind)
         self._alone = self._ran = None
-        plain = self._context.cost.costs(sequence.pass_tokens, sequence.pass_sequences, 0)[0]
-        gate.add_credit(plain * len(accepted.tokens) / sequence.pass_sequences)
+        load = sequence.pass_load
+        plain = self._context.cost.costs(load.cached_tokens, load.sequences, 0)[0]
+        gate.add_credit(plain * len(accepted.tokens) / load.sequences)

@@ -1,8 +1,8 @@
 """Trie: candidates merged into one valued draft tree, the best nodes first.
 
-Equal prefixes share nodes, candidates that agree strengthen each other. A node's value is the chance that it is
-accepted: its own times its parent's. Nodes are added in falling order of value, so every beginning of the tree is the
-best tree of its size.
+Candidates with equal prefixes share nodes, and candidates that agree strengthen each other. A node's value is the
+probability that it is accepted: its own chance times its parent's value. `merge_candidates` adds nodes in falling
+order of value, so the first n nodes are the best tree of n (CASD's merged tree, with probabilities for counts).
 
 Knows candidates and the acceptance table; knows no model and no cost.
 """
@@ -10,6 +10,7 @@ Knows candidates and the acceptance table; knows no model and no cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,17 +20,17 @@ from decoder.drafters.auto.draft_probabilities import UNLIKELY, DraftProbabiliti
 from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, feature_bucket
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 
-_OWN = KINDS.index("answer")
+_ANSWER = KINDS.index("answer")
 
 
-class _Child(NamedTuple):
-    """A token that may come behind a node.
+class Child(NamedTuple):
+    """A token that may follow a node.
 
     Attributes:
         bucket: its features, `acceptance.feature_bucket`.
         candidates: those that propose it, the strongest first.
-        places: where it is in each drafter's tree.
-        similarity, logit_margin, draft_probability: what the model and a drafter show of it, see `Calibrator.chance`.
+        places: its node in each drafter's tree.
+        similarity, logit_margin, draft_probability: evidence of the model and of a drafter, see `Calibrator.chance`.
     """
 
     token: int
@@ -41,99 +42,77 @@ class _Child(NamedTuple):
     draft_probability: float | None = None
 
 
-class Trie:
-    """The tree of one step and what each of its nodes rests on.
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the chances of a step's nodes rest on, besides the candidates.
 
-    Args:
-        candidates: the strongest first.
+    Attributes:
         table: chances by feature bucket.
-        recent_acceptance: how the answer went lately, see `acceptance.feature_bucket`.
-        nodes: most nodes.
-        depth: most tokens of a branch.
-        least: nodes of less value are left out.
+        recent_acceptance: of the answer's last tokens, see `acceptance.feature_bucket`.
         last: the text's last token.
-        ends: tokens that end the answer. None is drafted: the pass chooses it without, and nothing comes behind it.
-        source_of: the source of a candidate's token at a depth from 0.
-        logit_margins: tokens -> their last logits less the chosen token's; None where those are unknown.
-        draft_probabilities: trees of drafters that say how sure they are.
+        ends: tokens that end the answer. The tree holds none of them: the pass chooses one without a draft, and no
+            token follows it.
+        logit_margins: tokens -> their last logits less the chosen token's; None if those are unknown.
+        draft_probabilities: trees of drafters that give probabilities.
     """
 
-    def __init__(
-        self,
-        candidates: list[Candidate],
-        table: AcceptanceTable,
-        recent_acceptance: int,
-        *,
-        nodes: int,
-        depth: int,
-        least: float,
-        last: int,
-        ends: frozenset[int],
-        source_of: Callable[[Candidate, int], TokenSource],
-        logit_margins: Callable[[list[int]], list[float]] | None = None,
-        draft_probabilities: Sequence[DraftProbabilities] = (),
-    ) -> None:
-        self.tree = DraftTree()
-        self.led_by: list[Candidate] = []
-        """Each node's strongest candidate."""
-        self._table = table
-        self._recent_acceptance = recent_acceptance
-        self._logit_margins = logit_margins
-        self._draft_probabilities = draft_probabilities
-        self._last = last
-        self._ends = ends
-        self._children: dict[int, list[_Child]] = {}
-        self._waiting: list[tuple[float, int, int, int, _Child]] = []
-        self._queued = 0
-        if depth >= 1:
-            self._expand(ROOT, 0, self._goes_on(last), candidates, (ROOT,) * len(draft_probabilities))
-        while self._waiting and len(self.tree) < nodes:
-            falling, _, parent, at, child = heappop(self._waiting)
-            if -falling < least:
-                break
-            if child.token in ends:
-                continue
-            node = self.tree.add(child.token, parent, source_of(child.candidates[0], at))
-            self.tree.values.append(-falling)
-            self.led_by.append(child.candidates[0])
-            if at + 1 < depth:
-                self._expand(node, at + 1, -falling * self._goes_on(child.token), child.candidates, child.places)
+    table: AcceptanceTable
+    recent_acceptance: int
+    last: int
+    ends: frozenset[int]
+    logit_margins: Callable[[list[int]], list[float]] | None = None
+    draft_probabilities: Sequence[DraftProbabilities] = ()
+
+    def continues(self, token: int) -> float:
+        """Chance that the answer does not end after a token."""
+        return 1.0 - self.table.eos_prior.chance(token) if self.ends else 1.0
+
+
+@dataclass(slots=True)
+class Trie:
+    """The tree of one step and the candidates of each of its nodes."""
+
+    evidence: Evidence
+    tree: DraftTree = field(default_factory=DraftTree)
+    strongest: list[Candidate] = field(default_factory=list)
+    """Each node's strongest candidate."""
+    children: dict[int, list[Child]] = field(default_factory=dict)
+    """Node -> its children, in the tree or not."""
 
     def learn(self, tokens: list[int]) -> None:
-        """Tell the table what came true of everything proposed along the true tokens, verified or not."""
-        if self._ends:
-            for token, following in pairwise([self._last, *tokens]):
-                self._table.eos_prior.learn(token, following in self._ends)
+        """Teach the table from the true tokens: every child along their path, verified or not."""
+        table, ends = self.evidence.table, self.evidence.ends
+        if ends:
+            for token, following in pairwise([self.evidence.last, *tokens]):
+                table.eos_prior.learn(token, following in ends)
         node = ROOT
-        for at, token in enumerate(tokens):
-            if token in self._ends:
+        for depth, token in enumerate(tokens):
+            if token in ends:
                 return
-            for child in self._children.get(node, ()):
-                hit = child.token == token
-                if at == 0 and child.candidates[0].proposal_type == GUESS:
+            for child in self.children.get(node, ()):
+                if depth == 0 and child.candidates[0].proposal_type == GUESS:
                     continue  # see Guesses.learn
-                self._table.learn(child.bucket, hit, at, child.similarity, child.logit_margin, child.draft_probability)
-            known = self.tree.child(node, token)
-            if known is None:
+                accepted = child.token == token
+                table.learn(
+                    child.bucket, accepted, depth, child.similarity, child.logit_margin, child.draft_probability
+                )
+            next_node = self.tree.child(node, token)
+            if next_node is None:
                 return
-            node = known
-
-    def _goes_on(self, token: int) -> float:
-        """Chance that the answer does not end behind a token."""
-        return 1.0 - self._table.eos_prior.chance(token) if self._ends else 1.0
+            node = next_node
 
     def leading(self, tokens: list[int]) -> Candidate | None:
-        """The strongest candidate for the last of the tokens, all of which the tree must hold."""
+        """The strongest candidate for the last of the tokens, or None if the tree does not hold them all."""
         node = ROOT
         for token in tokens:
             child = self.tree.child(node, token)
             if child is None:
                 return None
             node = child
-        return None if node == ROOT else self.led_by[node]
+        return None if node == ROOT else self.strongest[node]
 
     def yields(self, tokens: list[int], nodes: int) -> int:
-        """Tokens a step would have yielded, had the first `nodes` nodes been verified and `tokens` been true."""
+        """Tokens that the step would have yielded with its first `nodes` nodes verified and `tokens` true."""
         node, count = ROOT, 1
         for token in tokens[:-1]:
             child = self.tree.child(node, token)
@@ -142,99 +121,120 @@ class Trie:
             node, count = child, count + 1
         return count
 
-    def _expand(self, node: int, at: int, value: float, candidates: list[Candidate], places: tuple[Place, ...]) -> None:
-        """Queue the children of a node: what candidates and drafters say comes at this depth."""
-        children = _children(candidates, at, self._recent_acceptance)
-        if at == 0 and self._logit_margins is not None and children:
-            logit_margins = self._logit_margins([child.token for child in children])
-            children = [
-                child._replace(logit_margin=logit_margin)
-                for child, logit_margin in zip(children, logit_margins, strict=True)
-            ]
-        for number, draft_probabilities in enumerate(self._draft_probabilities):
-            children = self._believed(children, draft_probabilities, number, places)
-        self._children[node] = children
-        left = 1.0  # siblings exclude each other
-        for child in children:
-            chance = min(
-                self._table.chance(child.bucket, at, child.similarity, child.logit_margin, child.draft_probability),
-                left,
-            )
-            left -= chance
-            self._queued += 1
-            heappush(self._waiting, (-value * chance, self._queued, node, at, child))
 
-    def _believed(
-        self, children: list[_Child], draft_probabilities: DraftProbabilities, number: int, places: tuple[Place, ...]
-    ) -> list[_Child]:
-        """The children with what one drafter believes of them, and those that it alone proposes."""
+def merge_candidates(
+    candidates: list[Candidate],
+    evidence: Evidence,
+    source_of: Callable[[Candidate, int], TokenSource],
+    *,
+    nodes: int,
+    depth: int,
+    least: float,
+) -> Trie:
+    """Merge candidates into the tree with the greatest expected number of accepted tokens: best-first search.
+
+    Args:
+        candidates: the strongest first.
+        source_of: the source of a candidate's token at a depth from 0.
+        nodes: most nodes of the tree.
+        depth: most tokens of a branch.
+        least: nodes of less value stay out.
+    """
+    trie, table = Trie(evidence), evidence.table
+    frontier: list[tuple[float, int, int, int, Child]] = []  # (-value, order of entry, parent, depth, child)
+    entries = 0
+
+    def expand(node: int, at: int, value: float, proposed: list[Candidate], places: tuple[Place, ...]) -> None:
+        """Put the children of a node of this value on the frontier."""
+        nonlocal entries
+        trie.children[node] = children = _children(proposed, at, places, evidence)
+        unclaimed = 1.0  # siblings exclude each other
+        for child in children:
+            chance = table.chance(child.bucket, at, child.similarity, child.logit_margin, child.draft_probability)
+            chance = min(chance, unclaimed)
+            unclaimed -= chance
+            entries += 1
+            heappush(frontier, (-value * chance, entries, node, at, child))
+
+    if depth >= 1:
+        expand(ROOT, 0, evidence.continues(evidence.last), candidates, (ROOT,) * len(evidence.draft_probabilities))
+    while frontier and len(trie.tree) < nodes:
+        negative_value, _, parent, at, child = heappop(frontier)
+        if -negative_value < least:
+            break
+        if child.token in evidence.ends:
+            continue
+        strongest = child.candidates[0]
+        node = trie.tree.add(child.token, parent, source_of(strongest, at))
+        trie.tree.values.append(-negative_value)
+        trie.strongest.append(strongest)
+        if at + 1 < depth:
+            expand(node, at + 1, -negative_value * evidence.continues(child.token), child.candidates, child.places)
+    return trie
+
+
+def _children(candidates: list[Candidate], at: int, places: tuple[Place, ...], evidence: Evidence) -> list[Child]:
+    """What candidates and drafters propose at this depth, with all the evidence there is."""
+    children = _grouped(candidates, at, evidence.recent_acceptance)
+    if at == 0 and evidence.logit_margins is not None and children:
+        margins = evidence.logit_margins([child.token for child in children])
+        children = [child._replace(logit_margin=margin) for child, margin in zip(children, margins, strict=True)]
+    for number, draft_probabilities in enumerate(evidence.draft_probabilities):
         below = draft_probabilities.below(places[number])
-        made = []
-        for child in children:
-            place, draft_probability = below.get(child.token, (None, UNLIKELY if below else None))
-            draft_probability = (
-                child.draft_probability
-                if draft_probability is None
-                else max(draft_probability, child.draft_probability or 0.0)
-            )
-            made.append(child._replace(places=(*child.places, place), draft_probability=draft_probability))
-        known = {child.token for child in children}
-        for token, (place, confidence) in below.items():
-            if token not in known:
+        proposed = {child.token for child in children}
+        children = [_with_probability(child, below) for child in children]
+        for token, (place, probability) in below.items():
+            if token not in proposed:
+                proposal_type = draft_probabilities.proposal_type
                 bucket = feature_bucket(
-                    confidence_bucket(confidence),
-                    draft_probabilities.proposal_type,
-                    _OWN,
-                    0,
-                    0,
-                    self._recent_acceptance,
+                    confidence_bucket(probability), proposal_type, _ANSWER, 0, 0, evidence.recent_acceptance
                 )
-                alone = [Candidate([token], NO_PLACE, 0, draft_probabilities.proposal_type, _OWN)]
-                made.append(_Child(token, bucket, alone, (*(None,) * number, place)))
-        return made
+                drafted = [Candidate([token], NO_PLACE, 0, proposal_type, _ANSWER)]
+                children.append(Child(token, bucket, drafted, (*(None,) * number, place)))
+    return children
 
 
-def _children(candidates: list[Candidate], at: int, recent_acceptance: int) -> list[_Child]:
-    """Group candidates by the token they have at a depth, in the order of the strongest of each group."""
-    if len(candidates) == 1:
+def _with_probability(child: Child, below: dict[int, tuple[int, float]]) -> Child:
+    """The child with its place in one drafter's tree and the greatest probability so far."""
+    place, probability = below.get(child.token, (None, UNLIKELY if below else None))
+    earlier = child.draft_probability
+    probability = earlier if probability is None else max(probability, earlier or 0.0)
+    return child._replace(places=(*child.places, place), draft_probability=probability)
+
+
+def _grouped(candidates: list[Candidate], at: int, recent_acceptance: int) -> list[Child]:
+    """Candidates grouped by their token at a depth, in the order of the strongest of each group; guesses last."""
+    if len(candidates) == 1 and at:  # most nodes lie deep in one candidate
         only = candidates[0]
         if at >= len(only.tokens):
             return []
-        return [
-            _Child(
-                only.tokens[at],
-                _feature_bucket(only, at, 0, 0, recent_acceptance),
-                candidates,
-                similarity=only.similarity,
-            )
-        ]
+        bucket = _candidate_bucket(only, at, 0, 0, recent_acceptance)
+        return [Child(only.tokens[at], bucket, candidates, similarity=only.similarity)]
     groups: dict[int, list[Candidate]] = {}
-    guesses: list[_Child] = []
+    guesses: list[Child] = []
     total = 0
     for candidate in candidates:
         if at == 0 and candidate.proposal_type == GUESS:
-            guesses.append(
-                _Child(candidate.tokens[0], _feature_bucket(candidate, 0, 0, 0, recent_acceptance), [candidate])
-            )
+            bucket = _candidate_bucket(candidate, 0, 0, 0, recent_acceptance)
+            guesses.append(Child(candidate.tokens[0], bucket, [candidate]))
         elif at < len(candidate.tokens):
             groups.setdefault(candidate.tokens[at], []).append(candidate)
             total += 1
-    children: list[_Child] = []
+    children: list[Child] = []
     for rank, (token, group) in enumerate(groups.items()):
         size = len(group)
         if len(groups) == 1:
             agreement = 0 if size == 1 else 1 if size < 4 else 2
         else:
             agreement = 3 if size == 1 else 4 if 2 * size < total else 5
-        alike = max((one.similarity for one in group if one.similarity is not None), default=None)
-        children.append(
-            _Child(token, _feature_bucket(group[0], at, agreement, rank, recent_acceptance), group, similarity=alike)
-        )
+        similarity = max((one.similarity for one in group if one.similarity is not None), default=None)
+        bucket = _candidate_bucket(group[0], at, agreement, rank, recent_acceptance)
+        children.append(Child(token, bucket, group, similarity=similarity))
     return children + guesses
 
 
-def _feature_bucket(candidate: Candidate, at: int, agreement: int, rank: int, recent_acceptance: int) -> int:
+def _candidate_bucket(candidate: Candidate, at: int, agreement: int, rank: int, recent_acceptance: int) -> int:
     length, proposal_type = candidate.length + at, candidate.proposal_type
-    if proposal_type == GUESS:  # behind a guess comes what its n-gram matched
+    if proposal_type == GUESS:  # after a guess come the tokens that its n-gram matched
         length, proposal_type = (length, MATCH) if at else (candidate.rank, GUESS)
     return feature_bucket(length, proposal_type, candidate.kind, agreement, rank, recent_acceptance)
