@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
+from decoder.drafter_names import DrafterName
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
 from decoder.drafters.casd import CasdDrafter
@@ -40,7 +42,7 @@ def casd_with_eagle(
     return CasdDrafter(max_match, matches, length, partner=EagleDrafter(top_k, depth, nodes))
 
 
-DRAFTERS: dict[str, Callable[[], Drafter]] = {
+DRAFTERS: dict[DrafterName, Callable[[], Drafter]] = {
     "off": PlainDrafter,
     "plain": PlainDrafter,
     "pld": PldDrafter,
@@ -63,7 +65,7 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
 def make_drafter(name: str) -> Drafter:
     """A fresh drafter. Raises UnknownDrafter with the known names."""
     try:
-        return DRAFTERS[name]()
+        return DRAFTERS[cast("DrafterName", name)]()
     except KeyError:
         raise UnknownDrafter(name, sorted(DRAFTERS)) from None
 
