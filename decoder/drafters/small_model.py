@@ -67,7 +67,7 @@ class SmallModelDrafter(Drafter):
         self._model = model
         self._vocab_size = size
 
-    def behind(self, sequence: Sequence) -> int:
+    def unprocessed(self, sequence: Sequence) -> int:
         """Tokens that the next draft runs first: what was committed since the last one, and what of it was rejected."""
         return sequence.position - self._committed
 

@@ -1,4 +1,4 @@
-"""DraftProbabilities: trees of drafters that give each token a probability, walked together with the copies.
+"""DraftProbabilities: the tree of a drafter that gives each token a probability, merged with the copies in the trie.
 
 Knows draft trees and numbers; knows no model.
 """
@@ -13,17 +13,17 @@ from decoder.drafts.tree import ROOT, DraftTree
 UNLIKELY = 1e-3
 """Probability of a token that is not among a node's children."""
 _CONFIDENCES = (0.01, 0.03, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
-"""Confidences from which on a bucket counts."""
+"""Least probability of each confidence bucket but the first."""
 Place = int | None
-"""A node of a drafter's tree, ROOT, or None where the text has left it."""
+"""A node of a drafter's tree, ROOT, or None outside the tree."""
 
 
 class DraftProbabilities:
     """One drafter's tree.
 
     Args:
-        tree: with values, the products of the drafter's confidences from the root.
-        proposal_type: index into LANES.
+        tree: with values, the products of the drafter's probabilities from the root.
+        proposal_type: index into PROPOSAL_TYPES.
     """
 
     def __init__(self, tree: DraftTree, proposal_type: int) -> None:
@@ -35,10 +35,10 @@ class DraftProbabilities:
             self._below.setdefault(parent, {})[token] = node, min(value / above, 1.0) if above > 0 else 0.0
 
     def below(self, place: Place) -> dict[int, tuple[int, float]]:
-        """token -> (node, confidence given that its parent is right) of a place's children, the surest first."""
+        """token -> (node, probability given its parent) of a place's children, the likeliest first."""
         return {} if place is None else self._below.get(place, {})
 
 
 def confidence_bucket(confidence: float) -> int:
-    """A confidence as the "length" of `acceptance.feature_bucket`."""
+    """A probability as the "length" of `acceptance.feature_bucket`."""
     return LENGTHS[bisect_right(_CONFIDENCES, confidence)]

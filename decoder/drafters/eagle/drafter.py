@@ -68,7 +68,7 @@ class EagleDrafter(Drafter):
         self.required_outputs = self._model.required_outputs
         self._vocab_size = self._model.vocab_size
 
-    def behind(self, sequence: Sequence) -> int:
+    def unprocessed(self, sequence: Sequence) -> int:
         """Rows that the next draft runs first."""
         return sequence.position - 1 - (self._cache.length if self._cache is not None else 0)
 

@@ -1,11 +1,12 @@
-"""Acceptance: how likely a drafted token is right, learned from every candidate whose turn came, verified or not.
+"""Acceptance: the probability that a drafted token is accepted, learned from every candidate along the true tokens,
+verified or not.
 
 Knows a node's features as one number (its `feature_bucket`); knows no tokens, no trees and no model.
 
-A probability is a chain of averages, from coarse to fine: matched length and rank alone; with the proposal type; with
-the agreement; with recent acceptance in this answer; with what kind of text the copy comes from. Each finer average
-counts for as much as it has seen, and the coarser one stands in for the rest, so a bucket that was never seen still has
-an estimate. What the model shows of a token turns the estimate into its chance (`calibrator`).
+An estimate is a chain of averages, from coarse to fine: by matched length and rank; also by proposal type; by
+agreement; by recent acceptance in this answer; by the kind of text that the copy comes from. Each finer average weighs
+as much as it has observations, and the coarser average fills the rest (hierarchical shrinkage), so a bucket without
+observations still has an estimate. The `calibrator` corrects the estimate by what the model shows of the token.
 """
 
 from __future__ import annotations
@@ -25,25 +26,29 @@ from decoder.drafters.learning.calibrator import Calibrator
 from decoder.drafters.learning.eos_prior import EosPrior
 
 PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
-"""How a token was found: an n-gram match; a match shortly behind the last copied run; a guess that the last copied run
-goes on behind a rejected token, which was inserted before the token at the cursor, or stands for it, or for more; a
-draft model, a head or masks, whose "matched length" is their confidence (`draft_probabilities`); a guess by the last
-logits, whose "matched length" is its rank among them."""
+"""Who proposes a token.
+
+* match: an n-gram match; near: an n-gram match shortly after the last copied run.
+* resume, substitute, delete: the last copied run continues after a rejected token, which was inserted, replaced one
+  token, or replaced two.
+* neural, head, masks: a draft model, an EAGLE head, SDSAT masks; "matched length" is their confidence
+  (`draft_probabilities.confidence_bucket`).
+* guess: the last logits (LogitSpec); "matched length" is the token's rank among them."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")
-"""What a copy is taken from: other prompt text, passages, earlier answers of the conversation, the answer itself, the
-text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
+"""The text that a copy comes from: other prompt text, passages, earlier answers of the conversation, the answer itself,
+the text under edit or a prediction, retrieved passages that are not in the prompt, other conversations' answers."""
 AGREEMENTS = ("alone", "few agree", "all agree", "split, single", "split, minority", "split, majority")
 RANKS = 4
 RECENT_LEVELS = 4
 LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32, 64)
-"""Matched lengths from which on a bucket counts."""
+"""Least matched length of each length bucket."""
 LONGEST = LENGTHS[-1]
 
 _PRIOR = 8.0
-"""Observations that the coarser estimate counts for."""
+"""Observations that the coarser estimate weighs as much as."""
 _START = 0.3
 _MOST = 4096.0
-"""Observations a bucket remembers; older ones fade, so that an estimate follows what it serves."""
+"""Most observations of an average; older ones fade, so that the estimate follows the answers it serves."""
 
 _LENGTH_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
 _AGREEMENT_STRIDE = len(KINDS)
@@ -55,14 +60,11 @@ BUCKETS = _LENGTH_STRIDE * len(LENGTHS)
 _FORMAT = f"acceptance 3, {BUCKETS} cells"
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
-"""Learned by replaying answers to training prompts (`benchmarks/learn_acceptance.py`); no benchmark prompt is among
-them."""
+"""Learned from replayed answers to training prompts (`benchmarks/learn_acceptance.py`), none of them a benchmark's."""
 _SHIPPED_WEIGHT = 500.0
-"""Observations that an average of the shipped table counts for at most, so that a domain soon goes its own way."""
-
-
+"""Most observations of an average of the shipped table, so that a domain soon has its own estimates."""
 MOST_TABLES = 64
-"""Domains whose tables stay in memory."""
+"""Tables that stay in memory."""
 
 
 def feature_bucket(
@@ -71,10 +73,10 @@ def feature_bucket(
     """The bucket of a node.
 
     Args:
-        length: tokens that matched before it, those above it in the tree included.
-        proposal_type, kind, agreement: indices into LANES, KINDS, AGREEMENTS.
-        rank: place among its siblings, from 0.
-        recent_acceptance: 0 to 3, how much of the answer's last tokens came from drafts.
+        length: tokens that matched before it, including its ancestors in the tree.
+        proposal_type, kind, agreement: indices into PROPOSAL_TYPES, KINDS, AGREEMENTS.
+        rank: among its siblings, from 0.
+        recent_acceptance: 0 to 3, the share of the answer's last tokens that came from drafts.
     """
     return (
         _LENGTH_BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
@@ -113,19 +115,19 @@ class AcceptanceTable:
         self.calibrator = Calibrator()
         self.eos_prior = EosPrior()
         self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
-        self._known: dict[int, float] = {}  # bucket -> estimate, until something new is learned of it
+        self._cached: dict[int, float] = {}  # bucket -> estimate, until its averages change
 
     def probability(self, bucket: int) -> float:
-        """Estimated chance that a node of this bucket is accepted, given that its parent is; in (0, 1)."""
-        known = self._known.get(bucket)
-        if known is not None:
-            return known
+        """Estimated probability that a node of this bucket is accepted, given that its parent is; in (0, 1)."""
+        cached = self._cached.get(bucket)
+        if cached is not None:
+            return cached
         estimate = _START
         for key in _levels(bucket):
             counts = self._seen.get(key)
             if counts is not None:
                 estimate = (counts[0] + _PRIOR * estimate) / (counts[1] + _PRIOR)
-        self._known[bucket] = estimate
+        self._cached[bucket] = estimate
         return estimate
 
     def chance(
@@ -136,7 +138,7 @@ class AcceptanceTable:
         logit_margin: float | None,
         draft_probability: float | None = None,
     ) -> float:
-        """The estimate, corrected by what the model shows of the token; arguments as `Calibrator.chance`."""
+        """The estimate, corrected by the model's evidence for the token; arguments as `Calibrator.chance`."""
         return self.calibrator.chance(self.probability(bucket), at, similarity, logit_margin, draft_probability)
 
     def learn(
@@ -148,7 +150,7 @@ class AcceptanceTable:
         logit_margin: float | None = None,
         draft_probability: float | None = None,
     ) -> None:
-        """Count a node whose parent was accepted; arguments as `chance`."""
+        """Count a node whose parent was accepted; other arguments as `chance`."""
         self.calibrator.learn(self.probability(bucket), at, similarity, logit_margin, draft_probability, accepted)
         for key in _levels(bucket):
             counts = self._seen.setdefault(key, [0.0, 0.0])
@@ -157,7 +159,7 @@ class AcceptanceTable:
                 counts[1] *= 0.5
             counts[0] += accepted
             counts[1] += 1.0
-        self._known.pop(bucket, None)
+        self._cached.pop(bucket, None)
 
     def copy(self) -> AcceptanceTable:
         table = AcceptanceTable()
@@ -167,7 +169,7 @@ class AcceptanceTable:
         return table
 
     def faded(self, most: float) -> AcceptanceTable:
-        """The same estimates resting on at most `most` observations each, so that new ones weigh more."""
+        """The same estimates with at most `most` observations each, so that new ones weigh more."""
         table = self.copy()
         for counts in table._seen.values():
             if counts[1] > most:
@@ -176,7 +178,7 @@ class AcceptanceTable:
         return table
 
     def save(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
+        """Write the table atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
         rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
@@ -191,11 +193,11 @@ class AcceptanceTable:
 
     @classmethod
     def load(cls, path: Path) -> AcceptanceTable:
-        """A table that `save` wrote. Raises ValueError where the file holds none, or one of another version."""
+        """A table that `save` wrote. Raises ValueError if the file holds none, or one of another version."""
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
             if value["format"] != _FORMAT:
-                raise ValueError(f"{path} is of another version")
+                raise ValueError(f"{path} is a table of another version; delete it, it is learned anew")
             table = cls._of(value["rows"])
             table.calibrator = Calibrator.of(value["calibrator"])
             table.eos_prior = EosPrior.of(value.get("endings", []))
@@ -214,13 +216,13 @@ class AcceptanceTable:
 
 
 class AcceptanceTables:
-    """One table per domain (a collection, say), each beginning as the shipped one.
+    """One table per domain (a collection, say). Each starts as a copy of the shipped one.
 
-    The least recently used leave memory once nobody holds them; what they learned is written where there is a folder.
+    The least recently used tables are evicted, except those in use, and written to the folder if there is one.
 
     Args:
-        folder: where tables are kept between runs; None keeps them in memory only.
-        most: tables that stay in memory, those in use aside.
+        folder: keeps the tables between runs; None keeps them in memory only.
+        most: tables that stay in memory, not counting those in use.
     """
 
     def __init__(self, folder: Path | None = None, most: int = MOST_TABLES) -> None:
@@ -229,7 +231,7 @@ class AcceptanceTables:
         self._tables: OrderedDict[str, AcceptanceTable] = OrderedDict()
 
     def of(self, domain: str) -> AcceptanceTable:
-        """The table of a domain; a file that cannot be read is learned anew."""
+        """The table of a domain. A file that cannot be read is replaced."""
         table = self._tables.get(domain)
         if table is None:
             table = self._read(domain) or shipped().faded(_SHIPPED_WEIGHT)
@@ -238,27 +240,27 @@ class AcceptanceTables:
         return table
 
     def set(self, domain: str, table: AcceptanceTable) -> None:
-        """Let a domain begin with another table."""
+        """Replace a domain's table."""
         self._tables[domain] = table
         if len(self._tables) > self._most:
             self._evict()
 
     def save(self) -> None:
-        """Keep what was learned, where there is a folder."""
+        """Write all tables to the folder, if there is one."""
         if self._folder is not None:
             for domain, table in self._tables.items():
                 table.save(self._file(domain))
 
     def _evict(self) -> None:
-        """Let those go that were used longest ago and that nobody else holds."""
-        held: WeakValueDictionary[str, AcceptanceTable] = WeakValueDictionary(self._tables)
+        """Drop the least recently used tables that nobody else references."""
+        in_use: WeakValueDictionary[str, AcceptanceTable] = WeakValueDictionary(self._tables)
         for domain in list(self._tables)[: len(self._tables) - self._most]:
             if self._folder is not None:
                 with contextlib.suppress(OSError):  # it is learned anew
                     self._tables[domain].save(self._file(domain))
             del self._tables[domain]
-            if domain in held:  # by an answer that learns
-                self._tables[domain] = held[domain]
+            if domain in in_use:  # an answer still learns from it
+                self._tables[domain] = in_use[domain]
 
     def _read(self, domain: str) -> AcceptanceTable | None:
         if self._folder is None or not self._file(domain).is_file():
@@ -275,5 +277,5 @@ class AcceptanceTables:
 
 @functools.cache
 def shipped() -> AcceptanceTable:
-    """The table that every domain begins with; not to be changed."""
+    """The table that every domain starts from. Do not change it."""
     return AcceptanceTable.load(SHIPPED)

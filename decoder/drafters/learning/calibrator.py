@@ -1,12 +1,11 @@
-"""Calibrator: from the acceptance table's estimate, and what the model itself shows of a token, to a chance.
+"""Calibrator: a token's chance from the acceptance table's estimate and the model's own evidence for it.
 
-The table knows how a token was found. The model shows more: how alike its state was at the place that a token would be
-copied from and where the text is now (PLD+'s ranking), and how much it thought of the token one position earlier
-(LogitSpec's observation). A neural drafter, where one ran, has a belief of its own. All enter a logistic regression
-over the logarithm of the estimate's odds, learned online. Likeness still tells something a few tokens down the copy,
-what the last logits thought only of the next token.
+Three kinds of evidence: the similarity of the hidden states at the place a token would be copied from and at the end of
+the text (PLD+'s ranking); the token's logit margin in the row that chose the last token (LogitSpec's observation); the
+draft probability of a neural drafter that ran. They enter a logistic regression over the log-odds of the estimate,
+learned online. The similarity also helps for the next few tokens of a copy, the logit margin only for the next token.
 
-Similarities of different models and layers lie differently, so likeness counts in deviations from those seen lately.
+Similarities of different models and layers have different ranges, so they are standardised by those seen lately.
 
 Knows numbers; knows no tokens, no trees and no model.
 """
@@ -18,16 +17,16 @@ from collections.abc import Sequence
 from typing import Any
 
 _FAR = 8
-"""Depth from which on likeness no longer tells anything."""
+"""Depth from which on the similarity is ignored."""
 _RATE = 0.01
 _LEAST_ESTIMATE = 1e-4
 _WIDEST = 4.0
-"""Signs are cut to this many deviations."""
+"""Standardised features are clipped to this."""
 _KNOWN_AFTER = 32.0
-"""Similarities seen before likeness says anything."""
+"""Similarities to observe before the similarity counts."""
 _MEMORY = 4096.0
-_GAP_MEAN, _GAP_SPREAD = -14.0, 5.0
-"""What logits less the chosen token's are about, of tokens that stand in the text."""
+_MARGIN_MEAN, _MARGIN_SPREAD = -14.0, 5.0
+"""Typical logit margins of tokens that occur in the text."""
 _FEATURES = 8
 
 
@@ -46,14 +45,14 @@ class Calibrator:
         logit_margin: float | None,
         draft_probability: float | None = None,
     ) -> float:
-        """Chance that a token is right, given that those before it are; in (0, 1).
+        """Probability that a token is accepted, given that those before it are; in (0, 1).
 
         Args:
             estimate: the acceptance table's.
             at: tokens of the draft before it.
-            similarity: cosine of the states, of the best place it would be copied from; None where there is none.
-            logit_margin: its logit less the chosen token's in the row that chose the last token; None where unknown.
-            draft_probability: a neural drafter's confidence in it; None where none has one.
+            similarity: cosine of the states at the best place to copy it from; None if there is none.
+            logit_margin: its logit less the chosen token's in the row that chose the last token; None if unknown.
+            draft_probability: a neural drafter's probability of it; None if none ran.
         """
         if at >= _FAR:
             similarity = None
@@ -70,9 +69,9 @@ class Calibrator:
         draft_probability: float | None,
         hit: bool,
     ) -> None:
-        """Count a token whose turn came. Arguments as for `chance`."""
+        """Take one step of gradient descent. `hit`: whether the token was the true one; other arguments as `chance`."""
         if similarity is not None and at == 0:
-            self._get_used_to(similarity)
+            self._observe_similarity(similarity)
         if at >= _FAR:
             similarity = None
         if similarity is None and logit_margin is None and draft_probability is None:
@@ -84,36 +83,36 @@ class Calibrator:
             weights[i] += step * value
 
     def copy(self) -> Calibrator:
-        made = Calibrator()
-        made._weights = [list(weights) for weights in self._weights]
-        return made
+        copied = Calibrator()
+        copied._weights = [list(weights) for weights in self._weights]
+        return copied
 
     def state(self) -> list[list[float]]:
-        """Its weights; likeness is counted anew by whoever takes them up, since its model may be another one."""
+        """The weights. The statistics of similarities are left out: the next model's may differ."""
         return [[round(weight, 4) for weight in weights] for weights in self._weights]
 
     @classmethod
     def of(cls, state: Any) -> Calibrator:
-        """What `state` wrote. Raises TypeError for anything else."""
-        made = cls()
+        """The reverse of `state`. Raises TypeError for anything else."""
+        calibrator = cls()
         if not isinstance(state, list) or [len(weights) for weights in state] != [_FEATURES, _FEATURES]:
             raise TypeError("its weights are of another version")
-        made._weights = [[float(weight) for weight in weights] for weights in state]
-        if not all(math.isfinite(weight) for weights in made._weights for weight in weights):
+        calibrator._weights = [[float(weight) for weight in weights] for weights in state]
+        if not all(math.isfinite(weight) for weights in calibrator._weights for weight in weights):
             raise TypeError("its weights are not numbers")
-        return made
+        return calibrator
 
     def _features(
         self, estimate: float, similarity: float | None, logit_margin: float | None, draft_probability: float | None
     ) -> Sequence[float]:
-        alike = None if similarity is None or self._seen < _KNOWN_AFTER else (similarity - self._mean) / self._spread
-        thought = None if logit_margin is None else (logit_margin - _GAP_MEAN) / _GAP_SPREAD
+        close = None if similarity is None or self._seen < _KNOWN_AFTER else (similarity - self._mean) / self._spread
+        likely = None if logit_margin is None else (logit_margin - _MARGIN_MEAN) / _MARGIN_SPREAD
         return (
             _odds(estimate),
-            0.0 if alike is None else min(max(alike, -_WIDEST), _WIDEST),
-            float(alike is None),
-            0.0 if thought is None else min(max(thought, -_WIDEST), _WIDEST),
-            float(thought is None),
+            0.0 if close is None else min(max(close, -_WIDEST), _WIDEST),
+            float(close is None),
+            0.0 if likely is None else min(max(likely, -_WIDEST), _WIDEST),
+            float(likely is None),
             0.0 if draft_probability is None else _odds(draft_probability),
             float(draft_probability is None),
             1.0,
@@ -123,7 +122,7 @@ class Calibrator:
         odds = sum(map(float.__mul__, self._weights[at > 0], features))
         return 1.0 / (1.0 + math.exp(-min(max(odds, -12.0), 12.0)))
 
-    def _get_used_to(self, similarity: float) -> None:
+    def _observe_similarity(self, similarity: float) -> None:
         self._seen = min(self._seen + 1.0, _MEMORY)
         off = similarity - self._mean
         self._mean += off / self._seen

@@ -215,10 +215,10 @@ def test_nothing_runs_before_the_first_draft(monkeypatch: pytest.MonkeyPatch) ->
     engine.prefill(sequence)
     engine.step([sequence])
     assert passes == []
-    assert sequence.drafter.behind(sequence) == len(PROMPT) + 1  # type: ignore[attr-defined]
+    assert sequence.drafter.unprocessed(sequence) == len(PROMPT) + 1  # type: ignore[attr-defined]
     sequence.drafter.draft(sequence, 64)
     assert passes == [len(PROMPT) + 1, 10, 10, 10, 10, 10]
-    assert sequence.drafter.behind(sequence) == 0  # type: ignore[attr-defined]
+    assert sequence.drafter.unprocessed(sequence) == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["eagle", "copyspec+eagle", "casd+eagle"])
