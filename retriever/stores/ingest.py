@@ -26,7 +26,7 @@ from retriever.parsing.text import clean
 from retriever.stores import records, store
 from retriever.types import Chunk, IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
-RECIPE = "2"
+RECIPE = "3"
 """Part of every content hash: raise it when loaders or chunker change, so that documents are ingested anew."""
 NOTED_AT_ONCE = 256
 """Documents found unchanged that are noted in one transaction."""
