@@ -40,7 +40,7 @@ from retriever.types import (
 
 if TYPE_CHECKING:
     from retriever.collection import Collection
-    from retriever.embedder import Embedder, SentenceTransformerEmbedder
+    from retriever.embedder import Embedder, SentenceTransformerEmbedder, make_embedder
     from retriever.library import Library
     from retriever.parsing.loaders import SUPPORTED, load_file
     from retriever.parsing.loading import FileReader, ReadLimits
@@ -80,12 +80,14 @@ __all__ = [
     "UnsupportedFormat",
     "chunk_id",
     "load_file",
+    "make_embedder",
 ]
 
 _HOMES = {
     "Collection": "collection",
     "Embedder": "embedder",
     "SentenceTransformerEmbedder": "embedder",
+    "make_embedder": "embedder",
     "Library": "library",
     "SUPPORTED": "parsing.loaders",
     "load_file": "parsing.loaders",

@@ -9,7 +9,7 @@
     ├── DiskFull              a change found no room on the disk
     ├── UnknownDocument       no document of that id in the collection
     ├── EmbedderMismatch      the collection was built with another embedder
-    ├── EmbedderUnavailable   the embedding model cannot be loaded
+    ├── EmbedderUnavailable   the embedding model cannot be loaded, or its server is away
     └── LoadError             a file that cannot be turned into text (`reason` says why)
         ├── UnsupportedFormat     its format is not one of the supported ones
         └── UnreadableDocument    its format is supported, its content is broken or empty
@@ -86,8 +86,8 @@ class EmbedderMismatch(RetrieverError):
         )
 
 
-class EmbedderUnavailable(RetrieverError):
-    """The embedding model's folder is missing or cannot be loaded."""
+class EmbedderUnavailable(RetrieverError, RuntimeError):
+    """The embedding model cannot be loaded, or its provider does not answer."""
 
 
 class LoadError(RetrieverError):
