@@ -39,7 +39,7 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
 
     def embed_documents(self, texts: Sequence[str], /) -> Vectors:
-        """float32 [n, dimension], rows of length 1, for texts to be found."""
+        """float32 [n, dimension], rows of length 1, for texts to search."""
 
     def embed_query(self, text: str, /) -> Vectors:
         """float32 [dimension], of length 1, for a question."""
@@ -83,14 +83,14 @@ class SentenceTransformerEmbedder:
 
     @property
     def dimension(self) -> int:
-        known = self._dimension_on_disk() if self._model is None else None
-        if known is None:
+        dimension = self._dimension_on_disk() if self._model is None else None
+        if dimension is None:
             self.load()
-            known = int(self._model.get_embedding_dimension())
-        return known
+            dimension = int(self._model.get_embedding_dimension())
+        return dimension
 
     def _dimension_on_disk(self) -> int | None:
-        """What the folder says, without loading the model; None if its layers do not show it."""
+        """The dimension in the folder's files; None if the model's layers do not show it."""
         try:
             modules = [str(module["type"]).rsplit(".", 1)[-1] for module in self._json("modules.json")]
             if set(modules) <= {"Transformer", "Pooling", "Normalize"}:

@@ -1,7 +1,7 @@
 """Text → blocks: the headings, paragraphs, lists, fences and tables of a text, with their offsets.
 
-Knows Markdown's block structure (markdown-it-py) and plain paragraphs; knows no sizes: packing is the chunker's work.
-Blocks are in order, do not overlap, and cover all non-blank text, but for the front matter of Markdown.
+Knows Markdown's block structure (markdown-it-py) and plain paragraphs; knows no sizes, which are the chunker's work.
+Blocks are in order, do not overlap, and cover all non-blank text except Markdown's front matter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def blocks(text: str, kind: TextKind, pages: Sequence[int] = ()) -> list[Block]:
 
 
 def plain_heading(raw: str) -> str:
-    """A Markdown heading's words: without marks, links' targets and trailing `{ #attributes }`; at most 200 long."""
+    """A Markdown heading without marks, link targets and trailing `{ #attributes }`; at most 200 characters."""
     heading = _ATTRIBUTES.sub("", raw[:1000].strip().rstrip("#").rstrip())
     heading = _MARKS.sub("", _LINK.sub(r"\1", heading))
     return " ".join(heading.split())[:200]

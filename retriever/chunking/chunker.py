@@ -1,10 +1,10 @@
 """Blocks → chunks: slices of a text of about the same size, cut where its structure allows.
 
 Knows sizes; knows no storage and no model. A chunk's text is exactly `text[start:end]`, chunks do not overlap, and
-together they cover all non-blank text in order, but for front matter. Borders lie at line ends; only a line longer
-than the maximum is cut inside, after a sentence or at a space where there is one.
+together they cover all non-blank text in order, except front matter. Borders are line ends; only a line longer than the
+maximum is cut inside, after a sentence or at a space if possible.
 
-Sizes are UTF-8 bytes, a measure of tokens that serves scripts without spaces too: about four bytes a token.
+Sizes are UTF-8 bytes, a measure of tokens that suits scripts without spaces too: about four bytes a token.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def chunk(
     target: int = TARGET_BYTES,
     maximum: int = MAX_BYTES,
 ) -> list[Chunk]:
-    """The chunks of `text`, which is as `text.clean` gives it.
+    """The chunks of `text`, which comes from `text.clean`.
 
-    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes; raises
-    ValueError unless 16 <= target <= maximum.
+    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes. Raises ValueError
+    unless 16 <= target <= maximum.
     """
     if not 16 <= target <= maximum:
         raise ValueError(f"chunk sizes must satisfy 16 <= target <= maximum, got {target} and {maximum}")
@@ -66,7 +66,7 @@ def chunk(
 
 
 def embedding_text(title: str, part: Chunk) -> str:
-    """What is embedded for a chunk: the title and headings that it does not show itself, then its text."""
+    """The text to embed for a chunk: the title and headings that it does not contain, then its text."""
     shown = part.text[:200].casefold()
     names = dict.fromkeys(name for name in (title, *part.heading) if name and name.casefold() not in shown)
     prefix = " > ".join(names)
