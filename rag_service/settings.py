@@ -163,7 +163,9 @@ class Settings(BaseSettings):
         "`rag models list`. The default is a small demo model.",
     )
     embedding_model: str = Field(
-        default="all-minilm-l6-v2", description="Embedding model: a name from `rag models list`, or a folder."
+        default="all-minilm-l6-v2",
+        description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
+        "LangChain knows (docs/how-to/own-model.md).",
     )
     dtype: Literal["float32", "float64", "bfloat16", "float16"] = Field(
         default="float32", description="Number format the target model runs in."

@@ -1,7 +1,7 @@
 """Documents in, passages out: loading, chunking, embedding, and search over SQLite, FAISS and BM25.
 
-Knows nothing of models that answer, of HTTP or of Redis. Names are imported on first use, so that importing the package
-(as the process that reads files does) loads neither FAISS nor torch.
+Knows nothing of target models, HTTP or Redis. Names are imported on first use, so importing the package (as the process
+that reads files does) loads neither FAISS nor torch.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from retriever.types import (
 
 if TYPE_CHECKING:
     from retriever.collection import Collection
-    from retriever.embedder import Embedder, SentenceTransformerEmbedder
+    from retriever.embedder import Embedder, SentenceTransformerEmbedder, make_embedder
     from retriever.library import Library
-    from retriever.parsing.loaders import SUPPORTED, load_file
-    from retriever.parsing.loading import FileReader, ReadLimits
+    from retriever.parsing.file_reader import FileReader, ReadLimits
+    from retriever.parsing.formats import SUPPORTED, load_file
     from retriever.search.fusion import chunk_id
 
 __all__ = [
@@ -80,17 +80,19 @@ __all__ = [
     "UnsupportedFormat",
     "chunk_id",
     "load_file",
+    "make_embedder",
 ]
 
 _HOMES = {
     "Collection": "collection",
     "Embedder": "embedder",
     "SentenceTransformerEmbedder": "embedder",
+    "make_embedder": "embedder",
     "Library": "library",
-    "SUPPORTED": "parsing.loaders",
-    "load_file": "parsing.loaders",
-    "FileReader": "parsing.loading",
-    "ReadLimits": "parsing.loading",
+    "SUPPORTED": "parsing.formats",
+    "load_file": "parsing.formats",
+    "FileReader": "parsing.file_reader",
+    "ReadLimits": "parsing.file_reader",
     "chunk_id": "search.fusion",
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 from retriever import lexical
 from retriever.embedder import Embedder
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
-from retriever.parsing.loading import ReadLimits
+from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion as search
 from retriever.search.fusion import Ranked
 from retriever.search.index import VectorIndex
@@ -36,7 +36,7 @@ from retriever.types import (
 
 
 class Collection:
-    """Got from `Library.create` or `Library.collection`."""
+    """`Library.create` and `Library.collection` return one."""
 
     def __init__(self, folder: Path, name: str, embedder: Embedder, limits: ReadLimits | None = None) -> None:
         self.name = name
@@ -54,14 +54,14 @@ class Collection:
         cancelled: Callable[[], bool] | None = None,
         job: str | None = None,
     ) -> IngestReport:
-        """Add or replace documents; a source that is held already, the same, costs no embedding.
+        """Add or replace documents; a source that is stored already and unchanged costs no embedding.
 
-        `progress(done, total, name)` is called after each source is stored or has failed; `cancelled()` is asked
-        between sources, between runs of chunks and before each commit. `job` names the ingest: run again under that
-        name it goes on where its process died, and does not bring back what was deleted since. Sources that cannot be
-        read are in the report's failures, the rest go in. A process killed within leaves each document as it was or as
-        it is given. Raises UnknownCollection, CollectionBusy, EmbedderMismatch, and whatever the embedder raises; what
-        was stored before that stays.
+        `progress(done, total, name)` is called after each source is stored or has failed; `cancelled()` is called
+        between sources, between runs of chunks and before each commit. `job` names the ingest: an ingest that runs
+        again under its name resumes after its process died, and does not restore documents deleted since. Sources that
+        cannot be read are in the report's failures; the rest go in. If the process is killed, each document is as it
+        was before or as its source gives it. Raises UnknownCollection, CollectionBusy, EmbedderMismatch, and whatever
+        the embedder raises; documents stored before that stay.
         """
         stop = cancelled or (lambda: False)
         report = Ingest(self._store, self._embedder, self._limits, progress, stop, job).run(sources)
@@ -81,8 +81,8 @@ class Collection:
         """At most `top_k` (1 to 100) passages, best first; none from an empty collection.
 
         `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
-        ids of chunks that an earlier question of the conversation found, best first; as far as they are still there and
-        the filter allows, they are a list of little weight, fused with the others by reciprocal rank in every mode.
+        ids of chunks that an earlier question of the conversation retrieved, best first. Those that still exist and
+        pass the filter form a list of little weight, fused with the others by reciprocal rank in every mode.
         Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
         """
         question = search.checked(question, top_k, mode, filter)
@@ -102,8 +102,8 @@ class Collection:
             facts = store.facts(connection)
             if vector is not None:
                 if vector.shape != (facts.dimension,):
-                    given = f"{self._embedder.name} of dimension {len(vector)}"
-                    raise EmbedderMismatch(self.name, f"{facts.embedder} of dimension {facts.dimension}", given)
+                    stored = f"{facts.embedder} of dimension {facts.dimension}"
+                    raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(vector)}")
                 self._index.sync(connection, facts)
                 rows = None
                 if allowed:
@@ -113,28 +113,27 @@ class Collection:
                 lists.append((1.0, lexical.search(connection, question, search.DEPTH, allowed, parameters)))
             if candidates:
                 places = [search.place(chunk_id) for chunk_id in candidates]
-                known = records.rows_of(connection, places, allowed, parameters)
-                lists.append((search.CANDIDATES_WEIGHT, [(row, -float(rank)) for rank, row in enumerate(known)]))
+                earlier = records.rows_of(connection, places, allowed, parameters)
+                lists.append((search.CANDIDATES_WEIGHT, [(row, -float(rank)) for rank, row in enumerate(earlier)]))
             return search.passages(connection, search.best(connection, lists, top_k))
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""
         with self._store.read() as connection:
-            found = records.document(connection, document_id)
-        if found is None:
+            document = records.document(connection, document_id)
+        if document is None:
             raise UnknownDocument(document_id, self.name)
-        return found
+        return document
 
     def chunks(self, document_id: str) -> list[Chunk]:
         """A document's chunks in order. Raises UnknownDocument."""
         with self._store.read() as connection:
             if records.content_hash(connection, document_id) is None:
                 raise UnknownDocument(document_id, self.name)
-            found = records.chunks(connection, document_id)
-        return [Chunk(part.ordinal, part.start, part.end, part.text, part.headings, part.page) for part in found]
+            return [record.chunk for record in records.chunks(connection, document_id)]
 
     def documents(self, *, limit: int = 100, after: str = "") -> list[DocumentInfo]:
-        """At most `limit` (1 to 1000) documents in order of id, those after the id `after`."""
+        """At most `limit` (1 to 1000) documents, ordered by id, starting after the id `after`."""
         if not 1 <= limit <= 1000:
             raise InvalidQuery(f"limit must be from 1 to 1000, got {limit}")
         with self._store.read() as connection:
@@ -155,7 +154,7 @@ class Collection:
         )
 
     def close(self) -> None:
-        """Close the idle database connections; the collection can be used again after it."""
+        """Close the idle database connections; the collection stays usable."""
         self._store.close()
 
     def _save_index(self) -> None:

@@ -1,21 +1,27 @@
-"""Text → vectors. `Embedder` is what the rest of the package asks of any embedding model.
+"""Text → vectors. `Embedder` is what the rest of the package expects of any embedding model.
 
-`SentenceTransformerEmbedder` knows sentence-transformers and a local folder; it downloads nothing and runs no code from
-the folder. The heavy import and the weights wait for the first use, so that making one costs nothing.
+`SentenceTransformerEmbedder` reads a local folder; it downloads nothing and runs no code from the folder.
+`ProviderEmbedder` sends texts to a provider that LangChain knows. Heavy imports and weights wait for the first use, so
+creating one costs nothing.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.errors import EmbedderUnavailable
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
 
 Vectors = NDArray[np.float32]
 """float32, one row a text (or one vector), of unit length."""
@@ -33,7 +39,7 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
 
     def embed_documents(self, texts: Sequence[str], /) -> Vectors:
-        """float32 [n, dimension], rows of length 1, for texts to be found."""
+        """float32 [n, dimension], rows of length 1, for texts to search."""
 
     def embed_query(self, text: str, /) -> Vectors:
         """float32 [dimension], of length 1, for a question."""
@@ -77,14 +83,14 @@ class SentenceTransformerEmbedder:
 
     @property
     def dimension(self) -> int:
-        known = self._dimension_on_disk() if self._model is None else None
-        if known is None:
+        dimension = self._dimension_on_disk() if self._model is None else None
+        if dimension is None:
             self.load()
-            known = int(self._model.get_embedding_dimension())
-        return known
+            dimension = int(self._model.get_embedding_dimension())
+        return dimension
 
     def _dimension_on_disk(self) -> int | None:
-        """What the folder says, without loading the model; None if its layers do not show it."""
+        """The dimension in the folder's files; None if the model's layers do not show it."""
         try:
             modules = [str(module["type"]).rsplit(".", 1)[-1] for module in self._json("modules.json")]
             if set(modules) <= {"Transformer", "Pooling", "Normalize"}:
@@ -116,3 +122,69 @@ class SentenceTransformerEmbedder:
                 show_progress_bar=False,
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+_PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9_]*:\S+")
+_OPENAI = {"check_embedding_ctx_length": False, "timeout": 30}  # send texts: servers of other models know no OpenAI ids
+_PROVIDER_OPTIONS: dict[str, dict[str, Any]] = {"openai": _OPENAI, "azure_openai": _OPENAI}
+
+
+class ProviderEmbedder:
+    """`provider:model`, such as `openai:text-embedding-3-small` or `ollama:nomic-embed-text`, by LangChain.
+
+    The provider's package reads the provider's own environment variables (`OPENAI_API_KEY`, `OPENAI_BASE_URL`, …).
+    """
+
+    def __init__(self, model: str) -> None:
+        self.name = model
+
+    def load(self) -> None:
+        """Import the provider's package; nothing is sent. Raises EmbedderUnavailable."""
+        _ = self._client
+
+    @cached_property
+    def dimension(self) -> int:
+        """That of a first vector. Raises EmbedderUnavailable."""
+        return len(self.embed_query("dimension"))
+
+    def embed_documents(self, texts: Sequence[str], /) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        client = self._client
+        return self._unit(lambda: client.embed_documents(list(texts)))
+
+    def embed_query(self, text: str, /) -> Vectors:
+        client = self._client
+        vector: Vectors = self._unit(lambda: [client.embed_query(text)])[0]
+        return vector
+
+    @cached_property
+    def _client(self) -> Embeddings:
+        from langchain.embeddings import init_embeddings
+
+        try:
+            return init_embeddings(self.name, **_PROVIDER_OPTIONS.get(self.name.partition(":")[0], {}))
+        except Exception as error:  # a missing package (ImportError), an unknown provider, no API key
+            raise EmbedderUnavailable(f"the embedding model {self.name} cannot be used: {error}") from error
+
+    def _unit(self, embed: Callable[[], list[list[float]]]) -> Vectors:
+        try:
+            vectors: Vectors = np.array(embed(), dtype=np.float32)
+        except Exception as error:  # each provider has its own
+            provider = self.name.partition(":")[0]
+            raise EmbedderUnavailable(
+                f"{provider} gives no vectors of {self.name} ({type(error).__name__}: {error}); start its server, or "
+                f"check its address and key in the environment ({provider.upper()}_…)"
+            ) from error
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+
+def names_provider(model: str) -> bool:
+    """Whether a setting has the form `provider:model`."""
+    return _PROVIDER_MODEL.fullmatch(model) is not None
+
+
+def make_embedder(model: str, folder: Callable[[str], Path]) -> SentenceTransformerEmbedder | ProviderEmbedder:
+    """The embedder of a setting: `provider:model`, or a name or path that `folder` turns into a model's folder."""
+    return ProviderEmbedder(model) if names_provider(model) else SentenceTransformerEmbedder(folder(model))

@@ -2,14 +2,14 @@
 
     RetrieverError
     ├── InvalidName           a collection name that is not allowed
-    ├── InvalidQuery          a question, top_k, mode or filter that cannot be searched with
-    ├── UnknownCollection     no collection of that name
-    ├── CollectionExists      a collection of that name is there already
+    ├── InvalidQuery          an invalid question, top_k, mode or filter
+    ├── UnknownCollection     no collection has that name
+    ├── CollectionExists      a collection has that name already
     ├── CollectionBusy        another process holds the collection's write lock for too long
-    ├── DiskFull              a change found no room on the disk
-    ├── UnknownDocument       no document of that id in the collection
+    ├── DiskFull              the disk has no room for a change
+    ├── UnknownDocument       no document in the collection has that id
     ├── EmbedderMismatch      the collection was built with another embedder
-    ├── EmbedderUnavailable   the embedding model cannot be loaded
+    ├── EmbedderUnavailable   the embedding model cannot be loaded, or its server is away
     └── LoadError             a file that cannot be turned into text (`reason` says why)
         ├── UnsupportedFormat     its format is not one of the supported ones
         └── UnreadableDocument    its format is supported, its content is broken or empty
@@ -39,16 +39,18 @@ class InvalidName(RetrieverError, ValueError):
 
 
 class InvalidQuery(RetrieverError, ValueError):
-    """A search that cannot be run as asked; the message names the field and the allowed range."""
+    """An invalid search; the message names the field and the allowed range."""
 
 
 class UnknownCollection(RetrieverError, LookupError):
-    """`known`: the names there are; the message has the one that was meant, where that can be told."""
+    """`existing`: names of collections; the message suggests a close one."""
 
-    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        close = get_close_matches(name, list(known), n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
-        super().__init__(f"there is no collection {name!r}{meant}; create it first, or list the collections there are")
+    def __init__(self, name: str, existing: Iterable[str] = ()) -> None:
+        close = get_close_matches(name, list(existing), n=1)
+        suggestion = f" (did you mean {close[0]!r}?)" if close else ""
+        super().__init__(
+            f"there is no collection {name!r}{suggestion}; create it first, or list the collections there are"
+        )
         self.name = name
 
 
@@ -79,15 +81,15 @@ class UnknownDocument(RetrieverError, LookupError):
 
 
 class EmbedderMismatch(RetrieverError):
-    def __init__(self, collection: str, built_with: str, given: str) -> None:
+    def __init__(self, collection: str, built_with: str, configured: str) -> None:
         super().__init__(
-            f"collection {collection!r} was built with the embedding model {built_with}, not {given}: "
+            f"collection {collection!r} was built with the embedding model {built_with}, not {configured}: "
             "configure that model, or delete the collection and ingest its documents again"
         )
 
 
-class EmbedderUnavailable(RetrieverError):
-    """The embedding model's folder is missing or cannot be loaded."""
+class EmbedderUnavailable(RetrieverError, RuntimeError):
+    """The embedding model cannot be loaded, or its provider does not answer."""
 
 
 class LoadError(RetrieverError):

@@ -1,7 +1,7 @@
-"""BM25 over chunks: SQLite's FTS5 with words as `analyze` splits them.
+"""BM25 over chunks: SQLite's FTS5 over the words that `analyze` gives.
 
-Knows FTS5's query language, so that no question can be read as part of it. Scripts written without spaces (Chinese,
-Japanese, Thai, …) are indexed as overlapping pairs of characters, which FTS5's own tokenizer would leave whole.
+Knows FTS5's query language, and quotes questions so that they contain none of it. Scripts without spaces (Chinese,
+Japanese, Thai, …) are indexed as overlapping pairs of characters; FTS5's own tokenizer would not split them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 
 MAX_WORDS = 64
-"""Different words of a question that are searched for: the first ones."""
+"""The search uses this many different words of a question, the first ones."""
 
 # Marks (M*) are part of words: without them the vowel signs of Thai, Hindi, … would cut every word
 _TOKENIZER = "unicode61 remove_diacritics 2 categories 'L* N* M* Co'"
@@ -29,12 +29,12 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 
 
 def analyze(text: str) -> str:
-    """`text` as it is indexed: runs of an unspaced script become overlapping pairs, set apart by spaces."""
+    """`text` as it is indexed: runs of an unspaced script become overlapping pairs, separated by spaces."""
     return _UNSPACED_RUN.sub(lambda run: " " + " ".join(_pairs(run[0])) + " ", text)
 
 
 def match_expression(question: str) -> str | None:
-    """An FTS5 expression that finds chunks with any word of `question`; None if it has no words."""
+    """An FTS5 expression that matches chunks with any word of `question`; None if it has no words."""
     spaced = "".join(char if _in_word(char) else " " for char in analyze(question[:20000]))
     words = {word.lower(): word for word in reversed(spaced.split())}
     terms = [_term(word) for word in list(reversed(words.values()))[:MAX_WORDS]]
@@ -85,6 +85,6 @@ def _in_word(char: str) -> bool:
 
 
 def _term(word: str) -> str:
-    """`word` quoted; a lone character of an unspaced script finds the pairs that begin with it."""
+    """`word` quoted; a lone character of an unspaced script matches the pairs that begin with it."""
     lone = len(word) == 1 and _UNSPACED_RUN.match(word)
     return f'"{word}" *' if lone else f'"{word}"'

@@ -15,8 +15,8 @@ from pathlib import Path
 from retriever.collection import Collection
 from retriever.embedder import Embedder
 from retriever.errors import CollectionExists, InvalidName, UnknownCollection
-from retriever.opened import Opened
-from retriever.parsing.loading import ReadLimits
+from retriever.open_collections import OpenCollections
+from retriever.parsing.file_reader import ReadLimits
 from retriever.stores import store
 
 DEFAULT_TENANT = "default"
@@ -34,14 +34,14 @@ class Library:
         embedder: Embedder,
         *,
         limits: ReadLimits | None = None,
-        opened: Opened | None = None,
+        open_collections: OpenCollections | None = None,
     ) -> None:
-        """`limits` bound the reading of each ingested file; `opened` holds collections of other libraries as well."""
+        """`limits` bound the reading of each ingested file; `open_collections` may be shared with other libraries."""
         self._data_dir = Path(data_dir)
         self._root = self._data_dir / "collections"
         self._embedder = embedder
         self._limits = limits
-        self._opened = opened or Opened()
+        self._open_collections = open_collections or OpenCollections()
         self._only: frozenset[str] | None = None
 
     def of(self, tenant: str) -> Library:
@@ -51,25 +51,25 @@ class Library:
         if not _NAME.match(tenant):
             raise InvalidName(tenant)
         folder = self._data_dir / "tenants" / tenant
-        return Library(folder, self._embedder, limits=self._limits, opened=self._opened)
+        return Library(folder, self._embedder, limits=self._limits, open_collections=self._open_collections)
 
     def only(self, names: frozenset[str] | None) -> Library:
-        """The same with these collections alone, and no other to be made; all of them where it is None."""
+        """The same library restricted to these collections, also for creating; unrestricted if None."""
         if names is None:
             return self
-        theirs = copy.copy(self)
-        theirs._only = names
-        return theirs
+        restricted = copy.copy(self)
+        restricted._only = names
+        return restricted
 
     def create(self, name: str, *, exist_ok: bool = False) -> Collection:
-        """A new, empty collection; with `exist_ok` the one that is there.
+        """A new, empty collection; with `exist_ok` the existing one.
 
-        Raises InvalidName, CollectionExists, and UnknownCollection for one that is not among `only`.
+        Raises InvalidName, CollectionExists, and UnknownCollection for a name that is not among `only`.
         """
         folder = self._folder(name)
         if not self._shown(name):
             raise UnknownCollection(name, self.collections())
-        if not self._is_there(folder):
+        if not self._exists(folder):
             building = self._root / f".new-{uuid.uuid4().hex}"
             building.mkdir(parents=True)
             try:
@@ -77,7 +77,7 @@ class Library:
                 building.rename(folder)
                 return self.collection(name)
             except OSError:
-                if not self._is_there(folder):  # else another process was first
+                if not self._exists(folder):  # else another process was first
                     raise
             finally:
                 shutil.rmtree(building, ignore_errors=True)
@@ -88,9 +88,9 @@ class Library:
     def collection(self, name: str) -> Collection:
         """Raises InvalidName, UnknownCollection."""
         folder = self._folder(name)
-        if not self._shown(name) or not self._is_there(folder):
+        if not self._shown(name) or not self._exists(folder):
             raise UnknownCollection(name, self.collections())
-        return self._opened.get(folder, lambda: Collection(folder, name, self._embedder, self._limits))
+        return self._open_collections.get(folder, lambda: Collection(folder, name, self._embedder, self._limits))
 
     def collections(self) -> list[str]:
         """The names, in order."""
@@ -99,7 +99,7 @@ class Library:
         return sorted(
             folder.name
             for folder in self._root.iterdir()
-            if _NAME.match(folder.name) and self._shown(folder.name) and self._is_there(folder)
+            if _NAME.match(folder.name) and self._shown(folder.name) and self._exists(folder)
         )
 
     def delete(self, name: str) -> None:
@@ -107,17 +107,17 @@ class Library:
         folder = self._folder(name)
         if not self._shown(name):
             raise UnknownCollection(name, self.collections())
-        doomed = self._root / f".deleted-{uuid.uuid4().hex}"
+        deleted = self._root / f".deleted-{uuid.uuid4().hex}"
         try:
-            folder.rename(doomed)
+            folder.rename(deleted)
         except FileNotFoundError:
             raise UnknownCollection(name, self.collections()) from None
-        self._opened.close(folder)
-        shutil.rmtree(doomed, ignore_errors=True)
+        self._open_collections.close(folder)
+        shutil.rmtree(deleted, ignore_errors=True)
 
     def close(self) -> None:
-        """Close every open collection, those of its tenants included."""
-        self._opened.close_all()
+        """Close every open collection, including those of its tenants."""
+        self._open_collections.close_all()
 
     def _folder(self, name: str) -> Path:
         if not isinstance(name, str) or not _NAME.match(name):
@@ -128,5 +128,5 @@ class Library:
         return self._only is None or name in self._only
 
     @staticmethod
-    def _is_there(folder: Path) -> bool:
+    def _exists(folder: Path) -> bool:
         return (folder / store.FILE_NAME).is_file()

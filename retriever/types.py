@@ -1,4 +1,4 @@
-"""The nouns of the retriever: what goes in (sources), what is kept (documents, chunks), what comes out (passages).
+"""The nouns of the retriever: its input (sources), what it stores (documents, chunks), its output (passages).
 
 Plain frozen dataclasses. Knows no storage, no embedding, no file format. All offsets are code points (Python string
 indices) into the document's stored text.
@@ -18,10 +18,10 @@ TextKind = Literal["markdown", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document to ingest: exactly one of `path` (a file) and `text` (Markdown or plain text) is given.
+    """A document to ingest. Set exactly one of `path` (a file) and `text` (Markdown or plain text).
 
-    `name` is what a person sees in progress and failures, and its ending decides the format of a file. The document's
-    id is `document_id` if given; else it derives from `name`; else (no name either) from the text's hash.
+    `name` appears in progress and failures; its ending decides the format of a file. The document's id is `document_id`
+    if set, else derived from `name`, else from the text's hash.
     """
 
     name: str = ""
@@ -30,7 +30,7 @@ class SourceDocument:
     document_id: str | None = None
     title: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON values only; what a search filter compares with."""
+    """JSON values only; search filters compare them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Chunk:
     heading: tuple[str, ...] = ()
     """Headings above the chunk, outermost first."""
     page: int | None = None
-    """Page on which the chunk lies, from 1."""
+    """Number of the chunk's page, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class IngestFailure:
-    """A source that did not go in, and why."""
+    """A source that was not ingested, and why."""
 
     name: str
     reason: str
@@ -114,18 +114,18 @@ class IngestFailure:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What an ingest did: ids of the documents by outcome, in the order they were given."""
+    """The outcome of an ingest: ids of its documents by outcome, in the order of the sources."""
 
     added: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     failures: tuple[IngestFailure, ...] = ()
     cancelled: bool = False
-    """True when `cancelled()` stopped it; what was ingested before stays."""
+    """True if `cancelled()` stopped it; documents ingested before stay."""
 
     @property
     def ingested(self) -> int:
-        """Documents that are in the collection as given: added, replaced and unchanged ones."""
+        """Documents that are in the collection now: added, replaced and unchanged ones."""
         return len(self.added) + len(self.replaced) + len(self.unchanged)
 
 
@@ -141,7 +141,7 @@ class CollectionStats:
     created: float
     """Unix time, seconds."""
     generation: int
-    """Counts the changes made to the collection; equal numbers mean equal contents."""
+    """Counts changes to the collection; equal numbers mean equal contents."""
 
 
 class Progress(Protocol):

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import anyio
 
@@ -33,7 +32,7 @@ from rag_service.errors import Unavailable
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.conversation import Conversation
 from rag_service.settings import Settings
-from retriever import Embedder, EmbedderUnavailable, Library
+from retriever import Embedder, EmbedderUnavailable, Library, make_embedder
 from workers.broker.app import make_app, make_async_redis, make_redis
 from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, GenerateJob, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
@@ -87,7 +86,7 @@ class Pipeline:
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
         self.principal = Principal()
-        self.embedder = embedder or _embedder(folder(settings.embedding_model))
+        self.embedder = embedder or make_embedder(settings.embedding_model, folder)
         self.library = Library(settings.data_dir, self.embedder)
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
@@ -392,9 +391,3 @@ def _tried(load: Callable[[], None]) -> None:
         load()
     except EmbedderUnavailable as error:  # searches say so, too
         log.error("%s", error)
-
-
-def _embedder(folder: Path) -> Embedder:
-    from retriever import SentenceTransformerEmbedder
-
-    return SentenceTransformerEmbedder(folder)

@@ -1,29 +1,42 @@
 """Blocks → chunks: slices of a text of about the same size, cut where its structure allows.
 
 Knows sizes; knows no storage and no model. A chunk's text is exactly `text[start:end]`, chunks do not overlap, and
-together they cover all non-blank text in order, but for front matter. Borders lie at line ends; only a line longer
-than the maximum is cut inside, after a sentence or at a space where there is one.
+together they cover all non-blank text in order, except front matter. Borders are line ends; only a line longer than the
+maximum is cut inside, after a sentence or at a space if possible.
 
-Sizes are UTF-8 bytes, a measure of tokens that serves scripts without spaces too: about four bytes a token.
+Sizes are UTF-8 bytes, a measure of tokens that suits scripts without spaces too: about four bytes a token.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from retriever.chunking.blocks import Block, blocks, page_at
+from retriever.chunking.blocks import Block, BlockKind, blocks, page_at, trimmed
 from retriever.types import Chunk, TextKind
+
+if TYPE_CHECKING:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 TARGET_BYTES = 900
 """Size at which a chunk is full: about 220 tokens of English."""
 MAX_BYTES = 1200
 """No chunk is larger."""
 
-_SENTENCE_END = re.compile(r"""[.!?;]["'”’»)\]]*\s|[。！？।؟…]""")
-_SPACE = re.compile(r"\s")
+_SENTENCE_LINE = r"""[.!?:;。！？।؟…]["'”’»)\]]*[^\S\n]*\n"""
+_ITEM = r"(?:[-*+]|\d{1,9}[.)])[ \t]"
+_STRUCTURE: dict[BlockKind, tuple[str, ...]] = {
+    "code": (r"\n\n", r"\n"),
+    "list": (rf"\n(?={_ITEM})", rf"\n(?=[ \t]*{_ITEM})", _SENTENCE_LINE, r"\n"),
+    "table": (r"\n",),
+    "text": (_SENTENCE_LINE, r"\n"),
+    "heading": (r"\n",),
+}
+"""Where a block is cut, the best places first."""
+_SENTENCE = r"""[.!?;]["'”’»)\]]*\s|[。！？।؟…]"""
 
 
 def chunk(
@@ -34,10 +47,10 @@ def chunk(
     target: int = TARGET_BYTES,
     maximum: int = MAX_BYTES,
 ) -> list[Chunk]:
-    """The chunks of `text`, which is as `text.clean` gives it.
+    """The chunks of `text`, which comes from `text.clean`.
 
-    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes; raises
-    ValueError unless 16 <= target <= maximum.
+    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes. Raises ValueError
+    unless 16 <= target <= maximum.
     """
     if not 16 <= target <= maximum:
         raise ValueError(f"chunk sizes must satisfy 16 <= target <= maximum, got {target} and {maximum}")
@@ -47,77 +60,60 @@ def chunk(
         if block.kind == "heading":
             path = [entry for entry in path if entry[0] < block.level] + [(block.level, block.heading)]
         headings = tuple(heading for _, heading in path if heading)
-        if _size(text, block.start, block.end) <= maximum:
-            packer.add(_Piece(block.start, block.end, block.kind == "heading", headings))
-        else:
-            for start, end in split(text, block, target, maximum):
-                packer.add(_Piece(start, end, block.kind == "heading", headings))
+        for start, end in _split(text, block, target, maximum):
+            packer.add(_Piece(start, end, block.kind == "heading", headings))
     return packer.finish()
 
 
 def embedding_text(title: str, part: Chunk) -> str:
-    """What is embedded for a chunk: the title and headings that it does not show itself, then its text."""
+    """The text to embed for a chunk: the title and headings that it does not contain, then its text."""
     shown = part.text[:200].casefold()
     names = dict.fromkeys(name for name in (title, *part.heading) if name and name.casefold() not in shown)
     prefix = " > ".join(names)
     return f"{prefix[:300]}\n{part.text}" if prefix else part.text
 
 
-def split(text: str, block: Block, target: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Spans of at most `maximum` bytes that cover `block`, cut before its borders where that leaves no tiny span."""
-    borders = frozenset(block.borders)
-    start = position = block.start
-    size, best = 0, None
-    while position < block.end:
-        newline = text.find("\n", position, block.end)
-        after = newline + 1 if newline >= 0 else block.end
-        line = _size(text, position, after)
-        if position in borders and size >= target * 2 // 5:
-            best = position
-        if position > start and size + line > target:
-            cut = best or position
-            yield from _stripped(text, start, cut)
-            start, position, size, best = cut, cut, 0, None
-            continue
-        if line > maximum:
-            *whole, (start, _) = _split_line(text, position, after, target)
-            for left, right in whole:
-                yield from _stripped(text, left, right)
-            size, best = _size(text, start, after), None
-        else:
-            size += line
-        position = after
-    yield from _stripped(text, start, block.end)
+def _split(text: str, block: Block, target: int, maximum: int) -> Iterator[tuple[int, int]]:
+    """Spans of at most `maximum` bytes that cover `block`: cut at its structure, then at lines, then inside lines."""
+    if _size(text, block.start, block.end) <= maximum:
+        yield block.start, block.end
+        return
+    lines = _splitter(_STRUCTURE[block.kind], target)
+    words = _splitter(_within_line(), target)
+    start = block.start
+    for run in lines.split_text(text[block.start : block.end]):
+        for piece in words.split_text(run) if len(run.encode()) > maximum else [run]:
+            if span := trimmed(text, start, start + len(piece)):
+                yield span
+            start += len(piece)
 
 
-def _split_line(text: str, start: int, end: int, target: int) -> list[tuple[int, int]]:
-    """Spans of at most `target` bytes that cover `text[start:end]`, cut after sentences or at spaces if possible."""
-    spans: list[tuple[int, int]] = []
-    while True:
-        window = text[start : min(end, start + target)].encode()[:target].decode(errors="ignore")
-        if start + len(window) >= end:
-            return [*spans, (start, end)]
-        half = len(window) // 2
-        ends = [match.end() for match in _SENTENCE_END.finditer(window, half)]
-        if not ends:
-            ends = [match.end() for match in _SPACE.finditer(window, half)]
-        cut = ends[-1] if ends else len(window)
-        while not ends and cut > half and unicodedata.combining(text[start + cut]):
-            cut -= 1
-        spans.append((start, start + cut))
-        start += cut
+@lru_cache
+def _within_line() -> tuple[str, ...]:
+    """Where a line is cut: after a sentence, after a space, between characters of which the second does not combine."""
+    marks = "".join(char for char in map(chr, range(0x20000)) if unicodedata.combining(char))
+    char = f"[^{marks}][{marks}]*+"
+    return _SENTENCE, r"\s", f"(?:{char}){{32}}", char, ""
+
+
+@lru_cache
+def _splitter(separators: tuple[str, ...], size: int) -> RecursiveCharacterTextSplitter:
+    """Cuts a text after the first of these patterns that occurs in it; its pieces joined are the text."""
+    from langchain_text_splitters.character import RecursiveCharacterTextSplitter  # not before it is needed: 0.2 s
+
+    return RecursiveCharacterTextSplitter(
+        list(separators),
+        keep_separator="end",
+        is_separator_regex=True,
+        chunk_size=size,
+        chunk_overlap=0,
+        length_function=lambda piece: len(piece.encode()),
+        strip_whitespace=False,
+    )
 
 
 def _size(text: str, start: int, end: int) -> int:
     return len(text[start:end].encode())
-
-
-def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The span without white space at its end and without blank lines at its start; nothing if it is blank."""
-    body = text[start:end].rstrip()
-    if body:
-        leading = len(body) - len(body.lstrip())
-        yield start + body.rfind("\n", 0, leading) + 1, start + len(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +135,15 @@ class _Packer:
 
     def add(self, piece: _Piece) -> None:
         if self.current:
-            begun = self.current[0].start
+            first, last = self.current[0], self.current[-1]
             full = self.target
-            if all(held.is_heading for held in self.current):
+            if all(heading.is_heading for heading in self.current):
                 full = self.maximum  # a heading stays with what it stands above
-            elif piece.is_heading and not self.current[-1].is_heading:
-                full = 0 if _size(self.text, begun, self.current[-1].end) * 3 >= self.target else self.target
-            crosses = page_at(self.pages, begun) != page_at(self.pages, piece.start)
-            if crosses or _size(self.text, begun, piece.end) > full:
-                self._close(keep_headings=not crosses)
+            elif piece.is_heading and not last.is_heading and _size(self.text, first.start, last.end) * 3 >= full:
+                full = 0
+            new_page = page_at(self.pages, first.start) != page_at(self.pages, piece.start)
+            if new_page or _size(self.text, first.start, piece.end) > full:
+                self._close(keep_headings=not new_page)
         if self.current and _size(self.text, self.current[0].start, piece.end) > self.maximum:
             self._close(keep_headings=False)
         self.current.append(piece)
@@ -158,13 +154,13 @@ class _Packer:
 
     def _close(self, *, keep_headings: bool) -> None:
         """Make the current pieces a chunk; headings at their end move on to the next one."""
-        held = self.current
+        pieces = self.current
         self.current = []
-        while keep_headings and len(held) > 1 and held[-1].is_heading:
-            self.current.insert(0, held.pop())
-        if held:
-            start, end = held[0].start, held[-1].end
-            named = next((piece for piece in held if not piece.is_heading), held[-1])
+        while keep_headings and len(pieces) > 1 and pieces[-1].is_heading:
+            self.current.insert(0, pieces.pop())
+        if pieces:
+            start, end = pieces[0].start, pieces[-1].end
+            named = next((piece for piece in pieces if not piece.is_heading), pieces[-1])
             self.chunks.append(
                 Chunk(
                     ordinal=len(self.chunks),

@@ -1,15 +1,17 @@
-"""Front matter: the block of YAML between `---` lines at the very start of a Markdown text. It is no prose.
+"""Front matter: the block of YAML between `---` lines at the very start of a Markdown text. It is not prose.
 
-Knows where the block ends and what its `title` says, without reading YAML as a whole: lines that cannot be a mapping's
-make the `---` a thematic break, and what follows it prose.
+Finds the block's end and its `title` without parsing YAML: if a line cannot belong to a mapping, the `---` is a
+thematic break and the text after it is prose.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable
 
 MAX_LINES = 200
-"""A block that is longer is prose."""
+"""A longer block is prose."""
 
 _OPENS = re.compile(r"---[ \t]*\n")
 _CLOSES = re.compile(r"(?:---|\.\.\.)[ \t]*")
@@ -21,29 +23,22 @@ _COMMENT = re.compile(r"(?:^|[ \t])#.*$")
 
 
 def end(text: str) -> int:
-    """Offset behind the front matter and its closing line; 0 without one. `text` is as `text.clean` gives it."""
+    """Offset after the front matter and its closing line; 0 without front matter. `text` comes from `text.clean`."""
     lines = _lines(text)
     return lines[1] if lines else 0
 
 
 def title(text: str) -> str | None:
-    """What the front matter gives as `title`; None without one."""
-    found = _lines(text)
-    if not found:
-        return None
-    lines = found[0]
+    """The front matter's `title`; None without one."""
+    lines, _ = _lines(text) or ([], 0)
     for number, line in enumerate(lines):
         if match := _TITLE.match(line):
-            more = []
-            for next_line in lines[number + 1 :]:
-                if next_line and not next_line[0].isspace():
-                    break
-                more.append(next_line.strip())
+            more = itertools.takewhile(lambda line: not line or line[0].isspace(), lines[number + 1 :])
             return _scalar((match["value"] or "").strip(), more)
     return None
 
 
-def _scalar(value: str, more: list[str]) -> str | None:
+def _scalar(value: str, more: Iterable[str]) -> str | None:
     """A YAML scalar as one line: its first line, and the indented lines after it."""
     if _BLOCK_SCALAR.match(value):
         value = ""
@@ -59,7 +54,7 @@ def _scalar(value: str, more: list[str]) -> str | None:
 
 
 def _lines(text: str) -> tuple[list[str], int] | None:
-    """The lines between the two marks, and the offset behind the second; None without front matter."""
+    """The lines between the two marks, and the offset after the second; None without front matter."""
     opening = _OPENS.match(text)
     if not opening:
         return None

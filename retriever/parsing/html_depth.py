@@ -1,8 +1,8 @@
-"""How deep a page's elements nest, how many attributes and options they have, told before it is parsed.
+"""Rejects pages whose parsing would take too long, before they are parsed.
 
-Parsers look through all open elements at many a tag, through all attributes at each and all options of a list at the
-next: time grows with the square of each. Goes through the text once and follows HTML's rules roughly; knows no parser.
-Tags in attributes' values count.
+Parsers search all open elements at many tags, all attributes at each attribute and all options of a list at each
+option, so their time grows with the square of each number. This module scans the text once and follows HTML's rules
+roughly; knows no parser. Tags in attributes' values count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 
 MOST_DEPTH = 6000
-"""Elements that may be open at a time, those aside whose end tag may be left out."""
+"""Elements that may be open at a time, not counting those with an optional end tag."""
 MOST_ATTRIBUTES = 5000
 """Of one tag."""
 MOST_OPTIONS = 10_000
@@ -27,9 +27,9 @@ _CLOSED_BY_OTHERS = frozenset([
     "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot", "colgroup", "caption", "option", "a", "nobr",
 ])  # fmt: skip
 _CELLS = frozenset(["tr", "td", "th", "tbody", "thead", "tfoot"])
-"""Begin or end with everything closed that stands in the table's cell before."""
+"""Each of these tags closes everything open in the table's current cell."""
 _WALLS = frozenset(["table", "object", "marquee", "applet", "template"])
-"""No end tag within reaches an element around one of these."""
+"""No end tag inside one of these closes an element around it."""
 _RAW = frozenset(["script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"])
 _FOREIGN = frozenset(["svg", "math"])
 _HTML_WITHIN = frozenset(["foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"])
@@ -50,13 +50,13 @@ def too_complex(page: str) -> str | None:
 
     def close(depth: int) -> None:
         while len(stack) > depth:
-            places[gone := stack.pop()].pop()
-            if gone in _WALLS:
+            places[closed := stack.pop()].pop()
+            if closed in _WALLS:
                 walls.pop()
 
-    while found := _TAG.search(text, place):
-        place = found.end()
-        comment, closes, name, rest = found.groups()
+    while tag := _TAG.search(text, place):
+        place = tag.end()
+        comment, closes, name, rest = tag.groups()
         if comment:
             place = text.find("-->", place - 2)
             if place < 0:

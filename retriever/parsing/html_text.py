@@ -26,14 +26,14 @@ _BLOCKS = frozenset([
     "main", "ol", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
 ])  # fmt: skip
 FILLED_COLUMNS = 100
-"""Columns up to which the rows of a table are made as long as its longest."""
+"""Rows are padded to the table's width, up to this many columns."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.IGNORECASE)
 _BACKTICKS = re.compile("`{3,}")
 
 
 def read_html(data: bytes, stem: str) -> LoadedDocument:
-    """Text of the page's main part. The title is that of `<title>`, else the first `<h1>`, else `stem`."""
+    """Text of the page's main part. Its title is `<title>`, else the first `<h1>`, else `stem`."""
     declared = _CHARSET.search(data[:4096])
     page = decode(data, declared[1].decode("ascii") if declared else None)
     if reason := too_complex(page):
@@ -78,9 +78,9 @@ class _Writer:
     out: list[str] = field(default_factory=list)
     inline: list[str] = field(default_factory=list)
     lists: list[_List] = field(default_factory=list)
-    """The lists that are open, outermost first."""
+    """The open lists, outermost first."""
     marker: str = ""
-    """Written before the next block: the bullet of the list item that has just begun."""
+    """Written before the next block: the bullet of a new list item."""
 
     def write(self, root: LexborNode) -> str:
         stack: list[tuple[LexborNode, bool]] = [(root, False)]
@@ -105,7 +105,7 @@ class _Writer:
         return "\n".join(self.out).strip("\n")
 
     def _enter(self, node: LexborNode) -> bool:
-        """Begin `node`; False when it has been written whole, so that its children are not visited."""
+        """Begin `node`; False if it is written whole, so that its children are not visited."""
         tag = node.tag or ""
         if tag == "br":
             self.inline.append("\n\r")  # \r: a break that was meant; plain newlines are only white space

@@ -1,9 +1,9 @@
 """The reading process: files in, text out, one at a time, under limits.
 
-Started by `loading` as `python -m retriever.parsing.parse_file MEMORY CPU_SECONDS INPUT_BYTES TEXT_CHARS`. Each request
-is one JSON line on stdin, `{"path", "name"}`. Each answer is 8 bytes of length (big-endian) and a JSON object on
+`file_reader` starts it as `python -m retriever.parsing.parse_file MEMORY CPU_SECONDS INPUT_BYTES TEXT_CHARS`. A
+request is one JSON line on stdin, `{"path", "name"}`. An answer is 8 bytes of length (big-endian) and a JSON object on
 stdout: `{"title", "text", "kind", "pages"}` or `{"failure": "unsupported"|"unreadable", "reason", "last"}`. An empty
-answer comes first, when the process is ready. Ends when stdin does, or after an answer with `last`.
+answer comes first, when the process is ready. The process ends when stdin does, or after an answer with `last`.
 
 Imports the standard library and the parsers only: no torch, no numpy, no database.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from retriever.errors import LoadError, UnsupportedFormat
-from retriever.parsing.loaders import load_file
+from retriever.parsing.formats import load_file
 
 
 def main(arguments: list[str]) -> None:

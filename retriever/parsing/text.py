@@ -52,19 +52,14 @@ def clean(text: str) -> str:
     return _SURROGATES.sub("", text)
 
 
-def signature(data: bytes) -> str | None:
-    """The kind of file the first bytes give away, for error messages; None if they look like nothing known."""
-    return next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
-
-
 def decode(data: bytes, declared: str | None = None) -> str:
     """Clean text of `data`: by its byte order mark, as UTF-8, as `declared`, else as Windows-1252.
 
     Raises UnreadableDocument for binary content.
     """
-    looks_like = signature(data)
-    if looks_like:
-        raise UnreadableDocument(f"the content is a {looks_like} file, not text; give it the ending of its real format")
+    for magic, kind in _SIGNATURES:
+        if data.startswith(magic):
+            raise UnreadableDocument(f"the content is a {kind} file, not text; give it the ending of its real format")
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             try:

@@ -1,6 +1,6 @@
 """A question → the best chunks of one snapshot: dense, lexical, or both fused by reciprocal rank.
 
-Knows ranking and its order of ties (document id, then position in it); knows no files and no threads.
+Equal scores are ordered by document id, then by position. Knows no files and no threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ RRF_K = 60
 DEPTH = 100
 """Chunks that each list contributes."""
 CANDIDATES_WEIGHT = 0.05
-"""Of the list of chunks that an earlier question found, beside 1 for each of the question's own: it lifts a chunk by a
-place or two, and finds it where the question finds nothing."""
+"""Weight of the chunks that an earlier question retrieved; the question's own lists weigh 1. It lifts a chunk by a
+place or two, and retrieves it if the question itself retrieves nothing."""
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 MAX_FILTERS = 16
@@ -67,8 +67,9 @@ def best(connection: sqlite3.Connection, lists: Sequence[tuple[float, Ranked]], 
 
 
 def passages(connection: sqlite3.Connection, ranked: Ranked) -> list[Passage]:
-    found = records.chunks_at(connection, [row for row, _ in ranked])
-    return [_passage(found[row], score, rank) for rank, (row, score) in enumerate(ranked, start=1) if row in found]
+    """The ranked chunks as passages, in order; deleted rows are left out."""
+    chunks = records.chunks_at(connection, [row for row, _ in ranked])
+    return [_passage(chunks[row], score, rank) for rank, (row, score) in enumerate(ranked, start=1) if row in chunks]
 
 
 def chunk_id(document_id: str, ordinal: int) -> str:
@@ -77,21 +78,22 @@ def chunk_id(document_id: str, ordinal: int) -> str:
 
 
 def place(chunk: str) -> tuple[str, int]:
-    """(document id, position) of a chunk by its public id; a position of -1 where that is none."""
+    """(document id, position) of a chunk by its public id; position -1 if the id is malformed."""
     document_id, _, ordinal = chunk.rpartition(":")
     return document_id, int(ordinal) if ordinal.isdecimal() and len(ordinal) < 10 else -1
 
 
 def _passage(record: records.ChunkRecord, score: float, rank: int) -> Passage:
+    chunk = record.chunk
     return Passage(
         document_id=record.document_id,
-        chunk_id=chunk_id(record.document_id, record.ordinal),
+        chunk_id=chunk_id(record.document_id, chunk.ordinal),
         title=record.title or record.document_id,
-        page=record.page,
-        heading=" > ".join(record.headings) or None,
-        text=record.text,
-        source_start=record.start,
-        source_end=record.end,
+        page=chunk.page,
+        heading=" > ".join(chunk.heading) or None,
+        text=chunk.text,
+        source_start=chunk.start,
+        source_end=chunk.end,
         score=score,
         rank=rank,
     )

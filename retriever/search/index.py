@@ -1,8 +1,8 @@
-"""Vectors → nearest chunks: a FAISS inner-product index over the unit vectors that the store holds.
+"""Vectors → nearest chunks: a FAISS inner-product index over the store's unit vectors.
 
-Knows FAISS and chunk rows; knows no text. The file beside the database is a cache of any age: `sync` adds the rows it
-lacks and drops those that are gone, so a missing, old or broken file costs time, never a wrong result. (Rows are never
-given out twice and a row's vector never changes.)
+Knows FAISS and chunk rows; knows no text. The index file is a cache of any age: `sync` adds missing rows and drops
+deleted ones, so a missing, old or broken file costs time, never a wrong result. (Row numbers are never reused and a
+row's vector never changes.)
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class VectorIndex:
             self._saved = None
             self._index = self._read(facts.dimension) or faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
         stored = np.fromiter((row for (row,) in connection.execute("SELECT row FROM chunks ORDER BY row")), np.int64)
-        held = self._rows()
-        gone = np.setdiff1d(held, stored)
-        if len(gone):
-            self._index.remove_ids(gone)
-        self._add(connection, np.setdiff1d(stored, held), facts.dimension)
+        indexed = self._rows()
+        deleted = np.setdiff1d(indexed, stored)
+        if len(deleted):
+            self._index.remove_ids(deleted)
+        self._add(connection, np.setdiff1d(stored, indexed), facts.dimension)
         self._uid, self._generation = facts.uid, facts.generation
 
     def save(self) -> None:
-        """Write the file anew and put it in place by one rename. Nothing to do if it is the same as the last.
+        """Write the file and put it in place by one rename; does nothing if it is up to date.
 
-        Where that fails, for want of room say, the next one who opens the collection builds the index anew.
+        If that fails, as on a full disk, the next process that opens the collection rebuilds the index.
         """
         if self._index is None or self._saved == self._generation:
             return
@@ -71,7 +71,7 @@ class VectorIndex:
             os.replace(temporary, self.path)
             self._saved = self._generation
         except (OSError, RuntimeError) as error:
-            log.warning("the index %s cannot be kept (%s); it is built anew when needed", self.path, error)
+            log.warning("the index %s cannot be saved (%s); it is rebuilt when needed", self.path, error)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
@@ -87,8 +87,8 @@ class VectorIndex:
         if allowed is not None:
             parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))
         scores, rows = self._index.search(vector.reshape(1, -1), min(depth, len(self)), params=parameters)
-        found = [(int(row), float(score)) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        nearest = [(int(row), float(score)) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0]
+        return sorted(nearest, key=lambda pair: (-pair[1], pair[0]))
 
     def _rows(self) -> NDArray[np.int64]:
         if self._index is None or not self._index.ntotal:
@@ -99,22 +99,17 @@ class VectorIndex:
     def _add(self, connection: sqlite3.Connection, rows: NDArray[np.int64], dimension: int) -> None:
         assert self._index is not None
         for first in range(0, len(rows), _BATCH):
-            some = rows[first : first + _BATCH]
-            found = connection.execute(
-                "SELECT row, vector FROM chunks WHERE row BETWEEN ? AND ? ORDER BY row", (int(some[0]), int(some[-1]))
-            )
-            blobs = dict(found.fetchall())
-            joined = b"".join(blobs[int(row)] for row in some)
-            vectors = np.frombuffer(joined, dtype="<f4").reshape(len(some), dimension)
-            self._index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), some)
+            batch = rows[first : first + _BATCH]
+            bounds = int(batch[0]), int(batch[-1])
+            blobs = dict(connection.execute("SELECT row, vector FROM chunks WHERE row BETWEEN ? AND ?", bounds))
+            joined = b"".join(blobs[int(row)] for row in batch)
+            vectors = np.frombuffer(joined, dtype="<f4").reshape(len(batch), dimension)
+            self._index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), batch)
 
     def _read(self, dimension: int) -> Any:
-        """The file's index; None if there is no file or it is not usable."""
-        if not self.path.is_file():
-            return None
+        """The file's index; None if there is no usable file."""
         try:
             index = faiss.read_index(str(self.path))
         except RuntimeError:
             return None
-        usable = isinstance(index, faiss.IndexIDMap) and index.d == dimension
-        return index if usable else None
+        return index if isinstance(index, faiss.IndexIDMap) and index.d == dimension else None

@@ -1,13 +1,12 @@
-"""Sources in: read, chunk, embed, store; one report out.
+"""Ingest: read, chunk, embed and store sources, then report.
 
-Knows the order of the steps and what makes a document new, changed or unchanged. Reading happens in a limited child
-process, embedding outside any transaction, storing in one transaction for a run of documents: a killed ingest leaves
-every document as it was before or as it is given, never in between.
+Knows the order of the steps and what makes a document new, changed or unchanged. A limited child process reads, no
+transaction is open while texts are embedded, and one transaction stores a run of documents: after a kill every document
+is as it was before or as its source gives it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
@@ -15,21 +14,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-import numpy as np
-
 from retriever.chunking.chunker import chunk, embedding_text
 from retriever.embedder import Embedder, Vectors
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
-from retriever.parsing.loaders import markdown_title, read_bytes
-from retriever.parsing.loading import FileReader, ReadLimits
+from retriever.parsing.file_reader import FileReader, ReadLimits
+from retriever.parsing.formats import markdown_title, read_bytes
 from retriever.parsing.text import clean
 from retriever.stores import records, store
-from retriever.types import Chunk, IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
+from retriever.stores.records import NewDocument
+from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
-RECIPE = "2"
-"""Part of every content hash: raise it when loaders or chunker change, so that documents are ingested anew."""
-NOTED_AT_ONCE = 256
-"""Documents found unchanged that are noted in one transaction."""
+RECIPE = "3"
+"""Part of every content hash: raise it when readers or chunker change, so that documents are ingested again."""
+UNCHANGED_BATCH = 256
+"""Unchanged documents recorded in one transaction."""
 RUN_CHUNKS = 256
 """Documents are embedded and stored together until they have this many chunks."""
 MAX_METADATA_BYTES = 65536
@@ -38,22 +36,21 @@ MAX_NAME = 500
 """Characters of a file's name."""
 
 _NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
-"""Control characters, and what stands for bytes that are no text."""
+"""Control characters, and replacements for undecodable bytes."""
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def document_id(source: SourceDocument) -> str:
-    """The id a source is stored under: the one it gives, else one made from its name, else from its text.
+    """The id of a source's document: its own `document_id`, else one made from its name, else from its text.
 
-    Raises UnreadableDocument if the given id is not 1 to 200 printable characters without '/'.
+    Raises UnreadableDocument unless `document_id` is 1 to 200 printable characters without '/' and outer spaces.
     """
-    given = source.document_id
-    if given is not None:
-        if not given.isprintable() or "/" in given or given != given.strip() or not 1 <= len(given) <= 200:
+    own = source.document_id
+    if own is not None:
+        if not own.isprintable() or "/" in own or own != own.strip() or not 1 <= len(own) <= 200:
             raise UnreadableDocument("the id must be 1 to 200 printable characters, without '/' and outer spaces")
-        return given
-    name = source.name or (str(source.path) if source.path else "")
-    if name:
+        return own
+    if name := _name(source):
         slug = _NOT_IN_SLUG.sub("-", name)[-60:].strip("-.")
         return f"{slug}-{_digest(name)[:10]}".lstrip("-")
     return f"text-{_digest(clean(source.text or ''))[:16]}"
@@ -61,19 +58,6 @@ def document_id(source: SourceDocument) -> str:
 
 class _Cancelled(Exception):
     """Undoes a transaction."""
-
-
-@dataclass(slots=True)
-class _Prepared:
-    """A new or changed document, read and chunked, to be embedded."""
-
-    id: str
-    source: SourceDocument
-    loaded: LoadedDocument
-    content_hash: str
-    chunks: list[Chunk]
-    texts: list[str]
-    hashes: list[bytes]
 
 
 @dataclass(slots=True)
@@ -86,15 +70,15 @@ class Ingest:
     progress: Progress | None = None
     cancelled: Callable[[], bool] = lambda: False
     job: str | None = None
-    """Names this ingest, so that it can go on after its process died: what it stored then is not stored again."""
+    """Names this ingest, so that it can resume after its process died without storing documents twice."""
     total: int = 0
     done: int = 0
     seen: set[str] = field(default_factory=set)
     stored_before: set[str] = field(default_factory=set)
-    """Ids of the documents that this very ingest stored before its process died."""
-    to_note: list[str] = field(default_factory=list)
-    """Ids of documents that were there already; noted as stored, as they are done with too."""
-    waiting: list[_Prepared] = field(default_factory=list)
+    """Ids of the documents that this ingest stored before its process died."""
+    to_record: list[str] = field(default_factory=list)
+    """Ids of unchanged documents, still to be recorded as done."""
+    waiting: list[NewDocument] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -106,19 +90,14 @@ class Ingest:
         if self.job is not None:
             with self.store.read() as connection:
                 self.stored_before = records.stored_by(connection, self.job)
-        every = list(sources)
-        self.total = len(every)
+        ordered = list(sources)
+        self.total = len(ordered)
         stopped = False
         with FileReader(self.limits) as reader:
-            for number, source in enumerate(every, start=1):
+            for number, source in enumerate(ordered, start=1):
                 if stopped := self.cancelled():
                     break
-                name = (
-                    source.name
-                    or (str(source.path) if source.path else "")
-                    or source.document_id
-                    or f"document {number}"
-                )
+                name = _name(source) or source.document_id or f"document {number}"
                 try:
                     prepared = self._prepare(source, reader)
                 except LoadError as error:
@@ -129,12 +108,12 @@ class Ingest:
                     self._finished(name)
                     continue
                 self.waiting.append(prepared)
-                if sum(len(held.texts) for held in self.waiting) >= RUN_CHUNKS and not self._store_waiting():
+                if sum(len(document.texts) for document in self.waiting) >= RUN_CHUNKS and not self._store_waiting():
                     stopped = True
                     break
         if not stopped:
             stopped = not self._store_waiting()
-        self._note()
+        self._record_unchanged()
         return IngestReport(
             tuple(self.added), tuple(self.replaced), tuple(self.unchanged), tuple(self.failures), cancelled=stopped
         )
@@ -145,10 +124,10 @@ class Ingest:
         if facts.embedder != self.embedder.name:
             raise EmbedderMismatch(facts.name, facts.embedder, self.embedder.name)
 
-    def _prepare(self, source: SourceDocument, reader: FileReader) -> _Prepared | None:
-        """The source read and chunked; None if the collection holds it already, the same. Raises LoadError."""
+    def _prepare(self, source: SourceDocument, reader: FileReader) -> NewDocument | None:
+        """The source read and chunked; None if the collection has it unchanged. Raises LoadError."""
         if (source.path is None) == (source.text is None):
-            raise UnreadableDocument("give either a file or a text, not both and not neither")
+            raise UnreadableDocument("give exactly one of a file and a text")
         if source.path is not None:
             _check_name(source.name)
         identity = document_id(source)
@@ -162,25 +141,27 @@ class Ingest:
             return None
         content_hash = self._content_hash(source)
         with self.store.read() as connection:
-            same = records.content_hash(connection, identity) == content_hash
-        if same:
+            unchanged = records.content_hash(connection, identity) == content_hash
+        if unchanged:
             self.seen.add(identity)
             self.unchanged.append(identity)
-            self.to_note.append(identity)
-            if len(self.to_note) >= NOTED_AT_ONCE:
-                self._note()
+            self.to_record.append(identity)
+            if len(self.to_record) >= UNCHANGED_BATCH:
+                self._record_unchanged()
             return None
         loaded = self._load(source, reader)
         chunks = chunk(loaded.text, loaded.kind, loaded.pages)
         if not chunks:
-            raise UnreadableDocument("there is no text behind the front matter")
+            raise UnreadableDocument("there is no text after the front matter")
         texts = [embedding_text(loaded.title, part) for part in chunks]
         hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)
-        return _Prepared(identity, source, loaded, content_hash, chunks, texts, hashes)
+        return NewDocument(
+            identity, _name(source), loaded, content_hash, source.metadata, chunks, texts=texts, hashes=hashes
+        )
 
     def _content_hash(self, source: SourceDocument) -> str:
-        """Digest of all that the stored document is made from."""
+        """Digest of everything that determines the stored document."""
         try:
             metadata = records.canonical(dict(source.metadata))
         except (TypeError, ValueError) as error:
@@ -212,54 +193,41 @@ class Ingest:
 
     def _store_waiting(self) -> bool:
         """Embed and store the waiting documents in one transaction; False if cancelled before that."""
-        vectors = self._embed([pair for held in self.waiting for pair in zip(held.hashes, held.texts, strict=True)])
+        vectors = self._embed([pair for new in self.waiting for pair in zip(new.hashes, new.texts, strict=True)])
         if vectors is None:
             return False
-        if self.waiting:
-            replaced: dict[str, bool] = {}
-            stored = False
-            with contextlib.suppress(_Cancelled), self.store.write() as connection:
-                if self.cancelled():  # nobody else writes from here on, so what is decided now holds
+        if not self.waiting:
+            return True
+        replaced: dict[str, bool] = {}
+        try:
+            with self.store.write() as connection:
+                if self.cancelled():  # this process has the write lock, so the decision holds
                     raise _Cancelled
                 before = records.stored_by(connection, self.job) if self.job is not None else set()
-                for held in self.waiting:
-                    if held.id in before:  # by a worker that had the job before, meanwhile
-                        continue
-                    new = records.NewDocument(
-                        id=held.id,
-                        name=held.source.name or (str(held.source.path) if held.source.path else ""),
-                        loaded=held.loaded,
-                        content_hash=held.content_hash,
-                        metadata=held.source.metadata,
-                        chunks=held.chunks,
-                        hashes=held.hashes,
-                        vectors=np.stack([vectors[digest] for digest in held.hashes]),
-                    )
-                    replaced[held.id] = records.put(connection, new)
+                for new in self.waiting:
+                    if new.id not in before:  # else another worker, which had the job before, stored it meanwhile
+                        replaced[new.id] = records.put(connection, new, [vectors[digest] for digest in new.hashes])
                 if self.job is not None:
-                    records.note_stored(connection, self.job, [*self.to_note, *replaced])
-                    self.to_note = []
-                stored = True
-            if not stored:
-                return False
-            for held in self.waiting:
-                if held.id not in replaced:
-                    self.unchanged.append(held.id)
-                else:
-                    (self.replaced if replaced[held.id] else self.added).append(held.id)
-                self._finished(held.source.name or held.id)
-            self.waiting = []
+                    records.record_stored(connection, self.job, [*self.to_record, *replaced])
+                    self.to_record = []
+        except _Cancelled:
+            return False
+        for new in self.waiting:
+            outcome = {None: self.unchanged, True: self.replaced, False: self.added}[replaced.get(new.id)]
+            outcome.append(new.id)
+            self._finished(new.name or new.id)
+        self.waiting = []
         return True
 
-    def _note(self) -> None:
-        """Note documents that were there already, so that the ingest, begun again, brings none back that is deleted."""
-        if self.to_note and self.job is not None:
+    def _record_unchanged(self) -> None:
+        """Record unchanged documents, so that a resumed ingest does not restore those deleted meanwhile."""
+        if self.to_record and self.job is not None:
             with self.store.write() as connection:
-                records.note_stored(connection, self.job, self.to_note)
-        self.to_note = []
+                records.record_stored(connection, self.job, self.to_record)
+        self.to_record = []
 
-    def _embed(self, pairs: list[tuple[bytes, str]]) -> dict[bytes, Vectors] | None:
-        """A vector for each digest, computed only for texts that the collection does not hold; None if cancelled."""
+    def _embed(self, pairs: Iterable[tuple[bytes, str]]) -> dict[bytes, Vectors] | None:
+        """A vector for each digest, computed only for texts that the collection lacks; None if cancelled."""
         texts = dict(pairs)
         with self.store.read() as connection:
             vectors = records.vectors_by_hash(connection, texts)
@@ -267,8 +235,8 @@ class Ingest:
         for first in range(0, len(missing), RUN_CHUNKS):
             if self.cancelled():
                 return None
-            some = missing[first : first + RUN_CHUNKS]
-            vectors.update(zip(some, self.embedder.embed_documents([texts[digest] for digest in some]), strict=True))
+            batch = missing[first : first + RUN_CHUNKS]
+            vectors.update(zip(batch, self.embedder.embed_documents([texts[digest] for digest in batch]), strict=True))
         return vectors
 
     def _finished(self, name: str) -> None:
@@ -277,11 +245,15 @@ class Ingest:
             self.progress(self.done, self.total, name)
 
 
+def _name(source: SourceDocument) -> str:
+    return source.name or (str(source.path) if source.path else "")
+
+
 def _check_name(name: str) -> None:
     if len(name) > MAX_NAME:
         raise UnreadableDocument(f"the name is longer than {MAX_NAME} characters; rename the file")
     if _NOT_IN_NAME.search(name):
-        raise UnreadableDocument("the name holds bytes that are not UTF-8, or control characters; rename the file")
+        raise UnreadableDocument("the name contains bytes that are not UTF-8, or control characters; rename the file")
 
 
 def _digest(text: str) -> str:

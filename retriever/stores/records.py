@@ -1,4 +1,4 @@
-"""The SQL about documents and chunks, within a transaction that the caller holds.
+"""The SQL for documents and chunks, within the caller's transaction.
 
 Knows the tables of `store`; knows no transactions, no embedding, no ranking.
 """
@@ -22,12 +22,12 @@ _INFO = (
     "SELECT d.id, d.name, d.title, d.kind, (SELECT count(*) FROM chunks c WHERE c.document = d.row), d.bytes, "
     "d.content_hash, d.metadata, d.updated"
 )
-_FEW = 500
+_BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document ready to be stored: chunked and embedded."""
+    """A new or changed document, read and chunked."""
 
     id: str
     name: str
@@ -35,25 +35,20 @@ class NewDocument:
     content_hash: str
     metadata: Mapping[str, Any]
     chunks: Sequence[Chunk]
+    texts: Sequence[str]
+    """The text to embed for each chunk."""
     hashes: Sequence[bytes]
-    """What each chunk's vector was made from: a digest of the embedded text."""
-    vectors: Vectors
-    """float32 [chunks, dimension]."""
+    """Their digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecord:
-    """A chunk as a search finds it."""
+    """A stored chunk with its row and document."""
 
     row: int
     document_id: str
-    ordinal: int
     title: str
-    page: int | None
-    headings: tuple[str, ...]
-    start: int
-    end: int
-    text: str
+    chunk: Chunk
 
 
 def content_hash(connection: sqlite3.Connection, document_id: str) -> str | None:
@@ -62,8 +57,8 @@ def content_hash(connection: sqlite3.Connection, document_id: str) -> str | None
     return None if row is None else str(row[0])
 
 
-def put(connection: sqlite3.Connection, new: NewDocument) -> bool:
-    """Store `new` in place of the document of its id, if any; True if there was one."""
+def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
+    """Store `new`, with a vector for each chunk, in place of the document of its id; True if there was one."""
     replaced = delete(connection, new.id)
     loaded = new.loaded
     document = connection.execute(
@@ -79,7 +74,7 @@ def put(connection: sqlite3.Connection, new: NewDocument) -> bool:
         [(key, canonical(value), document) for key, value in new.metadata.items()],
     )
     words = []
-    for chunk, digest, vector in zip(new.chunks, new.hashes, new.vectors, strict=True):
+    for chunk, digest, vector in zip(new.chunks, new.hashes, vectors, strict=True):
         row = connection.execute(
             "INSERT INTO chunks(document, ordinal, start, end, page, headings, embedded_hash, vector) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -105,14 +100,14 @@ def delete(connection: sqlite3.Connection, document_id: str) -> bool:
 
 
 def stored_by(connection: sqlite3.Connection, job: str) -> set[str]:
-    """Ids of the documents that an ingest has stored so far; only the last ingest of that kind is known."""
+    """Ids of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
         return set()  # collections of earlier versions have no such table yet
     return {str(row[0]) for row in connection.execute("SELECT document FROM stored_by WHERE job = ?", (job,))}
 
 
-def note_stored(connection: sqlite3.Connection, job: str, documents: Iterable[str]) -> None:
-    """Note, in the transaction that stores them, which documents an ingest stores; those of others are forgotten."""
+def record_stored(connection: sqlite3.Connection, job: str, documents: Iterable[str]) -> None:
+    """Record, in the transaction that stores them, which documents an ingest stores; records of others go."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS stored_by (job TEXT NOT NULL, document TEXT NOT NULL, "
         "PRIMARY KEY (job, document)) WITHOUT ROWID"
@@ -141,15 +136,14 @@ def chunks(connection: sqlite3.Connection, document_id: str) -> list[ChunkRecord
 
 def order_keys(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, tuple[str, int]]:
     """Document id and ordinal of the chunks at `rows`, by row: the order in which equal scores are listed."""
-    found: dict[int, tuple[str, int]] = {}
-    for some in _few(rows):
-        marks = ",".join("?" * len(some))
+    order: dict[int, tuple[str, int]] = {}
+    for batch in _batches(rows):
         query = (
             "SELECT c.row, d.id, c.ordinal FROM chunks c JOIN documents d ON d.row = c.document "
-            f"WHERE c.row IN ({marks})"
+            f"WHERE c.row IN ({','.join('?' * len(batch))})"
         )
-        found.update((row, (document_id, ordinal)) for row, document_id, ordinal in connection.execute(query, some))
-    return found
+        order.update((row, (document_id, ordinal)) for row, document_id, ordinal in connection.execute(query, batch))
+    return order
 
 
 def rows_of(
@@ -158,7 +152,7 @@ def rows_of(
     allowed: str = "",
     parameters: Sequence[object] = (),
 ) -> list[int]:
-    """Rows of the chunks at (document id, ordinal), in that order; those that are not there are left out.
+    """Rows of the chunks at (document id, ordinal), in that order; missing ones are left out.
 
     `allowed`: an SQL subquery of chunk rows to choose from, with its `parameters`.
     """
@@ -167,17 +161,16 @@ def rows_of(
         "SELECT c.row FROM chunks c JOIN documents d ON d.row = c.document "
         f"WHERE d.id = ? AND c.ordinal = ? {restricted}"
     )
-    found = (connection.execute(query, (*place, *parameters)).fetchone() for place in places)
-    return [int(row[0]) for row in found if row is not None]
+    matches = (connection.execute(query, (*place, *parameters)).fetchone() for place in places)
+    return [int(row[0]) for row in matches if row is not None]
 
 
 def chunks_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, ChunkRecord]:
-    """The chunks at `rows`, by row; rows that are gone are left out."""
-    found: dict[int, ChunkRecord] = {}
-    for some in _few(rows):
-        marks = ",".join("?" * len(some))
-        found.update((record.row, record) for record in _chunk_records(connection, f"c.row IN ({marks})", some))
-    return found
+    """The chunks at `rows`, by row; deleted rows are left out."""
+    records: list[ChunkRecord] = []
+    for batch in _batches(rows):
+        records += _chunk_records(connection, f"c.row IN ({','.join('?' * len(batch))})", batch)
+    return {record.row: record for record in records}
 
 
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
@@ -189,22 +182,22 @@ def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 def vectors_by_hash(connection: sqlite3.Connection, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
     """Vectors, float32 [dimension], already stored for texts of these digests."""
-    found: dict[bytes, Vectors] = {}
+    vectors: dict[bytes, Vectors] = {}
     for digest in digests:
         row = connection.execute("SELECT vector FROM chunks WHERE embedded_hash = ? LIMIT 1", (digest,)).fetchone()
         if row is not None:
-            found[digest] = np.frombuffer(row[0], dtype="<f4")
-    return found
+            vectors[digest] = np.frombuffer(row[0], dtype="<f4")
+    return vectors
 
 
 def allowed_rows(where: Mapping[str, Any]) -> tuple[str, list[object]]:
     """An SQL subquery, with its parameters, for the rows of chunks whose document has all of this metadata."""
-    one = "SELECT document FROM document_metadata WHERE key = ? AND value = ?"
+    with_value = "SELECT document FROM document_metadata WHERE key = ? AND value = ?"
     parameters: list[object] = []
     for key, value in where.items():
         parameters += [key, canonical(value)]
-    every = " INTERSECT ".join([one] * len(where))
-    return f"SELECT row FROM chunks WHERE document IN ({every})", parameters
+    with_all = " INTERSECT ".join([with_value] * len(where))
+    return f"SELECT row FROM chunks WHERE document IN ({with_all})", parameters
 
 
 def canonical(value: Any) -> str:
@@ -212,22 +205,22 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
-def _few(rows: Iterable[int]) -> Iterator[list[int]]:
-    wanted = list(rows)
-    for first in range(0, len(wanted), _FEW):
-        yield wanted[first : first + _FEW]
+def _batches(rows: Iterable[int]) -> Iterator[list[int]]:
+    ordered = list(rows)
+    for first in range(0, len(ordered), _BATCH):
+        yield ordered[first : first + _BATCH]
 
 
 def _chunk_records(connection: sqlite3.Connection, where: str, parameters: Sequence[object]) -> list[ChunkRecord]:
     rows = connection.execute(
-        "SELECT c.row, d.id, c.ordinal, d.title, c.page, c.headings, c.start, c.end, "
-        "substr(d.text, c.start + 1, c.end - c.start) "
+        "SELECT c.row, d.id, d.title, c.ordinal, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), "
+        "c.headings, c.page "
         f"FROM chunks c JOIN documents d ON d.row = c.document WHERE {where}",
         tuple(parameters),
     )
     return [
-        ChunkRecord(row, document_id, ordinal, title, page, tuple(json.loads(headings)), start, end, text)
-        for row, document_id, ordinal, title, page, headings, start, end, text in rows
+        ChunkRecord(row, document_id, title, Chunk(ordinal, start, end, text, tuple(json.loads(headings)), page))
+        for row, document_id, title, ordinal, start, end, text, headings, page in rows
     ]
 
 

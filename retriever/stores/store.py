@@ -1,10 +1,10 @@
 """One collection's SQLite file: connections, transactions, schema.
 
-Knows files, locks and versions; the statements about documents and chunks are in `records`, those about words in
-`lexical`. The database is the truth: it holds every vector, so any index beside it can be rebuilt.
+Knows files, locks and versions; `records` has the statements for documents and chunks, `lexical` those for words. The
+database is the only truth: it holds every vector, so a vector index can be rebuilt from it.
 
-One process may read while another writes (WAL). Every change adds one to the generation, which other processes compare
-to see that what they hold is out of date.
+One process may read while another writes (WAL). Every change adds one to the generation; other processes compare it to
+see that their copy is out of date.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCo
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 30.0
 ROOM_BYTES = 1 << 20
-"""A disk with less than this is as good as full: opening a collection takes some ten pages."""
+"""A disk with less free space counts as full: opening a collection takes some ten pages."""
 FILE_NAME = "collection.sqlite3"
 
 _SCHEMA = f"""
@@ -43,7 +43,7 @@ CREATE TABLE document_metadata (
     PRIMARY KEY (key, value, document)
 ) WITHOUT ROWID;
 CREATE INDEX document_metadata_document ON document_metadata(document);
--- AUTOINCREMENT: a chunk's row is never given out again, so a row in an old index can only be gone, not another chunk
+-- AUTOINCREMENT: a chunk's row is never reused, so a row in an old index is this chunk or deleted, never another one
 CREATE TABLE chunks (
     row INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, page INTEGER, headings TEXT NOT NULL,
@@ -57,10 +57,10 @@ PRAGMA user_version = {SCHEMA_VERSION};
 
 @dataclass(frozen=True, slots=True)
 class CollectionFacts:
-    """What a collection was created with, and its generation."""
+    """A collection's fixed properties, and its generation."""
 
     uid: str
-    """Differs between a deleted collection and a new one of its name."""
+    """Distinguishes a new collection from a deleted one of the same name."""
     name: str
     embedder: str
     dimension: int
@@ -69,7 +69,7 @@ class CollectionFacts:
 
 
 def create(folder: Path, name: str, embedder: str, dimension: int) -> None:
-    """Make a new, empty collection in `folder`, which exists and is empty."""
+    """Create an empty collection in `folder`, which exists and is empty."""
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
     with contextlib.closing(connection):
         connection.execute("PRAGMA journal_mode = WAL")
@@ -93,16 +93,14 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """One snapshot: everything read within sees the same state. Raises UnknownCollection."""
+        """One snapshot: all reads within it see the same state. Raises UnknownCollection."""
         with self._transaction("BEGIN") as connection:
-            connection.execute(
-                "SELECT generation FROM collection"
-            ).fetchone()  # a deferred snapshot begins at the first read
+            facts(connection)  # a deferred snapshot begins at the first read
             yield connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One atomic change, which raises the generation; left by an exception, it did not happen.
+        """One atomic change, which adds one to the generation; an exception undoes it.
 
         Raises UnknownCollection, DiskFull, or CollectionBusy when another process writes for longer than
         `BUSY_SECONDS`.
@@ -138,11 +136,11 @@ class Store:
             self._idle.append((inode, connection))
 
     def _borrow(self) -> tuple[int, sqlite3.Connection]:
-        """An open connection to the file that is there now: a deleted and re-created one is another file."""
+        """An open connection to the current file: a deleted and re-created collection is another file."""
         inode = self._inode()
         with self._lock:
-            stale = [held for held in self._idle if held[0] != inode]
-            self._idle = [held for held in self._idle if held[0] == inode]
+            stale = [idle for idle in self._idle if idle[0] != inode]
+            self._idle = [idle for idle in self._idle if idle[0] == inode]
             current = self._idle.pop() if self._idle else None
         for _, connection in stale:
             connection.close()
@@ -155,7 +153,7 @@ class Store:
             raise UnknownCollection(self.name) from None
 
     def _no_room(self, error: sqlite3.Error) -> bool:
-        """Whether the disk is full. SQLite says so when it writes, not when it lays out the files of a connection."""
+        """Whether the disk is full. SQLite reports that for writes, but not when it creates a connection's files."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         full = code == sqlite3.SQLITE_IOERR and shutil.disk_usage(self.folder).free < ROOM_BYTES
         return full or code == sqlite3.SQLITE_FULL

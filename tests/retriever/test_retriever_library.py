@@ -21,7 +21,7 @@ from retriever import (
     SourceDocument,
     UnknownCollection,
 )
-from retriever.opened import Opened
+from retriever.open_collections import OpenCollections
 from retriever.stores import store
 from tests.support.hash_embedder import HashEmbedder
 
@@ -56,8 +56,8 @@ def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
 
 
 def test_open_collections_are_bounded_and_one_in_use_stays(tmp_path: Path) -> None:
-    opened = Opened(most=2)
-    holder = Library(tmp_path, HashEmbedder(), opened=opened)
+    opened = OpenCollections(most=2)
+    holder = Library(tmp_path, HashEmbedder(), open_collections=opened)
     held = holder.create("held")
     held.ingest([source("a", "apples")])
     for number in range(5):

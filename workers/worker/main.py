@@ -39,7 +39,7 @@ class WorkerConfig:
         data_dir: holds the collections, and the uploads in `uploads`.
         models_dir: where named models are kept; `models` in the data folder where None.
         model: target model: a name, a folder, or a hub id.
-        embedding_model: a name or a folder; None for a worker that ingests nothing.
+        embedding_model: a name, a folder, or `provider:model`; None for a worker that ingests nothing.
         dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
         eagle_allow_pickle: its `allow_pickle`.
         concurrency: answers decoded together.
@@ -96,7 +96,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     """Load tokenizer, engine and embedder. Returns the workplace and what the worker says of itself."""
     from decoder import load_engine
     from decoder.models import resolve
-    from retriever import Library, SentenceTransformerEmbedder
+    from retriever import Library, make_embedder
 
     folder = resolve(config.model, config.models_folder)
     log.info("loading %s from %s", config.model, folder)
@@ -117,8 +117,8 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     )
     library: Library | None = None
     if config.embedding_model is not None:
-        embedder = SentenceTransformerEmbedder(resolve(config.embedding_model, config.models_folder))
-        log.info("loading %s from %s", config.embedding_model, embedder.folder)
+        embedder = make_embedder(config.embedding_model, lambda model: resolve(model, config.models_folder))
+        log.info("loading %s", config.embedding_model)
         embedder.load()
         library = Library(config.data_dir, embedder)
     place = WorkerContext(

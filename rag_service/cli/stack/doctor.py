@@ -21,6 +21,8 @@ from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
+from retriever import EmbedderUnavailable
+from retriever.embedder import ProviderEmbedder, names_provider
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
 _ELSEWHERE = (
@@ -118,6 +120,9 @@ def _data_dir(folder: Path) -> Finding:
 
 
 def _model(what: str, model: str, models_folder: Path) -> Finding:
+    if what == "embedding model" and names_provider(model):
+        load = ProviderEmbedder(model).load
+        return _try(what, f"{model} through LangChain", load, (EmbedderUnavailable,), "See docs/how-to/own-model.md.")
     try:
         return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
     except InvalidSettings:

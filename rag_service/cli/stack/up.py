@@ -31,6 +31,7 @@ from rag_service.cli.stack.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from rag_service.stack.process import Child
+from retriever.embedder import names_provider
 
 if TYPE_CHECKING:
     from workers.broker.embedded_redis import EmbeddedRedis
@@ -223,7 +224,7 @@ def _pull(settings: Settings, stop: _Stop) -> None:
     for variable in ("model", "embedding_model", "draft_model"):
         model = getattr(settings, variable)
         try:
-            if model is not None:
+            if model is not None and not names_provider(model):
                 model_folder(model, settings.models_folder)
         except InvalidSettings:
             if model.startswith(("/", ".", "~")) or model.count("/") > 1:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever import Embedder, EmbedderUnavailable, SentenceTransformerEmbedder
+from retriever import Embedder, EmbedderUnavailable, SentenceTransformerEmbedder, make_embedder
+from retriever.embedder import ProviderEmbedder
 from tests.support.hash_embedder import HashEmbedder
 
 
@@ -44,3 +45,28 @@ def test_name_and_dimension_are_known_without_loading(tmp_path: Path) -> None:
     embedder = SentenceTransformerEmbedder(folder)
     assert (embedder.name, embedder.dimension) == ("mini", 384)
     assert SentenceTransformerEmbedder(folder, name="other").name == "other"
+
+
+def test_a_setting_names_a_folder_or_a_provider(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert isinstance(make_embedder("mini", lambda name: tmp_path), SentenceTransformerEmbedder)
+    for model in ("openai:text-embedding-3-small", "ollama:nomic-embed-text:v1.5"):
+        embedder = make_embedder(model, lambda name: pytest.fail(f"looked for {name}"))
+        assert (type(embedder), embedder.name) == (ProviderEmbedder, model)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [("cohere:embed-v4", "pip install langchain-cohere"), ("nobody:model", "not supported"), ("openai:x", "API_KEY")],
+)
+def test_a_provider_that_cannot_be_used_says_why(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(EmbedderUnavailable, match=message):
+        ProviderEmbedder(model).load()
+
+
+def test_a_provider_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with pytest.raises(EmbedderUnavailable, match="start its server"):
+        ProviderEmbedder("openai:x").embed_query("a question")

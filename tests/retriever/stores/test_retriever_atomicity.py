@@ -29,8 +29,8 @@ class Stopping(HashEmbedder):
             stop()
         return super().embed_documents(texts)
 
-def put(connection, new):
-    replaced = put_really(connection, new)
+def put(connection, new, vectors):
+    replaced = put_really(connection, new, vectors)
     if place == "storing" and new.id == "b":
         stop()
     return replaced

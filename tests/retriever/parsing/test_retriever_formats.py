@@ -75,8 +75,8 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     for name, reason in [
         ("pipe.txt", "regular"),
         ("folder.txt", "regular"),
-        ("dangling.txt", "gone"),
-        ("no.txt", "gone"),
+        ("dangling.txt", "does not exist"),
+        ("no.txt", "does not exist"),
     ]:
         with pytest.raises(UnreadableDocument, match=reason):
             load_file(tmp_path / name)

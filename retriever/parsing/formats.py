@@ -1,7 +1,7 @@
 """A file on disk → text with its title, structure kind and pages.
 
-Knows the supported formats and which reader serves each. Runs wherever it is called: reading untrusted files behind
-limits is `loading`'s work. Imports no torch; a format's parser is imported on first use.
+Knows the supported formats and the reader of each. Runs in the calling process: `file_reader` reads untrusted files
+under limits. Imports no torch; a format's parser is imported on first use.
 """
 
 from __future__ import annotations
@@ -16,30 +16,20 @@ from retriever.errors import UnreadableDocument, UnsupportedFormat
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 
-SUPPORTED = (
-    ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".txt", ".text", ".rst", ".adoc", ".asciidoc",
-)  # fmt: skip
-"""Endings of the files that can be read, in lower case."""
-
 _FIRST_HEADING = re.compile(r"^ {0,3}#{1,2}[ \t]+(\S.*)$", re.MULTILINE)
 
 
-def supported_formats() -> str:
-    """The supported endings, as error messages name them."""
-    return ", ".join(SUPPORTED)
-
-
 def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_000) -> LoadedDocument:
-    """Read the file at `path` as the format that `name` (default: the path) ends in.
+    """Read the file at `path`; the ending of `name` (default: of the path) decides the format.
 
-    Raises UnsupportedFormat or UnreadableDocument, each with a reason that names what to do.
+    Raises UnsupportedFormat or UnreadableDocument; the reason says what to do.
     """
     shown = name or path.name
     ending = PurePath(shown).suffix.lower()
     reader = _READERS.get(ending)
     if reader is None:
         raise UnsupportedFormat(
-            f"{ending or 'a file without an ending'} is not supported; supported formats: {supported_formats()}"
+            f"{ending or 'a file without an ending'} is not supported; supported formats: {', '.join(SUPPORTED)}"
         )
     data = read_bytes(path, max_bytes)
     if not data.strip(b"\0\t\n\r "):
@@ -51,17 +41,17 @@ def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_0
 
 
 def markdown_title(text: str) -> str | None:
-    """Title in the front matter, else the first heading of level 1 or 2; None without either."""
+    """The front matter's title, else the first heading of level 1 or 2; None without either."""
     from retriever.chunking.blocks import plain_heading
 
-    if titled := front_matter.title(text):
-        return titled
+    if title := front_matter.title(text):
+        return title
     heading = _FIRST_HEADING.search(text, front_matter.end(text))
     return (plain_heading(heading[1]) or None) if heading else None
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """The content of a regular file of at most `max_bytes`. Raises UnreadableDocument."""
+    """The content of a regular file of at most `max_bytes` bytes. Raises UnreadableDocument."""
     try:
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):
@@ -72,9 +62,9 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
             )
         return path.read_bytes()
     except FileNotFoundError:
-        raise UnreadableDocument("the file is gone or was never there; check its path") from None
+        raise UnreadableDocument("the file does not exist; check its path") from None
     except PermissionError:
-        raise UnreadableDocument("the file may not be read; check its permissions") from None
+        raise UnreadableDocument("the file is not readable; check its permissions") from None
     except OSError as error:
         raise UnreadableDocument(f"the file cannot be read: {error.strerror or error}") from None
 
@@ -113,4 +103,5 @@ _READERS: dict[str, Callable[[bytes, str], LoadedDocument]] = {
     ".adoc": _plain,
     ".asciidoc": _plain,
 }
-assert set(_READERS) == set(SUPPORTED)
+SUPPORTED = tuple(_READERS)
+"""Endings of the files that can be read, in lower case."""

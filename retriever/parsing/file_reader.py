@@ -1,7 +1,7 @@
-"""Reading untrusted files: a child process with limits on time, processor time and memory serves a run of files.
+"""Reads untrusted files in a child process with limits on time, processor time and memory.
 
-Knows the child's protocol (`parse_file`) and how to tell why it died; knows no file format. A file that crashes or
-hangs the child is one failure: the next file gets a fresh child.
+Knows the child's protocol (`parse_file`) and why a child died; knows no file format. A file that crashes or hangs the
+child is one failure: the next file gets a fresh child.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from retriever.errors import LoadError, RetrieverError, UnreadableDocument, UnsupportedFormat
@@ -27,12 +26,12 @@ START_SECONDS = 60.0
 """Longest wait for the reading process to be ready."""
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-_KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_INHERITED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits on reading one file. 0 switches the memory or processor limit off."""
+    """Limits on reading one file. 0 turns the memory or processor limit off."""
 
     seconds: float = 30.0
     """Wall-clock time."""
@@ -44,7 +43,7 @@ class ReadLimits:
 
 
 class FileReader:
-    """Reads files in a child process; use as a context manager. One file at a time: not for several threads at once."""
+    """Reads files in a child process, one at a time. Use it as a context manager, from one thread."""
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self.limits = limits or ReadLimits()
@@ -53,9 +52,7 @@ class FileReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def read(self, path: Path, name: str | None = None) -> LoadedDocument:
@@ -81,7 +78,7 @@ class FileReader:
         return LoadedDocument(answer["title"], answer["text"], answer["kind"], tuple(answer["pages"]))
 
     def close(self) -> None:
-        """End the child process. The reader may be used again after it."""
+        """End the child process. The reader stays usable."""
         self._kill()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -90,7 +87,7 @@ class FileReader:
         if self._child is None:
             limits = self.limits
             numbers = (limits.memory_bytes, limits.cpu_seconds, limits.input_bytes, limits.text_chars)
-            environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+            environment = {name: os.environ[name] for name in _INHERITED_ENVIRONMENT if name in os.environ}
             environment["PYTHONPATH"] = str(_PACKAGE_ROOT)
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "retriever.parsing.parse_file", *map(str, numbers)],
@@ -143,7 +140,7 @@ class FileReader:
 
 
 def _receive(descriptor: int, deadline: float) -> bytes:
-    """One length-prefixed answer. Raises TimeoutError at the deadline, EOFError when the child is gone."""
+    """One length-prefixed answer. Raises TimeoutError at the deadline, EOFError if the child ended."""
 
     def exactly(count: int) -> bytes:
         parts: list[bytes] = []
