@@ -12,7 +12,7 @@ from decoder.recording.record import Recording
 
 
 def script() -> ModuleType:
-    path = Path(__file__).parents[3] / "benchmarks" / "learn_acceptance.py"
+    path = Path(__file__).parents[4] / "benchmarks" / "learn_acceptance.py"
     spec = importlib.util.spec_from_file_location("learn_acceptance", path)
     assert spec is not None
     assert spec.loader is not None
