@@ -1,10 +1,21 @@
-"""Stop strings over token ids. Knows how to turn ids into text through a function it is given, nothing else."""
+"""Stop strings: where they cut a text, and which token completes one. Knows ids only through a detokenizer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 Detokenize = Callable[[Sequence[int]], str]
+
+
+def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
+    """Cut `text` before the stop string that is complete first; of several that end there, the longest counts.
+
+    Returns the text kept and whether it was cut.
+    """
+    ends = [(start + len(string), start) for string in stop if (start := text.find(string)) >= 0]
+    if not ends:
+        return text, False
+    return text[: min(ends)[1]], True
 
 
 class StopStrings:
@@ -28,4 +39,4 @@ class StopStrings:
         while len(text) < 2 * self._reach and window < len(tokens):
             window *= 2
             text = self._detokenize(tokens[-window:])
-        return any(stop in text for stop in self._stops)
+        return cut_at_stop(text, self._stops)[1]

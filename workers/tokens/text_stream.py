@@ -1,7 +1,7 @@
 """Text that becomes final while token ids arrive one by one.
 
-Knows how bytes become characters and how stop strings cut a text; knows no tokenizer beyond the bytes of each id, and
-no streams. Text depends on the ids alone, never on how they were grouped into steps.
+Knows how bytes become characters; knows no tokenizer beyond the bytes of each id. The text depends on the ids alone,
+never on their grouping into steps.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from typing import Protocol
+
+from decoder.sampling.stopping import cut_at_stop
 
 
 class HasTokenBytes(Protocol):
@@ -18,17 +20,6 @@ class HasTokenBytes(Protocol):
 
     @property
     def strips_space(self) -> bool: ...
-
-
-def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
-    """Cut `text` before the stop string that is complete first; of several that end there, the longest counts.
-
-    Returns the text kept and whether it was cut.
-    """
-    ends = [(start + len(string), start) for string in stop if (start := text.find(string)) >= 0]
-    if not ends:
-        return text, False
-    return text[: min(ends)[1]], True
 
 
 class TextStream:

@@ -22,10 +22,9 @@ from tokenizers import Tokenizer
 from workers.tokens.call_form import CallForm
 from workers.tokens.chat_template import ChatTemplate, Piece, Shape, read_chat_template, token_text
 from workers.tokens.content_tokenizer import content_tokenizer
-from workers.tokens.text_stream import TextStream
 from workers.tokens.token_bytes import TokenBytes, UnsupportedTokenizer, read_token_bytes
 
-__all__ = ["Encoding", "Piece", "TextStream", "Tokens", "UnsupportedTokenizer"]
+__all__ = ["Encoding", "Piece", "Tokens", "UnsupportedTokenizer"]
 
 CACHED_TOKENS = 4_000_000
 """Tokens of content encodings that are kept for reuse."""

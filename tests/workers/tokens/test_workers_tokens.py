@@ -13,10 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from decoder.sampling.stopping import cut_at_stop
 from tests.support.fake_workers import QWEN_TEMPLATE, SMOLLM_TEMPLATE, save_tokenizer
 from workers.tokens.chat_template import ChatTemplate
 from workers.tokens.content_tokenizer import content_tokenizer
-from workers.tokens.text_stream import TextStream, cut_at_stop
+from workers.tokens.text_stream import TextStream
 from workers.tokens.token_bytes import byte_letters, read_token_bytes
 from workers.tokens.tokenizer import Tokens, UnsupportedTokenizer
 
