@@ -1,10 +1,10 @@
 """A client of the service: `RagClient`, and `AsyncRagClient` for asyncio and trio.
 
-    with RagClient() as rag:  # RAG_URL and RAG_API_KEY say where and who
+    with RagClient() as rag:  # address and key come from RAG_URL and RAG_API_KEY
         rag.ingest("handbook", ["travel-policy.md"])
         print(rag.query("How much is the hotel limit?", collection="handbook").answer)
 
-Knows the HTTP API alone: it imports neither torch nor FastAPI nor Celery.
+Imports neither torch nor FastAPI nor Celery.
 """
 
 from rag_service.client.asynchronous import AsyncRagClient

@@ -1,4 +1,4 @@
-"""A client for asyncio and trio, call for call as the one in `sync`. What each sends is in `calls`."""
+"""The client for asyncio and trio, with the methods of `sync`. `calls` describes what each method sends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag_service.client import calls
 from rag_service.client.calls import AnswerOptions, QueryOptions, Text
 from rag_service.client.connection import AsyncConnection
 from rag_service.client.errors import Conflict, RagError
-from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
+from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.schemas import (
     Answer,
@@ -36,21 +36,21 @@ class AsyncRagClient(AsyncConnection):
     loop it is first used in.
 
     Args:
-        base_url: where it is; else RAG_URL, else http://127.0.0.1:8080.
-        api_key: else RAG_API_KEY, else to this machine the local key.
-        timeout: seconds of silence after which a request is given up.
+        base_url: the service's address; else RAG_URL, else http://127.0.0.1:8080.
+        api_key: the key to send; else RAG_API_KEY, else the local key, to this machine alone.
+        timeout: seconds of silence after which a request fails.
         retries: when a request is sent again.
-        transport: httpx's, for tests.
+        transport: httpx's transport, for tests.
 
     Every method raises RagError.
     """
 
     async def query(self, question: str, **options: Unpack[QueryOptions]) -> Answer:
-        """The whole answer. It is read as a stream, so a connection that breaks does not lose it."""
+        """The whole answer. It is read as a stream, so a broken connection does not lose it."""
         return await _last(self.stream(question, **options))
 
     def stream(self, question: str, **options: Unpack[QueryOptions]) -> AsyncGenerator[Event]:
-        """Events as they come, the whole answer last. A broken connection is taken up where it broke off."""
+        """Events as they come, the whole answer last. A broken stream is resumed."""
         return _typed(self.resumed(calls.query(question, options)))
 
     async def edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Answer:
@@ -58,15 +58,15 @@ class AsyncRagClient(AsyncConnection):
         return await _last(self.stream_edit(answer_id, instruction, **options))
 
     def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> AsyncGenerator[Event]:
-        """The events of a new version of an answer, as `stream`."""
+        """The events of a new version of an answer; see `stream`."""
         return _typed(self.resumed(calls.edit(answer_id, instruction, options)))
 
     def resume(self, answer_id: str, last_event_id: str | None = None) -> AsyncGenerator[Event]:
-        """An answer's events behind one that was seen, from the start where None."""
-        return _typed(self.resumed(taking_up(answer_id, last_event_id), answer_id, last_event_id))
+        """An answer's events after `last_event_id`; all of them for None."""
+        return _typed(self.resumed(calls.events(answer_id, last_event_id), answer_id, last_event_id))
 
     async def answer(self, answer_id: str, *, token_ids: bool = False) -> Answer:
-        """An answer in its present state."""
+        """An answer in its current state."""
         return await self.send(calls.answer(answer_id, token_ids))
 
     async def versions(self, answer_id: str) -> list[Version]:
@@ -74,7 +74,7 @@ class AsyncRagClient(AsyncConnection):
         return await self.send(calls.versions(answer_id))
 
     async def cancel(self, answer_id: str) -> bool:
-        """Stop an answer; False if it had ended already."""
+        """Stop an answer; returns False if it had already ended."""
         return await self.send(calls.cancel(answer_id))
 
     async def search(
@@ -86,7 +86,7 @@ class AsyncRagClient(AsyncConnection):
         mode: str = "hybrid",
         filter: Mapping[str, Any] | None = None,
     ) -> list[PassageOut]:
-        """Retrieval alone: the best passages for a question."""
+        """The best passages for a question, without an answer."""
         return await self.send(calls.search(collection, question, top_k, mode, filter))
 
     async def ingest(
@@ -97,51 +97,48 @@ class AsyncRagClient(AsyncConnection):
         texts: Sequence[str | Text] = (),
         progress: Callable[[int, int], None] | None = None,
     ) -> Ingested:
-        """Files (by their names) and texts into a collection, made if it is not there; returns when all are in.
+        """Ingest files (by their names) and texts, and wait until all are done. Creates the collection if needed.
 
-        Files that cannot be read are failures, here as there; the rest go in.
+        Files that cannot be read, here or by the service, become failures; the others are ingested.
 
         Args:
-            progress: called with how many of how many are done.
+            progress: called with the number done and the total.
         """
         with contextlib.suppress(Conflict):
             await self.create_collection(collection)
         paths, unread = calls.readable(map(Path, files))
         total = len(paths) + len(unread) + len(texts)
-        told = Ingested(total=total, done=len(unread), failures=unread)
-        for batch in calls.batches(paths):
-            told = told.plus(
-                await self.wait(
-                    await self.send(await anyio.to_thread.run_sync(calls.add_files, collection, batch)),
-                    told.tell(progress),
-                )
-            )
+        ingested = Ingested(total=total, done=len(unread), failures=unread)
+        for batch in calls.batches(paths, path_of=lambda path: path):
+            job_id = await self.add_files(collection, batch)
+            ingested = ingested.plus(await self.wait(job_id, ingested.offset(progress)))
         if texts:
-            told = told.plus(await self.wait(await self.add_texts(collection, texts), told.tell(progress)))
-        return told
+            job_id = await self.add_texts(collection, texts)
+            ingested = ingested.plus(await self.wait(job_id, ingested.offset(progress)))
+        return ingested
 
     async def add_files(self, collection: str, files: Iterable[str | Path]) -> str:
-        """Begin to ingest files; returns the job's id."""
+        """Start to ingest files; returns the job's id."""
         paths = [Path(file) for file in files]
         return await self.send(await anyio.to_thread.run_sync(calls.add_files, collection, paths))
 
     async def add_texts(self, collection: str, texts: Iterable[str | Text]) -> str:
-        """Begin to ingest texts; returns the job's id."""
+        """Start to ingest texts; returns the job's id."""
         return await self.send(calls.add_texts(collection, texts))
 
     async def job(self, job_id: str) -> JobProgress:
         return await self.send(calls.job(job_id))
 
     async def jobs(self, *, limit: int = 100) -> list[ListedJob]:
-        """Ingests, the latest first."""
+        """Ingest jobs, the latest first."""
         return await self.send(calls.jobs(limit))
 
     async def cancel_job(self, job_id: str) -> bool:
-        """Stop an ingest; False if it had ended already."""
+        """Stop an ingest; returns False if it had already ended."""
         return await self.send(calls.cancel_job(job_id))
 
     async def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> JobProgress:
-        """An ingest job when it has ended. `progress` is called with how many of how many are done."""
+        """Wait for an ingest job to end. `progress` is called with the number done and the total."""
         while True:
             job = await self.job(job_id)
             if progress is not None:
@@ -169,18 +166,18 @@ class AsyncRagClient(AsyncConnection):
         return await self.send(calls.collection(name))
 
     async def create_collection(self, name: str) -> CollectionInfo:
-        """Raises Conflict where it is there already."""
+        """Create a collection. Raises Conflict if it exists."""
         return await self.send(calls.create_collection(name))
 
     async def delete_collection(self, name: str) -> None:
         await self.send(calls.delete_collection(name))
 
     async def documents(self, collection: str, *, limit: int = 100, after: str = "") -> DocumentList:
-        """Documents in order of their ids; `next` is the `after` of the next page."""
+        """Documents ordered by id; `next` of the result is the `after` of the next page."""
         return await self.send(calls.documents(collection, limit, after))
 
     async def document(self, collection: str, document_id: str) -> DocumentOut:
-        """A document with its text, into which the offsets of citations point."""
+        """A document with its text; the offsets of citations point into it."""
         return await self.send(calls.document(collection, document_id))
 
     async def delete_document(self, collection: str, document_id: str) -> None:
@@ -188,14 +185,14 @@ class AsyncRagClient(AsyncConnection):
 
 
 async def _typed(events: AsyncGenerator[ServerEvent]) -> AsyncGenerator[Event]:
-    async with contextlib.aclosing(events) as opened:
-        async for event in opened:
-            if (shown := typed(event)) is not None:
-                yield shown
+    async with contextlib.aclosing(events) as server_events:
+        async for event in server_events:
+            if (typed_event := typed(event)) is not None:
+                yield typed_event
 
 
 async def _last(events: AsyncGenerator[Event]) -> Answer:
     async for event in events:
         if isinstance(event, Done):
             return event.answer
-    raise RagError("The stream ended before the answer did; ask again.")
+    raise RagError("The stream ended before the answer did. Ask again.")

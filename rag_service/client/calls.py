@@ -1,12 +1,12 @@
-"""The service's calls: what to send for each, and what comes back. Knows paths and types; sends nothing.
+"""The calls of the service: what to send for each, and the type of its result. Sends nothing.
 
-Both clients are made of these, so they cannot differ in what they say.
+Both clients are built on these, so they cannot differ in what they send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
@@ -32,14 +32,15 @@ from rag_service.contract.schemas import (
 )
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 BATCH_FILES = 50
 BATCH_BYTES = 16 * 2**20
-"""Most files and bytes of one upload; a larger file goes alone."""
+"""Most files and bytes of one upload."""
 
 
 class AnswerOptions(TypedDict, total=False):
-    """How an answer is generated; as in POST /v1/query."""
+    """How an answer is generated: fields of POST /v1/query."""
 
     max_tokens: int
     temperature: float
@@ -58,7 +59,7 @@ class AnswerOptions(TypedDict, total=False):
 
 
 class QueryOptions(AnswerOptions, total=False):
-    """What a question can say besides; as in POST /v1/query."""
+    """The other fields of POST /v1/query."""
 
     collection: str
     session_id: str
@@ -67,7 +68,7 @@ class QueryOptions(AnswerOptions, total=False):
 
 
 class Text(TypedDict, total=False):
-    """A document as text; `text` must be there."""
+    """A document as text; `text` is required."""
 
     id: str
     title: str
@@ -77,20 +78,20 @@ class Text(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, and `parse`, which makes a result of the body's JSON (None where there is no body)."""
+    """A request, and `parse`, which turns the JSON of the response into the result (None: there is no body)."""
 
     method: str
     path: str
     parse: Callable[[Any], T] = lambda body: body
     json: Any = None
     params: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] | None = None
     files: Sequence[Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """As httpx takes them."""
-        given = {"json": self.json, "params": self.params, "files": self.files, "headers": dict(self.headers) or None}
-        return {name: value for name, value in given.items() if value is not None}
+        """Arguments of httpx's request."""
+        options = {"json": self.json, "params": self.params, "files": self.files, "headers": self.headers}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def query(question: str, options: Mapping[str, Any]) -> Call[Any]:
@@ -100,6 +101,11 @@ def query(question: str, options: Mapping[str, Any]) -> Call[Any]:
 def edit(answer_id: str, instruction: str, options: Mapping[str, Any]) -> Call[Any]:
     body = {"instruction": instruction, **options, "stream": True}
     return Call("POST", f"/v1/answers/{_part(answer_id)}/edits", json=body)
+
+
+def events(answer_id: str, last_event_id: str | None) -> Call[Any]:
+    """The events of an answer after the one with the id `last_event_id`; all of them for None."""
+    return Call("GET", f"/v1/answers/{answer_id}/events", headers={"Last-Event-ID": last_event_id or "0-0"})
 
 
 def answer(answer_id: str, token_ids: bool) -> Call[Answer]:
@@ -120,9 +126,9 @@ def search(
     collection: str, question: str, top_k: int | None, mode: str, filter: Mapping[str, Any] | None
 ) -> Call[list[PassageOut]]:
     body = {"question": question, "top_k": top_k, "mode": mode, "filter": filter}
-    said = {name: value for name, value in body.items() if value is not None}
     path = f"/v1/collections/{_part(collection)}/search"
-    return Call("POST", path, lambda found: SearchResult.model_validate(found).passages, json=said)
+    json = {name: value for name, value in body.items() if value is not None}
+    return Call("POST", path, lambda result: SearchResult.model_validate(result).passages, json=json)
 
 
 def sessions(limit: int, offset: int) -> Call[list[SessionSummary]]:
@@ -190,32 +196,39 @@ def cancel_job(job_id: str) -> Call[bool]:
 
 
 def readable(paths: Iterable[Path]) -> tuple[list[Path], tuple[IngestFailure, ...]]:
-    """The files that are there and may be read, and why the others cannot be sent."""
+    """The files that can be read, and why the others cannot be sent."""
     good: list[Path] = []
     failures: list[IngestFailure] = []
     for path in paths:
-        try:
-            path.open("rb").close()
-        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
-            reason = getattr(error, "strerror", None) or str(error)
-            failures.append(IngestFailure(name=sendable(str(path))[:500], reason=f"the file cannot be read: {reason}"))
+        if reason := unreadable(path):
+            failures.append(IngestFailure(name=sendable(str(path))[:500], reason=reason))
         else:
             good.append(path)
     return good, tuple(failures)
 
 
-def batches(paths: Iterable[Path]) -> list[list[Path]]:
-    """Files in uploads of bounded size, in order."""
-    made: list[list[Path]] = []
-    room = 0
-    for path in paths:
-        size = path.stat().st_size
-        if not made or len(made[-1]) >= BATCH_FILES or size > room:
-            made.append([])
-            room = BATCH_BYTES
-        made[-1].append(path)
-        room -= size
-    return made
+def unreadable(path: Path) -> str:
+    """Why a file cannot be read; "" if it can."""
+    try:
+        path.open("rb").close()
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+def batches(files: Iterable[F], path_of: Callable[[F], Path]) -> Iterator[list[F]]:
+    """Files in uploads of bounded size, in order. A file larger than the bound is sent alone."""
+    batch: list[F] = []
+    remaining = BATCH_BYTES
+    for file in files:
+        size = path_of(file).stat().st_size
+        if batch and (len(batch) >= BATCH_FILES or size > remaining):
+            yield batch
+            batch, remaining = [], BATCH_BYTES
+        batch.append(file)
+        remaining -= size
+    if batch:
+        yield batch
 
 
 def _job_id(body: Any) -> str:

@@ -1,11 +1,10 @@
-"""Requests and streams over httpx, sent again and taken up again where that is safe. Knows no call of the service."""
+"""Requests and streams over httpx, sent again and resumed where that is safe. Knows no call of the service."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -14,24 +13,14 @@ from httpx_sse import EventSource
 
 from rag_service.client.calls import Call
 from rag_service.client.errors import RagError, connection_error, parsed, problem
-from rag_service.client.events import ENDED, Resumption, ServerEvent, server_event
-from rag_service.client.transport import Address, Attempts, Retries, trusted
+from rag_service.client.events import ENDED, Resumption, ServerEvent, SingleStream, server_event
+from rag_service.client.transport import Address, Attempts, Retries
 
 T = TypeVar("T")
 
 
 class Connection:
-    """A service, over connections that are kept open. A context manager.
-
-    Args:
-        base_url: where it is; else RAG_URL, else http://127.0.0.1:8080.
-        api_key: else RAG_API_KEY, else to this machine the local key.
-        timeout: seconds of silence after which a request is given up.
-        retries: when a request is sent again.
-        transport: httpx's, for tests.
-
-    Every method raises RagError.
-    """
+    """A service, over connections that are kept open. A context manager; `RagClient` describes the arguments."""
 
     def __init__(
         self,
@@ -42,34 +31,25 @@ class Connection:
         retries: Retries | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.address = address = Address.of(base_url, api_key, timeout)
+        self.address = Address.of(base_url, api_key, timeout)
         self._retries = retries or Retries()
-        self._http = httpx.Client(
-            base_url=address.base_url,
-            timeout=address.limits,
-            headers=address.headers,
-            verify=trusted(),
-            trust_env=not address.is_loopback,
-            transport=transport,
-        )
+        self._http = httpx.Client(**self.address.client_options(), transport=transport)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
-        """Any call; refused or lost requests are sent again as `retries` says."""
+        """The parsed response of a call; a refused or lost request is sent again as `retries` says."""
         return call.parse(self.request(call.method, call.path, **call.options()))
 
     def request(self, method: str, path: str, **options: Any) -> Any:
-        """Any request with httpx's options; the JSON of a successful answer, None if it has no body."""
+        """Any request with httpx's options; the JSON of a successful response, None if it has no body."""
         attempts = Attempts(self._retries, method)
         while True:
             try:
@@ -77,50 +57,44 @@ class Connection:
                 if response.is_success:
                     return parsed(response)
                 error: RagError = problem(response)
-            except httpx.TransportError as lost:
-                error = connection_error(lost, self.address.base_url, self.address.timeout)
+            except httpx.TransportError as failure:
+                error = connection_error(failure, self.address.base_url, self.address.timeout)
             time.sleep(attempts.pause(error))
 
     def events(self, path: str, body: Mapping[str, Any]) -> Generator[ServerEvent]:
-        """The events, as sent, of an answer that a POST begins; taken up where they broke off."""
+        """The events, as sent, of the answer that a POST starts; a broken stream is resumed."""
         return self.resumed(Call("POST", path, json=body))
 
     def resumed(self, call: Call[Any], answer_id: str | None = None, last: str | None = None) -> Generator[ServerEvent]:
-        """The events of an answer that `call` begins or, where its id is given, takes up behind the event `last`."""
+        """The events of an answer; a broken stream is resumed.
+
+        Args:
+            call: starts the answer or, if `answer_id` is not None, asks for its events after the event `last`.
+        """
         attempts = Attempts(self._retries, call.method)
-        state = Resumption(call, self.address.base_url, attempts, answer_id, last)
+        return self._follow(Resumption(call, self.address.base_url, attempts, answer_id, last))
+
+    def unresumed(self, path: str, body: Mapping[str, Any]) -> Generator[ServerEvent]:
+        """The events of a POST whose stream cannot be resumed."""
+        return self._follow(SingleStream(Call("POST", path, json=body), Attempts(self._retries, "POST")))
+
+    def _follow(self, stream: Resumption | SingleStream) -> Generator[ServerEvent]:
         while True:
             error: RagError | None = None
             try:
-                with contextlib.closing(self._read(state.call)) as events:
+                with contextlib.closing(self._read(stream.call)) as events:
                     for event in events:
-                        if state.is_new(event):
+                        if stream.is_new(event):
                             yield event
-                        if state.ended:
+                        if stream.ended:
                             return
-            except httpx.TransportError as lost:
-                error = connection_error(lost, self.address.base_url, self.address.timeout)
-            except RagError as refused:
-                error = refused
-            time.sleep(state.pause(error))
-
-    def unresumed(self, path: str, body: Mapping[str, Any]) -> Generator[ServerEvent]:
-        """The events of a POST whose stream cannot be taken up again."""
-        attempts, begun = Attempts(self._retries, "POST"), False
-        while True:
-            try:
-                with contextlib.closing(self._read(Call("POST", path, json=body))) as events:
-                    for event in events:
-                        begun = True
-                        yield event
+            except httpx.TransportError as failure:
+                error = connection_error(failure, self.address.base_url, self.address.timeout)
+            except RagError as failure:
+                error = failure
+            if error is None and stream.ends_when_closed:
                 return
-            except httpx.TransportError as lost:
-                error: RagError = connection_error(lost, self.address.base_url, self.address.timeout)
-            except RagError as refused:
-                error = refused
-            if begun:
-                raise error
-            time.sleep(attempts.pause(error))
+            time.sleep(stream.pause(error))
 
     def _read(self, call: Call[Any]) -> Generator[ServerEvent]:
         with self._http.stream(call.method, call.path, **call.options()) as response:
@@ -130,8 +104,8 @@ class Connection:
             if response.status_code == 204:
                 yield ENDED
                 return
-            for sent in EventSource(response).iter_sse():
-                if (event := server_event(sent)) is not None:
+            for event_sent in EventSource(response).iter_sse():
+                if (event := server_event(event_sent)) is not None:
                     yield event
 
 
@@ -147,23 +121,14 @@ class AsyncConnection:
         retries: Retries | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.address = address = Address.of(base_url, api_key, timeout)
+        self.address = Address.of(base_url, api_key, timeout)
         self._retries = retries or Retries()
-        self._http = httpx.AsyncClient(
-            base_url=address.base_url,
-            timeout=address.limits,
-            headers=address.headers,
-            verify=trusted(),
-            trust_env=not address.is_loopback,
-            transport=transport,
-        )
+        self._http = httpx.AsyncClient(**self.address.client_options(), transport=transport)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -182,52 +147,42 @@ class AsyncConnection:
                 if response.is_success:
                     return parsed(response)
                 error: RagError = problem(response)
-            except httpx.TransportError as lost:
-                error = connection_error(lost, self.address.base_url, self.address.timeout)
+            except httpx.TransportError as failure:
+                error = connection_error(failure, self.address.base_url, self.address.timeout)
             await anyio.sleep(attempts.pause(error))
 
     def events(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[ServerEvent]:
         """As Connection.events."""
         return self.resumed(Call("POST", path, json=body))
 
-    async def resumed(
+    def resumed(
         self, call: Call[Any], answer_id: str | None = None, last: str | None = None
     ) -> AsyncGenerator[ServerEvent]:
         """As Connection.resumed."""
         attempts = Attempts(self._retries, call.method)
-        state = Resumption(call, self.address.base_url, attempts, answer_id, last)
+        return self._follow(Resumption(call, self.address.base_url, attempts, answer_id, last))
+
+    def unresumed(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[ServerEvent]:
+        """As Connection.unresumed."""
+        return self._follow(SingleStream(Call("POST", path, json=body), Attempts(self._retries, "POST")))
+
+    async def _follow(self, stream: Resumption | SingleStream) -> AsyncGenerator[ServerEvent]:
         while True:
             error: RagError | None = None
             try:
-                async with contextlib.aclosing(self._read(state.call)) as events:
+                async with contextlib.aclosing(self._read(stream.call)) as events:
                     async for event in events:
-                        if state.is_new(event):
+                        if stream.is_new(event):
                             yield event
-                        if state.ended:
+                        if stream.ended:
                             return
-            except httpx.TransportError as lost:
-                error = connection_error(lost, self.address.base_url, self.address.timeout)
-            except RagError as refused:
-                error = refused
-            await anyio.sleep(state.pause(error))
-
-    async def unresumed(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[ServerEvent]:
-        """As Connection.unresumed."""
-        attempts, begun = Attempts(self._retries, "POST"), False
-        while True:
-            try:
-                async with contextlib.aclosing(self._read(Call("POST", path, json=body))) as events:
-                    async for event in events:
-                        begun = True
-                        yield event
+            except httpx.TransportError as failure:
+                error = connection_error(failure, self.address.base_url, self.address.timeout)
+            except RagError as failure:
+                error = failure
+            if error is None and stream.ends_when_closed:
                 return
-            except httpx.TransportError as lost:
-                error: RagError = connection_error(lost, self.address.base_url, self.address.timeout)
-            except RagError as refused:
-                error = refused
-            if begun:
-                raise error
-            await anyio.sleep(attempts.pause(error))
+            await anyio.sleep(stream.pause(error))
 
     async def _read(self, call: Call[Any]) -> AsyncGenerator[ServerEvent]:
         async with self._http.stream(call.method, call.path, **call.options()) as response:
@@ -237,6 +192,6 @@ class AsyncConnection:
             if response.status_code == 204:
                 yield ENDED
                 return
-            async for sent in EventSource(response).aiter_sse():
-                if (event := server_event(sent)) is not None:
+            async for event_sent in EventSource(response).aiter_sse():
+                if (event := server_event(event_sent)) is not None:
                     yield event

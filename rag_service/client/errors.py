@@ -3,9 +3,9 @@
     RagError
     ├── RagConnectionError      nothing answers at the address, or the connection broke
     │   └── RagTimeout          it was silent for longer than the timeout
-    ├── StreamBroken            an answer's stream broke and could not be taken up again; the answer is not lost
+    ├── StreamBroken            an answer's stream broke and could not be resumed; the answer is not lost
     └── RagProblem              the service answered with a problem document: `.status`, `.code`, `.detail`
-        ├── AnswerFailed        an answer ended in an error after it had begun
+        ├── AnswerFailed        an answer failed after it had started
         ├── InvalidRequest      400, 422
         ├── Unauthorized        401, 403
         ├── NotFound            404
@@ -14,7 +14,7 @@
         ├── Overloaded          429
         └── Unavailable         5xx
 
-Knows problem documents, also in the shape that OpenAI's clients read; knows no requests.
+Reads problem documents, also in the shape that OpenAI's clients read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RagError(RagServiceError):
 
 
 class RagConnectionError(RagError):
-    """Nothing answers, or the connection broke.
+    """Nothing answers at the address, or the connection broke.
 
     Args:
         sent: whether the service may have seen the request.
@@ -48,7 +48,7 @@ class RagTimeout(RagConnectionError):
 
 
 class StreamBroken(RagError):
-    """`answer_id` and `last_event_id` say where to go on: `client.resume(answer_id, last_event_id)`."""
+    """A stream could not be resumed for now; `client.resume(answer_id, last_event_id)` tries again."""
 
     def __init__(self, message: str, answer_id: str, last_event_id: str | None) -> None:
         super().__init__(message)
@@ -57,31 +57,32 @@ class StreamBroken(RagError):
 
 
 NOT_RAG_SERVICE = "not_rag_service"
-"""Code of problems that something else at the address gave rise to."""
+"""Code of the problem that something other than rag-service answers at the address."""
 
 
 class RagProblem(RagError):
-    """The service refused, or failed.
+    """The service refused the request, or failed.
 
     Args:
-        status: HTTP's.
-        document: the problem document, with what else it holds; may be empty.
-        retry_after: seconds after which the service says that trying again makes sense.
+        status: the HTTP status.
+        document: the problem document with all its fields; may be empty.
+        retry_after: seconds after which a new attempt makes sense, as the service says.
     """
 
     def __init__(self, status: int, document: Mapping[str, Any], retry_after: float | None = None) -> None:
-        said = document.get("error", document)
-        said = said if isinstance(said, dict) else {}
+        error = document.get("error", document)
+        fields = error if isinstance(error, dict) else {}
         self.status = status
         self.document = dict(document)
         self.retry_after = retry_after
-        self.code = str(said.get("code") or "")
-        self.detail = str(said.get("detail") or said.get("message") or f"The service answered with status {status}.")
+        self.code = str(fields.get("code") or "")
+        detail = fields.get("detail") or fields.get("message")
+        self.detail = str(detail or f"The service answered with status {status}.")
         super().__init__(self.detail)
 
 
 class AnswerFailed(RagProblem):
-    """An answer ended in an error after it had begun."""
+    """An answer failed after it had started."""
 
 
 class InvalidRequest(RagProblem):
@@ -112,8 +113,8 @@ class Unavailable(RagProblem):
     pass
 
 
-_ELSEWHERE = {301, 302, 303, 307, 308, 404, 405, 501}
-"""What servers of other kinds say to requests for the service, without a code, and proxies before it do not."""
+_NOT_OURS = {301, 302, 303, 307, 308, 404, 405, 501}
+"""Statuses without a code that only another server sends: neither the service nor a proxy before it does."""
 _BY_STATUS: dict[int, type[RagProblem]] = {
     400: InvalidRequest,
     401: Unauthorized,
@@ -127,55 +128,54 @@ _BY_STATUS: dict[int, type[RagProblem]] = {
 
 
 def parsed(response: httpx.Response) -> Any:
-    """The JSON of a successful response that was read, None if it has no body. Raises RagProblem where it is none."""
+    """The JSON of a successful response, None if it has no body. Raises RagProblem if the body is not JSON."""
     try:
         return response.json() if response.content else None
     except ValueError:
-        raise RagProblem(response.status_code, _elsewhere(response)) from None
+        raise RagProblem(response.status_code, _not_rag_service(response)) from None
 
 
 def problem(response: httpx.Response) -> RagProblem:
-    """A response that was read and is no success, as an exception."""
+    """An error response as an exception. Its body must have been read."""
     try:
         document = response.json()
     except ValueError:
         document = {}
     status = response.status_code
-    if status in _ELSEWHERE and not (isinstance(document, dict) and {"code", "error"} & document.keys()):
-        document = _elsewhere(response)
+    if status in _NOT_OURS and not (isinstance(document, dict) and {"code", "error"} & document.keys()):
+        document = _not_rag_service(response)
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else RagProblem)
-    told = response.headers.get("retry-after", "")
-    retry_after = float(told) if told.isascii() and told.isdigit() else None
+    header = response.headers.get("retry-after", "")
+    retry_after = float(header) if header.isascii() and header.isdigit() else None
     return kind(status, document if isinstance(document, dict) else {}, retry_after)
 
 
-def _elsewhere(response: httpx.Response) -> dict[str, Any]:
+def _not_rag_service(response: httpx.Response) -> dict[str, Any]:
     url = response.url.copy_with(path="/", query=None, fragment=None)
     return {
-        "detail": f"Something else than rag-service answers at {str(url).rstrip('/')} (status {response.status_code}). "
+        "detail": f"Another program answers at {str(url).rstrip('/')} (status {response.status_code}). "
         "Start rag-service on another --port, or name a running service with base_url or RAG_URL.",
         "code": NOT_RAG_SERVICE,
     }
 
 
 def connection_error(error: httpx.TransportError, url: str, timeout_s: float) -> RagConnectionError:
-    """What a failed exchange means for a person."""
-    unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    """A failed request as an exception whose message says what to do."""
     if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-        return RagConnectionError(f"{url} is not an address; give one like http://127.0.0.1:8080")
+        return RagConnectionError(f"{url} is not an address; give one like http://127.0.0.1:8080.")
     if isinstance(error, httpx.ReadTimeout):
         return RagTimeout(
-            f"{url} took longer than {timeout_s:g} s: it is busy, perhaps with another answer of this session. "
+            f"{url} did not answer within {timeout_s:g} s. It may be busy with another answer of this session. "
             "Try again later.",
             sent=True,
         )
-    if unsent:
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         return RagConnectionError(
-            f"Nothing answers at {url} ({error or type(error).__name__}). Start everything with `rag up`, or name a "
+            f"Nothing answers at {url} ({error or type(error).__name__}). Start the service with `rag up`, or name a "
             "running service with base_url or RAG_URL."
         )
     return RagConnectionError(
-        f"The connection to {url} broke ({error or type(error).__name__}), so it is not known what became of the "
-        "request.",
+        f"The connection to {url} broke ({error or type(error).__name__}), so the request may "
+        "or may not have been carried out.",
         sent=True,
     )

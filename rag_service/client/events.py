@@ -1,6 +1,6 @@
-"""An answer's events as a client sees them, and how a broken stream goes on where it broke off.
+"""An answer's events as a client sees them, and how a broken stream is resumed.
 
-Knows server-sent events and their ids; sends nothing and waits for nothing, so that both clients share it.
+Sends nothing and waits for nothing, so that both clients share it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from typing import Any
 
 from httpx_sse import ServerSentEvent
 
+from rag_service.client import calls
 from rag_service.client.calls import Call
 from rag_service.client.errors import AnswerFailed, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.transport import Attempts
 from rag_service.contract.schemas import Answer, PassageOut
 
 RESUMES = 20
-"""How often an interrupted stream is taken up again in a row before giving up."""
+"""Failed attempts in a row to resume a stream after which it is given up."""
 
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """One event as sent; `data` is parsed JSON, or the text where it is none (`[DONE]`)."""
+    """One event as sent. `data` is parsed JSON, or the text if that is not JSON (`[DONE]`)."""
 
     id: str | None
     name: str
@@ -30,16 +31,15 @@ class ServerEvent:
 
 
 ENDED = ServerEvent(None, "ended", None)
-"""Stands for an answer of 204: every event was seen already."""
+"""Stands for a response of 204: every event was seen already."""
 
 
 @dataclass(frozen=True)
 class Passages:
-    """The first event: what the answer will rest on. `id` resumes behind it.
+    """The first event: the passages that the answer rests on. Its `id` resumes after it.
 
-    `retrieval_query` is what passages were looked for with: the question, or what it was rewritten to; None where none
-    were looked for. `passages_left`, `turns_left`: how many passages of earlier turns, and earlier turns, left the full
-    window.
+    `retrieval_query` is the search query: the question, or its rewriting; None without a search. `passages_left` and
+    `turns_left` count the passages of earlier turns, and the earlier turns, that were dropped from the full window.
     """
 
     id: str | None
@@ -53,7 +53,7 @@ class Passages:
 
 @dataclass(frozen=True)
 class Token:
-    """Text that is final. `source` says where the step's first copied token came from; None if none was copied."""
+    """Text that is final. `source` is the origin of the step's first copied token; None if no token was copied."""
 
     id: str | None
     text: str
@@ -72,17 +72,17 @@ Event = Passages | Token | Done
 
 
 def typed(event: ServerEvent) -> Event | None:
-    """An event as an object; None for one that this version does not know.
+    """An event as an object; None for an event that this version does not know.
 
     Raises:
-        AnswerFailed: it says that the answer failed.
+        AnswerFailed: the event says that the answer failed.
     """
     data = event.data
     match event.name:
         case "passages":
             passages = tuple(PassageOut.model_validate(passage) for passage in data["passages"])
-            looked = data.get("retrieval_query"), data.get("passages_left", 0), data.get("turns_left", 0)
-            return Passages(event.id, data["answer_id"], data["session_id"], passages, *looked)
+            details = data.get("retrieval_query"), data.get("passages_left", 0), data.get("turns_left", 0)
+            return Passages(event.id, data["answer_id"], data["session_id"], passages, *details)
         case "token":
             return Token(event.id, data["text"], data.get("source"))
         case "done":
@@ -93,7 +93,7 @@ def typed(event: ServerEvent) -> Event | None:
 
 
 def server_event(event: ServerSentEvent) -> ServerEvent | None:
-    """An event with its data as JSON; None for one without data."""
+    """An event with its data parsed; None for an event without data."""
     if not event.data:
         return None
     try:
@@ -104,13 +104,15 @@ def server_event(event: ServerSentEvent) -> ServerEvent | None:
 
 
 class Resumption:
-    """Where a stream is: what to send, which events are new, and whether to go on.
+    """The state of a stream that can be resumed: what to send next, which events are new, and whether to go on.
 
     Args:
-        call: what begins the stream, or takes it up.
-        attempts: of the call that begins it.
-        answer_id, last: of a stream that is taken up: the answer, and the last event seen.
+        call: starts the stream, or resumes it.
+        attempts: of the call that starts it.
+        answer_id, last: of a stream to resume: the answer, and the last event seen.
     """
+
+    ends_when_closed = False
 
     def __init__(
         self, call: Call[Any], url: str, attempts: Attempts, answer_id: str | None = None, last: str | None = None
@@ -123,19 +125,14 @@ class Resumption:
         self._url = url
         self._failures = 0
 
-    @property
-    def begun(self) -> bool:
-        """Whether the answer's id is known, so that its stream can be taken up."""
-        return self.answer_id is not None
-
     def is_new(self, event: ServerEvent) -> bool:
-        """Whether to hand an event on. One without an id, once the answer is known, only says that the stream broke."""
+        """Whether to pass an event on. Once the answer is known, an event without an id only says the stream broke."""
         if event is ENDED:
             self.ended = True
-        if event.id is None and self.begun:
+        if event.id is None and self.answer_id is not None:
             return False
         if event.id is not None:
-            if self.last is not None and _place(event.id) <= _place(self.last):
+            if self.last is not None and _position(event.id) <= _position(self.last):
                 return False
             self.last, self._failures = event.id, 0
         if self.answer_id is None and isinstance(event.data, dict):
@@ -144,12 +141,13 @@ class Resumption:
         return True
 
     def pause(self, error: RagError | None) -> float:
-        """The stream broke (`error`, or None where it just ended), or could not begin or be taken up.
+        """Seconds to wait before `call` is sent.
 
-        Returns the seconds to wait before `call` is sent.
+        Args:
+            error: why the stream broke or could not start; None if it ended early without an error.
 
         Raises:
-            RagError: it cannot be taken up, or not any more.
+            RagError: the stream cannot be resumed, or too many attempts failed.
         """
         if self.answer_id is None:
             if error is None:
@@ -164,15 +162,33 @@ class Resumption:
                 self.answer_id,
                 self.last,
             ) from error
-        self.call = taking_up(self.answer_id, self.last)
-        told = error.retry_after if isinstance(error, RagProblem) else None
-        return min(0.25 * self._failures, 2.0) if told is None else min(told, 10.0)
+        self.call = calls.events(self.answer_id, self.last)
+        retry_after = error.retry_after if isinstance(error, RagProblem) else None
+        return min(0.25 * self._failures, 2.0) if retry_after is None else min(retry_after, 10.0)
 
 
-def taking_up(answer_id: str, last: str | None) -> Call[Any]:
-    """What asks for an answer's events behind the one with the id `last`."""
-    return Call("GET", f"/v1/answers/{answer_id}/events", headers={"Last-Event-ID": last or "0-0"})
+class SingleStream:
+    """The state of a stream that cannot be resumed: its call is sent again only while no event has come."""
+
+    ends_when_closed = True
+    ended = False
+
+    def __init__(self, call: Call[Any], attempts: Attempts) -> None:
+        self.call = call
+        self._attempts = attempts
+        self._started = False
+
+    def is_new(self, event: ServerEvent) -> bool:
+        self._started = True
+        return True
+
+    def pause(self, error: RagError | None) -> float:
+        """As `Resumption.pause`."""
+        assert error is not None  # a stream that closed without an error has ended
+        if self._started:
+            raise error
+        return self._attempts.pause(error)
 
 
-def _place(entry_id: str) -> tuple[int, ...]:
+def _position(entry_id: str) -> tuple[int, ...]:
     return tuple(int(part) for part in entry_id.split("-") if part.isdigit())

@@ -1,4 +1,4 @@
-"""What became of files and texts that were sent in several jobs."""
+"""The result of an ingest that was sent in several jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag_service.contract.schemas import IngestFailure, JobProgress
 
 @dataclass(frozen=True)
 class Ingested:
-    """`failures` names what could not be read, with the reason; the rest is in. `done` counts both."""
+    """`failures` names what could not be read, with the reason; the rest is in the collection. `done` counts both."""
 
     total: int
     done: int = 0
@@ -25,8 +25,8 @@ class Ingested:
             cancelled=self.cancelled or job.status == "cancelled",
         )
 
-    def tell(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None] | None:
-        """`progress` for the next job, so that it counts those before as well."""
+    def offset(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None] | None:
+        """`progress` for the next job, counting the jobs before it as well."""
         if progress is None:
             return None
         return lambda done, total: progress(self.done + done, self.total)

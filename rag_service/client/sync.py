@@ -1,4 +1,4 @@
-"""A client that blocks. Knows the order of calls; what each sends is in `calls`, how it is sent in `connection`."""
+"""The blocking client. `calls` describes what each method sends, `connection` how it is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag_service.client import calls
 from rag_service.client.calls import AnswerOptions, QueryOptions, Text
 from rag_service.client.connection import Connection
 from rag_service.client.errors import Conflict, RagError
-from rag_service.client.events import Done, Event, ServerEvent, taking_up, typed
+from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.schemas import (
     Answer,
@@ -34,21 +34,21 @@ class RagClient(Connection):
     """A running service. A context manager; `close` it otherwise. Threads may share one.
 
     Args:
-        base_url: where it is; else RAG_URL, else http://127.0.0.1:8080.
-        api_key: else RAG_API_KEY, else to this machine the local key.
-        timeout: seconds of silence after which a request is given up.
+        base_url: the service's address; else RAG_URL, else http://127.0.0.1:8080.
+        api_key: the key to send; else RAG_API_KEY, else the local key, to this machine alone.
+        timeout: seconds of silence after which a request fails.
         retries: when a request is sent again.
-        transport: httpx's, for tests.
+        transport: httpx's transport, for tests.
 
     Every method raises RagError.
     """
 
     def query(self, question: str, **options: Unpack[QueryOptions]) -> Answer:
-        """The whole answer. It is read as a stream, so a connection that breaks does not lose it."""
+        """The whole answer. It is read as a stream, so a broken connection does not lose it."""
         return _last(self.stream(question, **options))
 
     def stream(self, question: str, **options: Unpack[QueryOptions]) -> Generator[Event]:
-        """Events as they come, the whole answer last. A broken connection is taken up where it broke off."""
+        """Events as they come, the whole answer last. A broken stream is resumed."""
         return _typed(self.resumed(calls.query(question, options)))
 
     def edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Answer:
@@ -56,15 +56,15 @@ class RagClient(Connection):
         return _last(self.stream_edit(answer_id, instruction, **options))
 
     def stream_edit(self, answer_id: str, instruction: str, **options: Unpack[AnswerOptions]) -> Generator[Event]:
-        """The events of a new version of an answer, as `stream`."""
+        """The events of a new version of an answer; see `stream`."""
         return _typed(self.resumed(calls.edit(answer_id, instruction, options)))
 
     def resume(self, answer_id: str, last_event_id: str | None = None) -> Generator[Event]:
-        """An answer's events behind one that was seen, from the start where None."""
-        return _typed(self.resumed(taking_up(answer_id, last_event_id), answer_id, last_event_id))
+        """An answer's events after `last_event_id`; all of them for None."""
+        return _typed(self.resumed(calls.events(answer_id, last_event_id), answer_id, last_event_id))
 
     def answer(self, answer_id: str, *, token_ids: bool = False) -> Answer:
-        """An answer in its present state."""
+        """An answer in its current state."""
         return self.send(calls.answer(answer_id, token_ids))
 
     def versions(self, answer_id: str) -> list[Version]:
@@ -72,7 +72,7 @@ class RagClient(Connection):
         return self.send(calls.versions(answer_id))
 
     def cancel(self, answer_id: str) -> bool:
-        """Stop an answer; False if it had ended already."""
+        """Stop an answer; returns False if it had already ended."""
         return self.send(calls.cancel(answer_id))
 
     def search(
@@ -84,7 +84,7 @@ class RagClient(Connection):
         mode: str = "hybrid",
         filter: Mapping[str, Any] | None = None,
     ) -> list[PassageOut]:
-        """Retrieval alone: the best passages for a question."""
+        """The best passages for a question, without an answer."""
         return self.send(calls.search(collection, question, top_k, mode, filter))
 
     def ingest(
@@ -95,45 +95,47 @@ class RagClient(Connection):
         texts: Sequence[str | Text] = (),
         progress: Callable[[int, int], None] | None = None,
     ) -> Ingested:
-        """Files (by their names) and texts into a collection, made if it is not there; returns when all are in.
+        """Ingest files (by their names) and texts, and wait until all are done. Creates the collection if needed.
 
-        Files that cannot be read are failures, here as there; the rest go in.
+        Files that cannot be read, here or by the service, become failures; the others are ingested.
 
         Args:
-            progress: called with how many of how many are done.
+            progress: called with the number done and the total.
         """
         with contextlib.suppress(Conflict):
             self.create_collection(collection)
         paths, unread = calls.readable(map(Path, files))
         total = len(paths) + len(unread) + len(texts)
-        told = Ingested(total=total, done=len(unread), failures=unread)
-        for batch in calls.batches(paths):
-            told = told.plus(self.wait(self.send(calls.add_files(collection, batch)), told.tell(progress)))
+        ingested = Ingested(total=total, done=len(unread), failures=unread)
+        for batch in calls.batches(paths, path_of=lambda path: path):
+            job_id = self.add_files(collection, batch)
+            ingested = ingested.plus(self.wait(job_id, ingested.offset(progress)))
         if texts:
-            told = told.plus(self.wait(self.add_texts(collection, texts), told.tell(progress)))
-        return told
+            job_id = self.add_texts(collection, texts)
+            ingested = ingested.plus(self.wait(job_id, ingested.offset(progress)))
+        return ingested
 
     def add_files(self, collection: str, files: Iterable[str | Path]) -> str:
-        """Begin to ingest files; returns the job's id."""
+        """Start to ingest files; returns the job's id."""
         return self.send(calls.add_files(collection, map(Path, files)))
 
     def add_texts(self, collection: str, texts: Iterable[str | Text]) -> str:
-        """Begin to ingest texts; returns the job's id."""
+        """Start to ingest texts; returns the job's id."""
         return self.send(calls.add_texts(collection, texts))
 
     def job(self, job_id: str) -> JobProgress:
         return self.send(calls.job(job_id))
 
     def jobs(self, *, limit: int = 100) -> list[ListedJob]:
-        """Ingests, the latest first."""
+        """Ingest jobs, the latest first."""
         return self.send(calls.jobs(limit))
 
     def cancel_job(self, job_id: str) -> bool:
-        """Stop an ingest; False if it had ended already."""
+        """Stop an ingest; returns False if it had already ended."""
         return self.send(calls.cancel_job(job_id))
 
     def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> JobProgress:
-        """An ingest job when it has ended. `progress` is called with how many of how many are done."""
+        """Wait for an ingest job to end. `progress` is called with the number done and the total."""
         while True:
             job = self.job(job_id)
             if progress is not None:
@@ -161,18 +163,18 @@ class RagClient(Connection):
         return self.send(calls.collection(name))
 
     def create_collection(self, name: str) -> CollectionInfo:
-        """Raises Conflict where it is there already."""
+        """Create a collection. Raises Conflict if it exists."""
         return self.send(calls.create_collection(name))
 
     def delete_collection(self, name: str) -> None:
         self.send(calls.delete_collection(name))
 
     def documents(self, collection: str, *, limit: int = 100, after: str = "") -> DocumentList:
-        """Documents in order of their ids; `next` is the `after` of the next page."""
+        """Documents ordered by id; `next` of the result is the `after` of the next page."""
         return self.send(calls.documents(collection, limit, after))
 
     def document(self, collection: str, document_id: str) -> DocumentOut:
-        """A document with its text, into which the offsets of citations point."""
+        """A document with its text; the offsets of citations point into it."""
         return self.send(calls.document(collection, document_id))
 
     def delete_document(self, collection: str, document_id: str) -> None:
@@ -180,14 +182,14 @@ class RagClient(Connection):
 
 
 def _typed(events: Generator[ServerEvent]) -> Generator[Event]:
-    with contextlib.closing(events) as opened:
-        for event in opened:
-            if (shown := typed(event)) is not None:
-                yield shown
+    with contextlib.closing(events) as server_events:
+        for event in server_events:
+            if (typed_event := typed(event)) is not None:
+                yield typed_event
 
 
 def _last(events: Generator[Event]) -> Answer:
     for event in events:
         if isinstance(event, Done):
             return event.answer
-    raise RagError("The stream ended before the answer did; ask again.")
+    raise RagError("The stream ended before the answer did. Ask again.")

@@ -1,4 +1,4 @@
-"""Where the service is, the key it is sent, and when a refused request is sent again. Sends nothing itself."""
+"""The service's address, the key sent to it, and when a refused request is sent again. Sends nothing itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ssl
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -15,7 +16,7 @@ from rag_service.client.errors import RagConnectionError, RagError, RagProblem
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 60.0
-"""Seconds of silence after which a request is given up. A stream says that it is still there more often."""
+"""Seconds of silence after which a request fails. A stream sends a sign of life more often than that."""
 CONNECT_S = 5.0
 _SAFE = {"GET", "HEAD", "DELETE", "PUT"}
 """Methods that may be sent twice."""
@@ -23,12 +24,12 @@ _SAFE = {"GET", "HEAD", "DELETE", "PUT"}
 
 @dataclass(frozen=True)
 class Retries:
-    """When a request is sent again: where it was refused as too early (429, 503) and where it never arrived.
+    """When a request is sent again: after a 429 or 503, and after a connection that failed before it arrived.
 
     Args:
-        most: times it is sent again.
-        total_s: most seconds spent waiting for that.
-        lost: whether also those that never arrived.
+        most: how often it is sent again.
+        total_s: longest total wait between attempts, in seconds.
+        lost: whether requests that never arrived are sent again as well.
     """
 
     most: int = 2
@@ -37,30 +38,30 @@ class Retries:
 
 
 class Attempts:
-    """How often one request was sent, and whether to send it again."""
+    """Counts the attempts of one request and decides whether to send it again."""
 
     def __init__(self, retries: Retries, method: str) -> None:
         self._retries = retries
         self._method = method
-        self._again = 0
+        self._retried = 0
         self._waited = 0.0
 
     def pause(self, error: RagError) -> float:
         """Seconds to wait before the request is sent once more.
 
         Raises:
-            RagError: `error`; sending again is not worth it, or not safe.
+            RagError: `error` itself; sending again would not help, or is not safe.
         """
-        left = self._retries.total_s - self._waited
-        if self._again >= self._retries.most or left <= 0 or not self._worth(error):
+        remaining = self._retries.total_s - self._waited
+        if self._retried >= self._retries.most or remaining <= 0 or not self._is_retryable(error):
             raise error
-        told = error.retry_after if isinstance(error, RagProblem) else None
-        pause = min(min(0.25 * 2**self._again, 8.0) if told is None else told, left)
-        self._again += 1
+        retry_after = error.retry_after if isinstance(error, RagProblem) else None
+        pause = min(min(0.25 * 2**self._retried, 8.0) if retry_after is None else retry_after, remaining)
+        self._retried += 1
         self._waited += max(pause, 0.01)
         return pause
 
-    def _worth(self, error: RagError) -> bool:
+    def _is_retryable(self, error: RagError) -> bool:
         match error:
             case RagProblem():
                 return error.status in (429, 503)
@@ -71,19 +72,19 @@ class Attempts:
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """The certificates that connections trust; reading them takes longer than a search."""
+    """The certificates that connections trust. Cached: reading them takes longer than a search."""
     return httpx.create_ssl_context()
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the service is and who asks; what is None comes from RAG_URL and RAG_API_KEY.
+    """The service's address and the key sent to it. None stands for RAG_URL and RAG_API_KEY.
 
-    Where there is no key either, a service on this machine is sent the local key, if it can be read: the file `key` in
-    RAG_DATA_DIR, else in `.rag`. "" sends none.
+    Without any key, a service on this machine is sent the local key, if it can be read: the file `key` in RAG_DATA_DIR,
+    else in `.rag`. The key "" sends none.
 
     Raises:
-        RagError: the key cannot be one.
+        RagError: the key holds characters that a key cannot have.
     """
 
     base_url: str
@@ -97,21 +98,18 @@ class Address:
         if key is None:
             key = _local_key(url)
         if key and not (key.isascii() and key.isprintable() and " " not in key):
-            raise RagError("The API key holds characters that no key has; copy it again from where it was shown.")
+            raise RagError("The API key holds characters that no key has; copy it again.")
         return cls(url.rstrip("/"), key or None, TIMEOUT_S if timeout is None else timeout)
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it is this machine: no proxy between is wanted, nor told the key."""
-        return local_key.is_loopback(self.base_url)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
-
-    @property
-    def limits(self) -> httpx.Timeout:
-        return httpx.Timeout(self.timeout, connect=min(CONNECT_S, self.timeout))
+    def client_options(self) -> dict[str, Any]:
+        """Arguments of httpx's clients. A proxy never stands between this machine and itself, nor sees the key."""
+        return {
+            "base_url": self.base_url,
+            "timeout": httpx.Timeout(self.timeout, connect=min(CONNECT_S, self.timeout)),
+            "headers": {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"},
+            "verify": trusted(),
+            "trust_env": not local_key.is_loopback(self.base_url),
+        }
 
 
 def _local_key(url: str) -> str | None:

@@ -308,7 +308,7 @@ def test_a_server_of_another_kind_is_told_from_the_service() -> None:
     }
     with Api("http://rag:81/x", transport=httpx.MockTransport(lambda asked: replies[asked.method])) as api:
         for method, reply in replies.items():
-            with pytest.raises(CliError, match="Something else than rag-service answers at http://rag:81 ") as wrong:
+            with pytest.raises(CliError, match="Another program answers at http://rag:81 ") as wrong:
                 api.request(method, "/v1/collections")
             assert f"(status {reply.status_code})" in str(wrong.value)
             assert "--url or RAG_URL" in str(wrong.value)

@@ -288,7 +288,7 @@ def test_bodies_that_are_no_problem_documents_are_read_as_far_as_they_can_be(bod
     assert str(refused.value) == (
         "Do this."
         if b"error" in body
-        else "Something else than rag-service answers at http://rag (status 404). Start rag-service on another --port, "
+        else "Another program answers at http://rag (status 404). Start rag-service on another --port, "
         "or name a running service with base_url or RAG_URL."
     )
 
