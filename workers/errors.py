@@ -1,12 +1,12 @@
-"""What can go wrong at the process border, each with a sentence that says what to do.
+"""The exceptions of this package. Each message says what to do.
 
 WorkersError
 ├── QueueUnavailable    Redis cannot be reached or refuses work
 │   └── RedisFull       it has no memory left
 │       └── RedisDiskFull   it cannot write to its disk
-├── AnswerGone          the answer's record is no longer kept
-├── AnswerEnded         the answer was finished before
-├── AnswerTaken         another worker goes on with the answer
+├── AnswerMissing       the answer's record does not exist
+├── AnswerEnded         the answer is finished already
+├── AnswerTaken         another worker has taken the answer over
 ├── StreamAhead         the stream already has these ids
 ├── ClaimLost           the session's next turn belongs to another answer
 └── RuntimeClosed       this worker is shutting down
@@ -26,7 +26,7 @@ class WorkersError(Exception):
 
 
 class QueueUnavailable(WorkersError):
-    """Redis cannot be reached or takes no work at the moment; nothing was kept of the call. Try again later."""
+    """Redis cannot be reached or takes no work at the moment; the call changed nothing. Try again later."""
 
 
 class RedisFull(QueueUnavailable):
@@ -37,8 +37,8 @@ class RedisDiskFull(RedisFull):
     """Redis takes no writes because it cannot save to its disk."""
 
 
-class AnswerGone(WorkersError):
-    """There is no record of this answer: it was never queued, has expired, or was erased."""
+class AnswerMissing(WorkersError):
+    """The answer has no record: it was never queued, has expired, or was erased."""
 
     def __init__(self, answer_id: str) -> None:
         super().__init__(f"there is no answer {answer_id!r}; it was erased or has expired, so ask again")
@@ -52,22 +52,22 @@ class AnswerEnded(WorkersError):
 
 
 class AnswerTaken(WorkersError):
-    """The answer's epoch is a later one: another worker goes on with it, and this one's writes are refused."""
+    """The answer has a later epoch: another worker took it over, and this worker's writes are refused."""
 
     def __init__(self, answer_id: str) -> None:
-        super().__init__(f"another worker goes on with the answer {answer_id!r}; this one leaves it")
+        super().__init__(f"another worker has taken over the answer {answer_id!r}; this one stops")
 
 
 class StreamAhead(WorkersError):
-    """The stream holds ids up to `streamed` already; write from there on."""
+    """The stream has the first `streamed` ids already; write from there on."""
 
     def __init__(self, streamed: int) -> None:
-        super().__init__(f"the stream already holds the answer's first {streamed} ids; continue at t = {streamed}")
+        super().__init__(f"the stream already has the answer's first {streamed} ids; continue at t = {streamed}")
         self.streamed = streamed
 
 
 class ClaimLost(WorkersError):
-    """The session's next turn belongs to another answer by now."""
+    """The session's next turn belongs to another answer now."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"the next turn of session {session_id!r} went to another answer; ask again")
@@ -92,14 +92,14 @@ _AWAY = (
 
 @contextmanager
 def unavailable() -> Iterator[None]:
-    """Turn the ways in which Redis can be away into QueueUnavailable; other errors pass."""
+    """Raise QueueUnavailable for every error that means Redis is away; other errors pass."""
     try:
         yield
     except redis.exceptions.AuthenticationError as error:
         raise QueueUnavailable(f"Redis refuses the password: {error}; check the redis URL") from error
     except (*_AWAY, redis.exceptions.ResponseError) as error:
         text = str(error)
-        if any(said in text for said in _DISK_FULL):
+        if any(phrase in text for phrase in _DISK_FULL):
             raise RedisDiskFull(f"Redis cannot write to its disk: {text}; free space there") from error
         if isinstance(error, redis.exceptions.OutOfMemoryError) or "OOM command not allowed" in text:
             raise RedisFull(f"Redis is out of memory: {text}; raise its maxmemory") from error

@@ -10,7 +10,7 @@ from rag_service.errors import BadRequest
 from rag_service.openai.schemas import ChatMessage, ChatRequest, CompletionRequest, Function, ResponseFormat
 from rag_service.prompting.conversation import Conversation, Message
 from workers.broker.messages import CallableFunction, Calls
-from workers.grammar.texts import BadSchema, check_calls, check_schema
+from workers.grammar.schemas import BadSchema, check_calls, check_schema
 from workers.tokens.call_form import CallForm
 
 _SAME = (

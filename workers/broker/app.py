@@ -24,17 +24,17 @@ GENERATE_QUEUE = "generate"
 INGEST_QUEUE = "ingest"
 
 RedisClient: TypeAlias = Any
-"""A redis.Redis whose replies are str. redis-py types replies as "value or awaitable", which helps none."""
+"""A redis.Redis whose replies are str. redis-py types replies as "value or awaitable", so Any is as good."""
 AsyncRedisClient: TypeAlias = Any
-"""The same of redis.asyncio."""
+"""The same for redis.asyncio."""
 
 TIMEOUT_S = 1.0
-"""Seconds to wait for a connection or a reply; with one retry, an absent Redis is noticed within about two."""
+"""Seconds to wait for a connection or a reply; with one retry, an absent Redis is detected within about two."""
 VISIBILITY_TIMEOUT_S = 3600
-"""Seconds after which a task whose worker vanished is delivered again."""
+"""Seconds after which Celery delivers the task of a vanished worker again."""
 
 LAPSE_S = 5
-"""Seconds of silence after which a worker's tasks are given to others: five heartbeats."""
+"""Seconds of silence after which other workers take over a worker's tasks: five heartbeats."""
 
 
 def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S) -> Celery:
@@ -67,7 +67,7 @@ def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_enable_remote_control=False,
         broker_connection_retry_on_startup=True,
-        broker_connection_max_retries=None,  # for ever: a worker outlives a restart of Redis
+        broker_connection_max_retries=None,  # forever: a worker outlives a restart of Redis
         broker_connection_timeout=TIMEOUT_S,
         broker_transport_options={
             "visibility_timeout": visibility_timeout_s,
@@ -93,14 +93,14 @@ def broker_url(redis_url: str) -> str:
 
 
 def make_redis(redis_url: str) -> RedisClient:
-    """A client whose replies are str (UTF-8). Safe to use from several threads. Connects when first used."""
+    """A client whose replies are str (UTF-8). Safe to use from several threads. It connects on first use."""
     broker_url(redis_url)  # refuses other schemes
     client: RedisClient = redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **_options())
     return client
 
 
 def make_async_redis(redis_url: str) -> AsyncRedisClient:
-    """The same for asyncio; belongs to one event loop, and is closed with `aclose()`."""
+    """The same for asyncio. It belongs to one event loop; close it with `aclose()`."""
     broker_url(redis_url)
     client: AsyncRedisClient = redis.asyncio.Redis.from_url(redis_url, retry=AsyncRetry(NoBackoff(), 1), **_options())
     return client

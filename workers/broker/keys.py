@@ -1,6 +1,6 @@
-"""Names of the keys in Redis. Everything of a tenant lies below `rag:{tenant}:`, or `rag:{tenant}@{person}:`.
+"""Names of the keys in Redis. A tenant's keys begin with `rag:{tenant}:` or `rag:{tenant}@{person}:`.
 
-Collections' jobs, stores and passages belong to the tenant, sessions and answers to an owner: the tenant's person.
+Jobs, stores and passages of collections belong to the tenant; sessions and answers belong to an owner, a person of it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ API_KEYS = "rag:api_keys"
 """Hash: id of an API key to a JSON object (name, tenant, person, role, collections, sha256, created)."""
 
 RUNNING = "rag:running"
-"""Hash: running task (`name owner id`, of ingests `name tenant id`) to the name of the worker that has it, or
-`resend NAME` while that one sends it again."""
+"""Hash: running task (`name owner id`, for ingests `name tenant id`) to the name of the worker that has it, or
+`resend NAME` while that worker sends it again."""
 
 UNFINISHED = "rag:unfinished"
-"""Set: tasks of answers (as above) that were asked for; those that ended are taken out with a worker's heartbeat."""
+"""Set: tasks of queued and running answers (as above); a worker's heartbeat removes those that ended."""
 
 INGEST_TENANTS = "rag:ingest:tenants"
-"""Sorted set: tenants that ever ingested, by the turn at which one of their jobs was taken last."""
+"""Sorted set: tenants that ever ingested, by the number of their last job taken."""
 INGEST_TURN = "rag:ingest:turn"
-"""How many ingest jobs were taken."""
+"""Number of ingest jobs taken so far."""
 INGEST_RUNNING = "rag:ingest:running"
 """Hash: running ingest job (`tenant id`) to `worker collection`."""
 INGEST_RECOVERED = "rag:ingest:recovered"
-"""Id of the run of the Redis server for which the jobs on disk were looked through."""
+"""Id of the Redis server's run after which the jobs on disk were last recovered."""
 INGEST_ENDED = "rag:ingest:ended"
-"""Hash: how ingest jobs ended to how many did."""
+"""Hash: final status of ingest jobs to their number."""
 
 QUEUES = "rag:queues"
-"""Sorted set: workers' own queues by the time that something was last sent to them."""
+"""Sorted set: workers' own queues by the time of the last message sent to them."""
 
 
 def owner(tenant: str, person: str) -> str:
-    """Whose sessions and answers: neither name has an `@`. Without a person those of the tenant at large."""
+    """The owner of sessions and answers; the tenant itself without a person. Neither name contains an `@`."""
     return f"{tenant}@{person}" if person else tenant
 
 
@@ -79,8 +79,8 @@ def versions(owner: str, root: str) -> str:
 
 
 def session(owner: str, session_id: str) -> str:
-    """Hash: created, updated, and of the session's ids: tokenizer (its hash), epoch; worker: who had
-    its last answer; rewrite_of, rewrite: digest of the question that was rewritten last, and what to."""
+    """Hash: created, updated; tokenizer (its hash) and epoch of the session's ids; worker: the last answer's;
+    rewrite_of, rewrite: digest of the last rewritten question, and its rewrite."""
     return f"rag:{_part(owner)}:session:{_part(session_id)}"
 
 
@@ -90,7 +90,7 @@ def session_turns(owner: str, session_id: str) -> str:
 
 
 def session_texts(owner: str, session_id: str) -> str:
-    """Hash: what the records of the session's answers and turns name (`sessions.texts`), as JSON by its digest."""
+    """Hash: digest to JSON of what the session's answers and turns refer to (`sessions.record_texts`)."""
     return f"{session(owner, session_id)}:texts"
 
 
@@ -105,17 +105,17 @@ def session_parts(owner: str, session_id: str) -> str:
 
 
 def session_answers(owner: str, session_id: str) -> str:
-    """Set of the ids of every answer that was asked for in the session."""
+    """Set: ids of all answers of the session."""
     return f"{session(owner, session_id)}:answers"
 
 
 def rewrite(owner: str, digest: str) -> str:
-    """String: what a question was rewritten to, of a conversation outside sessions."""
+    """String: the rewrite of a question outside sessions."""
     return f"rag:{_part(owner)}:rewrite:{_part(digest)}"
 
 
 def session_claim(owner: str, session_id: str) -> str:
-    """The id of the answer that the session's next turn belongs to; expires."""
+    """String: id of the answer that the session's next turn belongs to; expires."""
     return f"{session(owner, session_id)}:claim"
 
 
@@ -125,12 +125,12 @@ def sessions(owner: str) -> str:
 
 
 def jobs(tenant: str) -> str:
-    """Sorted set: ids of ingest jobs by the time they were asked for; those that expired are cut off as it is read."""
+    """Sorted set: ids of ingest jobs by the time of their request; reading it removes expired ones."""
     return f"rag:{tenant}:jobs"
 
 
 def job(tenant: str, job_id: str) -> str:
-    """Hash: status, progress, collection, created; while it runs worker, attempts, and cancel once asked to stop."""
+    """Hash: status, progress, collection, created; while it runs worker, attempts, and cancel once requested."""
     return f"rag:{_part(tenant)}:job:{_part(job_id)}"
 
 

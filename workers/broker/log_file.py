@@ -1,7 +1,7 @@
 """A process's output as a file: a time on every line, and a bounded number of files of a bounded size.
 
-Knows pipes and files; knows nothing of the process. It reads the pipe on a thread of its own, so that what a process
-writes by itself, by its libraries or while it crashes all ends in the same file.
+Knows pipes and files; knows nothing of the process. A thread reads the pipe, so the output of the process, of its
+libraries and of a crash is all in one file.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 
 MOST_BYTES = 5 * 2**20
 GENERATIONS = 3
-"""Older files that are kept beside the present one, as `NAME.1`, `NAME.2`, …"""
+"""Number of older files, `NAME.1`, `NAME.2`, …"""
 LINE_BYTES = 64 * 2**10
-"""Longer lines are cut in pieces."""
+"""Longer lines are split."""
 LAST_LINES = 20
 CLOSE_S = 5.0
-"""Longest wait for the rest of what an ended process wrote."""
+"""Longest wait for the rest of an ended process's output."""
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 
 
 class LogFile:
-    """Takes what one process after the other writes, one at a time.
+    """Records the output of one process after the other.
 
     Args:
-        path: of the file; its folder is made.
-        most_bytes: size beyond which another file is begun.
-        generations: older files that are kept.
+        path: of the file; its folder is created.
+        most_bytes: size at which a new file begins.
+        generations: number of older files.
     """
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES, generations: int = GENERATIONS) -> None:
@@ -43,7 +43,7 @@ class LogFile:
         self._thread: threading.Thread | None = None
 
     def take(self, process: subprocess.Popen[bytes]) -> None:
-        """Write down what a process, started with its output in a pipe, says until it ends."""
+        """Record the output of a process, started with its output in a pipe, until it ends."""
         self.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lines = deque(maxlen=LAST_LINES)
@@ -53,12 +53,12 @@ class LogFile:
         self._thread.start()
 
     def last_words(self, lines: int = 5) -> list[str]:
-        """The last lines of the last process, as it wrote them; all of them once it has ended."""
+        """The last lines of the last process; complete once it has ended."""
         self.close()
         return [*self._lines][-lines:]
 
     def close(self) -> None:
-        """Wait until everything that an ended process wrote is in the file."""
+        """Wait until all output of an ended process is in the file."""
         if self._thread is not None:
             self._thread.join(CLOSE_S)
 
@@ -70,7 +70,7 @@ class LogFile:
             backupCount=self._generations,
             encoding="utf-8",
             errors="replace",
-            delay=True,  # opened with the first line, where failing is not the end
+            delay=True,  # opened with the first line, which may fail without harm
         )
         handler.setFormatter(_Stamped("%(asctime)s %(message)s"))
         with process.stdout as pipe:
@@ -85,7 +85,7 @@ class LogFile:
 
 
 class _Rotating(RotatingFileHandler):
-    """Goes on where a line cannot be written, as on a full disk: a process must never wait for its log."""
+    """Ignores lines that cannot be written, as on a full disk: a process must never wait for its log."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The Lua scripts: what must happen in Redis at once or not at all. Each says its keys and arguments."""
+"""The Lua scripts: changes that Redis makes together or not at all. Each lists its keys and arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CREATE = """
 -- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
 --       first version or '', seconds for which versions and texts are kept, texts by name as a JSON object,
 --       its task, then field/value pairs of the record
--- returns 1, 0 (it is there already) or -1 (the session is not claimed for this answer)
+-- returns 1, 0 (the record exists already) or -1 (the session is not claimed for this answer)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 if ARGV[7] ~= '' then
   if redis.call('GET', KEYS[6]) ~= ARGV[5] then return -1 end
@@ -124,7 +124,7 @@ FINISH = f"""
 --       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
 --       its task, tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer,
 --       their parts
--- returns 'gone', 'ended' (someone finished it before), 'taken' (another goes on with it), 'finished' or 'apart'
+-- returns 'gone' (no record), 'ended' (finished before), 'taken' (another worker took it over), 'finished' or 'apart'
 --         (finished, but not part of the session)
 {_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')
@@ -145,7 +145,7 @@ if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
 if ARGV[6] == '' then return 'finished' end
 if ARGV[7] ~= '' then
   if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'apart' end
-  if holder and holder ~= ARGV[11] then return 'apart' end  -- its claim lapsed, and the turn is another's
+  if holder and holder ~= ARGV[11] then return 'apart' end  -- its claim lapsed, and another answer has the turn
 end
 redis.call('RPUSH', KEYS[5], ARGV[6])
 for name, text in pairs(cjson.decode(ARGV[13])) do redis.call('HSETNX', KEYS[11], name, text) end
@@ -173,7 +173,7 @@ return 'finished'
 """
 
 BEAT = """
--- keys: workers, info; args: name, info, seconds after which a silent worker is forgotten
+-- keys: workers, info; args: name, info, seconds after which a silent worker is removed
 local now = redis.call('TIME')[1]
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
@@ -186,7 +186,7 @@ return 1
 
 HOLD = """
 -- keys: running, workers; args: task, worker, seconds after which a silent worker's lease lapses
--- returns 1 once the task is this worker's, 0 while another one that is heard of has it
+-- returns 1 once the task is this worker's, 0 while another live worker has it
 local holder = redis.call('HGET', KEYS[1], ARGV[1])
 if holder and holder ~= ARGV[2] and string.sub(holder, 1, 7) ~= 'resend ' then
   local heard = redis.call('ZSCORE', KEYS[2], holder)
@@ -203,10 +203,10 @@ return 0
 """
 
 RECLAIM = """
--- keys: running, workers; args: worker that asks, seconds after which a silent worker's lease lapses, generate task,
---       then the tasks that the asking worker runs
--- returns the tasks that nobody runs any more; they are marked as being sent again by the one that asked, and whoever
--- wrote an answer before is refused from then on
+-- keys: running, workers; args: calling worker, seconds after which a silent worker's lease lapses, generate task,
+--       then the tasks that the calling worker runs
+-- returns the tasks that no worker runs any more; they are marked as being sent again by the calling worker, and
+-- earlier writers of an answer are refused from then on
 local since = redis.call('TIME')[1] - ARGV[2]
 local mine = {}
 for i = 4, #ARGV do mine[ARGV[i]] = true end
@@ -234,7 +234,7 @@ return lapsed
 
 IDLE = """
 -- keys: unfinished, running
--- returns the answers' tasks that have no end and that nobody runs; takes those that ended out of the set
+-- returns tasks of unfinished answers that no worker runs; removes those of finished answers from the set
 local idle = {}
 for _, task in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local tenant, key = string.match(task, '^%S+ (%S+) (%S+)$')
@@ -246,8 +246,8 @@ return idle
 """
 
 ROUTE = """
--- keys: session, workers, info, queues; args: common queue, seconds of silence that are too many
--- returns the worker that the session's next answer should go to, or ''
+-- keys: session, workers, info, queues; args: common queue, seconds of silence after which a worker gets nothing
+-- returns the worker for the session's next answer, or ''
 local worker = redis.call('HGET', KEYS[1], 'worker')
 if not worker then return '' end
 local now = redis.call('TIME')[1]
@@ -262,8 +262,8 @@ return worker
 """
 
 SHARE = """
--- keys: queues, common queue; args: own queue of the worker that asks, seconds for which queues are listed
--- returns how many messages moved; those that were sent first are taken first
+-- keys: queues, common queue; args: the calling worker's own queue, seconds for which queues are listed
+-- returns the number of messages moved; their order stays
 local moved = 0
 for _, queue in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   if queue ~= ARGV[1] then

@@ -23,9 +23,9 @@ class _Message(BaseModel):
 class Segment(_Message):
     """A tagged run of prompt tokens.
 
-    `template` text is tokenized with control tokens, every other kind without them. When `ids` is given (answers:
-    their generated ids) it is used as it is and `text` is for people only. `edited` is an answer that an edit quotes
-    because it is not the last one.
+    `template` text is tokenized with control tokens, every other kind without them. If `ids` is set (an answer's
+    generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes because
+    it is not the last one.
     """
 
     kind: SegmentKind
@@ -55,18 +55,18 @@ class Sampling(_Message):
     choice: int = Field(default=0, ge=0, lt=2**32)
     """Index of this answer among several of one request: each draws other tokens."""
     logprobs: int | None = Field(default=None, ge=0, le=20)
-    """Measure log-probabilities, with so many alternatives a token; None measures none."""
+    """Number of alternatives a token whose log-probabilities are measured; None measures none."""
 
 
 class Speculation(_Message):
-    """Which drafter, and how many draft nodes a step may have at most (None: the drafter's own default)."""
+    """The drafter, and the most draft nodes in a step (None: the drafter's own default)."""
 
     drafter: str = "auto"
     max_nodes: int | None = Field(default=None, ge=1, le=256)
 
 
 class Edit(_Message):
-    """What makes an answer a new version of another one."""
+    """Makes an answer a new version of another one."""
 
     base: str
     """Id of the answer under edit."""
@@ -92,14 +92,14 @@ class CallableFunction(_Message):
 
 
 class Calls(_Message):
-    """What an answer is that has to call: a call of one of these functions, with `many` one or more in a row."""
+    """The answer must be a call of one of these functions, or with `many` one or more calls in a row."""
 
     functions: list[CallableFunction] = Field(min_length=1)
     many: bool = False
 
 
 class TurnRecord(_Message):
-    """One finished turn of a session, as the worker appends it."""
+    """One finished turn of a session. The worker appends it."""
 
     answer_id: str
     question: str
@@ -111,11 +111,11 @@ class TurnRecord(_Message):
     retrieval_query: str | None = None
     """As in GenerateJob."""
     forgotten: int = 0
-    """As in GenerateJob: later turns leave out what this one left out."""
+    """Turns without passages, as in GenerateJob: later turns omit what this one omitted."""
     gone: int = 0
-    """Likewise."""
+    """Dropped turns, as in GenerateJob."""
     segments: list[Segment]
-    """What this turn appended to the prompt, in order, the answer's segment (with its ids) last."""
+    """The segments that this turn appended to the prompt, in order; the answer's segment (with its ids) is last."""
     passages: list[dict[str, Any]]
     created: float
     """Unix time, seconds."""
@@ -127,9 +127,9 @@ class GenerateJob(_Message):
     answer_id: str
     tenant: str = "default"
     person: str = ""
-    """Of the tenant, whose answer it is; "" for nobody in particular."""
+    """The person of the tenant who owns the answer; "" for nobody in particular."""
     session_id: str
-    """"" for an answer that belongs to none."""
+    """"" for an answer outside sessions."""
     collection: str | None = None
     question: str
     segments: list[Segment]
@@ -137,54 +137,54 @@ class GenerateJob(_Message):
     new_from: int = 0
     """Index of the first segment that this turn adds to its session's prompt."""
     turn: int | None = None
-    """How many turns the session had when the prompt was built. The finished turn is appended only while the session
-    still has that many: a turn whose prompt lacks another one cannot follow it. None appends in any case, -1 never."""
+    """Number of turns in the session when the prompt was built. The finished turn is appended only if the session still
+    has that many: a turn cannot follow one that its prompt lacks. None appends always, -1 never."""
     passages: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling
     speculation: Speculation = Speculation()
     prediction: str | None = None
-    """What the client expects the answer to be, or much of it; the drafter copies from it."""
+    """The answer that the client expects, in whole or in part; the drafter copies from it."""
     edit: Edit | None = None
     json_schema: dict[str, Any] | None = None
-    """A JSON schema that the answer has to follow."""
+    """A JSON schema that the answer must follow."""
     calls: Calls | None = None
-    """Calls that the answer has to be, in the form of the model's chat template; then `json_schema` says nothing."""
+    """Calls that the answer must consist of, in the form of the model's chat template; overrides `json_schema`."""
     retrieval_query: str | None = None
-    """What passages were looked for with: the question, or what it was rewritten to; None where none were."""
+    """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None
-    """How long rewriting the question took, where that was tried."""
+    """Milliseconds that rewriting the question took; None if it was not tried."""
     forgotten: int = Field(default=0, ge=0)
-    """How many of the session's turns, the oldest, the prompt has without their passages: the window was full."""
+    """Turns without passages: the window is full, so this many of the session's oldest turns lost their passages."""
     passages_left: int = Field(default=0, ge=0)
-    """How many passages of earlier turns left the prompt with this turn."""
+    """Number of passages of earlier turns that this turn removed from the prompt."""
     gone: int = Field(default=0, ge=0)
-    """How many of the session's turns, the oldest, are not in the prompt at all."""
+    """Dropped turns: the prompt omits this many of the session's oldest turns."""
     turns_left: int = Field(default=0, ge=0)
-    """How many of them left it with this turn."""
+    """Number of turns that this turn dropped."""
     rewrites: str | None = None
-    """Of a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is no
-    turn; its rows have a slot of their own."""
+    """For a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is
+    not a turn; its rows have their own slot."""
     created: float
     """Unix time, seconds."""
 
     @property
     def owner(self) -> str:
-        """Whose answer and session, as names in Redis have it."""
+        """The owner of answer and session, as in Redis keys."""
         return keys.owner(self.tenant, self.person)
 
     @property
     def unread(self) -> list[dict[str, Any]]:
-        """Passages that were retrieved and are not in the prompt; the drafter copies from them all the same."""
+        """Retrieved passages that are not in the prompt; the drafter still copies from them."""
         return [passage for passage in self.passages if not passage.get("in_prompt", True)]
 
     @property
     def predicted_segment(self) -> int:
-        """The number that token origins give the prediction: behind the prompt's segments and the unread passages."""
+        """Segment index of the prediction in token origins: after the prompt's segments and the unread passages."""
         return len(self.segments) + len(self.unread)
 
 
 class IngestFile(_Message):
-    """A document waiting on disk (`path`, from an upload) or carried along (`text`)."""
+    """A document on disk (`path`, from an upload) or in the message (`text`)."""
 
     name: str
     path: str | None = None
@@ -208,7 +208,7 @@ class IngestFailure(_Message):
 
 
 class JobProgress(_Message):
-    """What `GET /v1/jobs/{id}` answers."""
+    """The response of `GET /v1/jobs/{id}`."""
 
     job_id: str
     status: JobStatus
@@ -218,7 +218,7 @@ class JobProgress(_Message):
 
 
 class ListedJob(JobProgress):
-    """One of those that `GET /v1/jobs` lists."""
+    """A job in the response of `GET /v1/jobs`."""
 
     collection: str
     created: float
@@ -231,15 +231,15 @@ class TokenEvent(_Message):
     t: int
     ids: list[int]
     text: str
-    """Text that became final with this step; may be empty while a stop string or a character is held back."""
+    """Text that became final with this step; may be empty while a stop string or a character is incomplete."""
     sources: list[TokenOrigin | None] = Field(default_factory=list)
-    """One per id: where the draft token was copied from; None for the target's own tokens."""
+    """One per id: the origin of the draft token; None for the target's own tokens."""
     logprobs: list[Logprob] | None = None
-    """One per id, where the job asks for them."""
+    """One per id, if the job requests them."""
 
 
 class Logprob(_Message):
-    """Natural logarithms of probabilities, of the target's raw distribution."""
+    """Natural logarithms of probabilities in the target's raw distribution."""
 
     logprob: float
     top: list[tuple[int, float]] = Field(default_factory=list)
@@ -257,7 +257,7 @@ class TokenOrigin(_Message):
 class PassagesEvent(_Message):
     type: Literal["passages"] = "passages"
     passages: list[dict[str, Any]] | None
-    """None in the stream alone: they are in the answer's record, and put back as the event is read."""
+    """None only in the stream: the answer's record has them, and reading the event fills them in."""
 
 
 class DoneEvent(_Message):
@@ -267,15 +267,15 @@ class DoneEvent(_Message):
     ids: list[int]
     finish_reason: FinishReason
     usage: dict[str, int | dict[str, int]]
-    """prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details{cached_tokens}; of edits and of answers
+    """prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details{cached_tokens}; for edits and for answers
     with a prediction also completion_tokens_details{accepted_prediction_tokens, rejected_prediction_tokens}."""
     speculation: dict[str, Any]
     """drafter, mat, steps, drafted, accepted, acceptance_rate, by_source, plain_equivalent_steps,
-    ms{draft, verify, prefill}; resumed_tokens: those of the answer that another worker had generated, which are in none
-    of the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
+    ms{draft, verify, prefill}; resumed_tokens: tokens of the answer that another worker had generated, not included in
+    the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
-    """Milliseconds: queued, prefill, decode, total; first_token: from the job's start until the first token that was
-    generated here was told, the whole time where there was none."""
+    """Milliseconds: queued, prefill, decode, total; first_token: from the job's start to the first token generated
+    here, the whole time if there was none."""
 
 
 class ErrorEvent(_Message):

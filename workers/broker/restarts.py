@@ -1,4 +1,4 @@
-"""When a process that died is started again. Knows times; knows no processes."""
+"""When to restart a process that died. Knows times; knows no processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 STEADY = 60.0
-"""Seconds after which a process counts as healthy, and the next wait is short again."""
+"""Seconds after which a process counts as healthy; the next wait is then short again."""
 
 
 class Restarts:
@@ -22,7 +22,7 @@ class Restarts:
 
     @property
     def waiting(self) -> bool:
-        """Whether it died and is not started again yet."""
+        """Whether it died and has not been restarted yet."""
         return self._again_at is not None
 
     @property

@@ -1,8 +1,8 @@
 """Celery's transport for Redis, with one repair. Knows kombu's classes; knows no tasks.
 
-A worker reads as many messages as it has threads, and the next one when it could tell Redis that one of them is done.
-kombu 5.7 keeps the place of a message where that fails because Redis is away: once all places are lost so, the worker
-reads nothing any more, does not notice that its connection is dead, and says to be well.
+A worker reads as many messages as it has threads, and the next one after it has acknowledged one of them to Redis. If
+that fails because Redis is away, kombu 5.7 keeps the message's place occupied. Once all places are lost that way, the
+worker reads no more messages, does not detect that its connection is dead, and reports to be healthy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kombu.transport import redis
 
 
 class QoS(redis.QoS):  # type: ignore[misc]
-    """Gives a message's place free also where Redis cannot be told; the next read then finds the dead connection.
+    """Frees a message's place even if Redis is away; the next read then detects the dead connection.
 
-    Such a message is delivered again after the visibility timeout; what it names is sent again long before that
-    (`leases`, `unfinished`, the ledger of ingests).
+    Such a message is delivered again after the visibility timeout; its answer or job is sent again long before that
+    (`leases`, `unfinished`, the ingest ledger).
     """
 
     def ack(self, delivery_tag: str) -> None:

@@ -1,4 +1,4 @@
-"""Messages to JSON text and back. Any unicode and any float survives: JSON escapes, `NaN` and `Infinity` included."""
+"""Messages to JSON text and back. Any Unicode and any float survives, including `NaN` and `Infinity`."""
 
 from __future__ import annotations
 

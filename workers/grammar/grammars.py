@@ -1,7 +1,7 @@
 """Grammars over a model's tokens, by llguidance.
 
-Knows the bytes of every token; knows no model and no sampling. `sampling.grammar` says how a grammar is used: its state
-is a matcher of llguidance's, which takes a few microseconds a token and is copied by who looks ahead.
+Knows the bytes of every token; knows no model and no sampling. `decoder.sampling.grammar` defines the interface. A
+grammar's state is a matcher of llguidance, which takes a few microseconds a token; drafters look ahead on copies.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
 from workers.broker.messages import GenerateJob
-from workers.grammar.texts import BadSchema, calls_text, json_text, reason
+from workers.grammar.schemas import BadSchema, calls_text, json_text, reason
 from workers.tokens.tokenizer import Tokens
 
-KEPT = 64
-"""Compiled grammars that are kept for the next answer that follows the same."""
+CACHED = 64
+"""Number of compiled grammars in the cache."""
 
 
 class Grammars:
@@ -37,7 +37,7 @@ class Grammars:
         self._compiled: OrderedDict[str, CompiledGrammar] = OrderedDict()
 
     def of_job(self, job: GenerateJob) -> CompiledGrammar | None:
-        """What the answer has to follow; None for a free one. Raises BadSchema."""
+        """The grammar of the answer; None for a free answer. Raises BadSchema."""
         if job.calls is not None:
             return self._of_text(calls_text(job.calls, self._tokens.call_form))
         return None if job.json_schema is None else self.of(job.json_schema)
@@ -49,15 +49,15 @@ class Grammars:
     def _of_text(self, grammar: str) -> CompiledGrammar:
         key = hashlib.sha256(grammar.encode()).hexdigest()
         with self._lock:
-            if (known := self._compiled.get(key)) is not None:
+            if (cached := self._compiled.get(key)) is not None:
                 self._compiled.move_to_end(key)
-                return known
+                return cached
             if self._tokenizer is None:
                 self._tokenizer = _tokenizer(self._tokens)
-            made = self._compiled[key] = CompiledGrammar(self._tokenizer, grammar)
-            if len(self._compiled) > KEPT:
+            compiled = self._compiled[key] = CompiledGrammar(self._tokenizer, grammar)
+            if len(self._compiled) > CACHED:
                 self._compiled.popitem(last=False)
-            return made
+            return compiled
 
 
 class CompiledGrammar:
@@ -86,7 +86,7 @@ class MatcherState:
         return np.unpackbits(bits, count=self._vocab_size, bitorder="little").view(np.bool_)
 
     def push(self, token: int) -> None:
-        """Raises BadSchema: the grammar is too much for the library; never for those who look ahead."""
+        """Raises BadSchema if the grammar is too complex for the library; copies never raise it."""
         if not self._matcher.is_stopped() and not self._matcher.consume_token(token) and not self._ahead:
             raise BadSchema(reason(self._matcher))
 
@@ -99,7 +99,7 @@ class MatcherState:
 
 
 class _Vocabulary:
-    """A tokenizer as llguidance takes one: the bytes of every token."""
+    """A tokenizer in llguidance's form: the bytes of every token."""
 
     bos_token_id = None
 

@@ -1,6 +1,6 @@
 """Accepted ingest jobs on disk: a folder a job, with its uploaded files and the job itself as `job.json`.
 
-So a job outlives the loss of whatever keeps its state. Knows folders and files; knows no Redis.
+So a job survives the loss of Redis, which has its state. Knows folders and files; knows no Redis.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "job.json"
 ENDED_NAME = "ended.json"
-"""Beside it once the job has ended: its last progress."""
+"""The last progress of a job that has ended."""
 ABANDONED_S = 6 * 3600
-"""Seconds after which a folder without a job, left by an upload that broke off, is removed."""
+"""Seconds after which the folder of an interrupted upload is removed."""
 
 
 class JobFiles:
     """The folders of accepted jobs.
 
     Args:
-        folder: holds one folder a job, named by its id.
+        folder: contains one folder a job, named by its id.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def of(self, job_id: str) -> Path:
-        """Where a job's files lie."""
+        """The folder of a job's files."""
         return self.folder / job_id
 
     def keep(self, job: IngestJob) -> None:
-        """Write the job beside its files, and wait until all of it is on the disk.
+        """Write the job into the folder of its files, and wait until all of it is on the disk.
 
         Raises:
             OSError: it cannot be written; then there is no `job.json`.
@@ -53,7 +53,7 @@ class JobFiles:
         _sync(self.folder)
 
     def end(self, job_id: str, progress: JobProgress) -> None:
-        """Write how a job ended, and delete its uploads. What cannot be is logged and left: the ledger knows it too."""
+        """Write a job's last progress, and delete its uploads. Errors are logged: the ledger has the progress too."""
         folder = self.of(job_id)
         try:
             if folder.is_dir():
@@ -62,10 +62,10 @@ class JobFiles:
                     if entry.name not in (FILE_NAME, ENDED_NAME):
                         entry.unlink()
         except OSError as error:
-            log.warning("the end of ingest %s cannot be kept in %s: %s", job_id, folder, error)
+            log.warning("the end of ingest %s cannot be written to %s: %s", job_id, folder, error)
 
     def ended(self, job_id: str) -> tuple[JobProgress, float] | None:
-        """How a job ended and for how many seconds that has been known; None if it has not ended."""
+        """A job's last progress and its age in seconds; None if the job has not ended."""
         path = self.of(job_id) / ENDED_NAME
         try:
             return wire.loads(JobProgress, path.read_text(encoding="utf-8")), time.time() - path.stat().st_mtime
@@ -73,7 +73,7 @@ class JobFiles:
             return None
 
     def load(self, job_id: str) -> IngestJob | None:
-        """The job as it was kept; None if it is not there, or damaged.
+        """The job; None if it does not exist, or is damaged.
 
         Raises:
             OSError: it cannot be read now; perhaps later, or by another worker.
@@ -82,15 +82,15 @@ class JobFiles:
             job = wire.loads(IngestJob, (self.of(job_id) / FILE_NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not self.folder.is_dir():
-                raise  # nothing of it is here: not what happens to one job
+                raise  # the whole folder is missing, so the disk is at fault, not this job
             return None
         except ValueError:
             log.exception("the ingest job %s is damaged", job_id)
             return None
-        return job.model_copy(update={"files": [self._opened(file, self.of(job_id)) for file in job.files]})
+        return job.model_copy(update={"files": [self._absolute(file, self.of(job_id)) for file in job.files]})
 
     def drop(self, job_id: str) -> None:
-        """Remove a job's folder. What cannot be removed is logged and left."""
+        """Remove a job's folder. Errors are only logged."""
         folder = self.of(job_id)
         try:
             shutil.rmtree(folder)
@@ -99,39 +99,39 @@ class JobFiles:
         except OSError as error:
             log.warning("the upload %s cannot be deleted: %s", folder, error)
 
-    def kept(self) -> list[str]:
-        """Ids of the jobs that are on disk, the first accepted first. Removes folders that never became a job."""
-        found: list[tuple[float, str]] = []
+    def ids(self) -> list[str]:
+        """Ids of the jobs on disk, the first accepted first. Removes folders that never became a job."""
+        jobs: list[tuple[float, str]] = []
         try:
             folders = [entry for entry in os.scandir(self.folder) if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
         for entry in folders:
             try:
-                found.append((os.stat(Path(entry.path) / FILE_NAME).st_mtime, entry.name))
+                jobs.append((os.stat(Path(entry.path) / FILE_NAME).st_mtime, entry.name))
             except FileNotFoundError:
                 try:
                     if time.time() - entry.stat().st_mtime > ABANDONED_S:
                         self.drop(entry.name)
-                except OSError:  # gone meanwhile
+                except OSError:  # removed meanwhile
                     continue
-        return [job_id for _, job_id in sorted(found)]
+        return [job_id for _, job_id in sorted(jobs)]
 
     def _stored(self, file: IngestFile, folder: Path) -> IngestFile:
-        """Its path as the name in the job's folder, if it lies there: the data folder may be moved, or was."""
+        """The file with a path relative to the job's folder, if it is in it: the data folder may be moved."""
         path = Path(file.path or "")
         if path.parent.name != folder.name or not (folder / path.name).is_file():
             return file
         return file.model_copy(update={"path": path.name})
 
-    def _opened(self, file: IngestFile, folder: Path) -> IngestFile:
+    def _absolute(self, file: IngestFile, folder: Path) -> IngestFile:
         if file.path is None or Path(file.path).is_absolute():
             return file
         return file.model_copy(update={"path": str(folder / file.path)})
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, and wait until it is on the disk."""
+    """Write a file atomically, and wait until it is on the disk."""
     new = path.with_name(f"{path.name}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
@@ -146,7 +146,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""One ingest job, held by this worker: from what was accepted to its last progress report.
+"""One claimed ingest job, from its files to its last progress report.
 
-Knows jobs and progress; knows no Celery and no Redis, and of the retriever only what it hands it and gets back.
+Knows jobs, progress and the retriever's interface; knows no Celery and no Redis.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from workers.sessions.passage_ids import PassageIds
 log = logging.getLogger(__name__)
 
 REPORT_S = 0.2
-"""Least seconds between two progress reports."""
+"""Shortest time between two progress reports."""
 
 
 def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: Callable[[], bool]) -> None:
     """Ingest a job's files and report progress.
 
-    Files that cannot be read are failures by name and reason; the rest go in, and their passages' token ids are kept
-    for the first question that finds them. A job that was begun before goes on where it stood: what it had stored is
-    not stored again, so a document that was deleted since stays deleted. Nothing goes in once the job is cancelled or
-    another worker's.
+    Unreadable files become failures with name and reason; the rest go in, and their passages' token ids are stored for
+    the first question that retrieves them. A resumed job does not store documents again, so a document deleted since
+    stays deleted. Nothing goes in once the job is cancelled or another worker has it.
 
     Raises:
         CollectionBusy: another process writes to the collection.
-        RuntimeClosed: the worker is closing; what went in stays.
+        RuntimeClosed: the worker is closing; documents stored so far stay.
         QueueUnavailable: the ledger cannot be reached.
     """
     job = claim.job
@@ -65,7 +64,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
     if report.replaced or claim.attempts > 1:  # the first try may have replaced some
         passage_ids.forget(job.tenant)
     if state == "lost":
-        log.warning("another worker goes on with ingest %s; this one leaves it", job.job_id)
+        log.warning("another worker has taken over ingest %s; this one stops", job.job_id)
         return
     _keep_ids(passage_ids, job.tenant, collection, (*report.added, *report.replaced))
     failures = [IngestFailure(name=failure.name, reason=failure.reason) for failure in report.failures]
@@ -79,14 +78,14 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
 
 
 def fail(claim: JobClaim, reason: str) -> None:
-    """End a job that cannot be done, saying why."""
+    """End a job that cannot be done, with a reason."""
     failures = [IngestFailure(name=claim.job.collection, reason=reason)]
     total = len(claim.job.files)
     claim.end(JobProgress(job_id=claim.job.job_id, status="failed", total=total, failures=failures))
 
 
 def _keep_ids(passage_ids: PassageIds, tenant: str, collection: Collection, documents: Iterable[str]) -> None:
-    """Of as many passages as are kept: more would only drive out each other."""
+    """Store token ids of as many passages as Redis keeps; more would only evict each other."""
     room = passage_ids.most_passages
     for document_id in documents:
         try:

@@ -1,8 +1,8 @@
-"""The ledger of ingest jobs: what was accepted, who works on it, and how it ended.
+"""The ledger of ingest jobs: which jobs were accepted, which worker has them, and how they ended.
 
-A protocol, so that jobs can be kept elsewhere than in Redis; `RedisJobLedger` is the one there is. Whatever was added
-ends as succeeded, failed or cancelled: a job waits, is held by one worker, or has ended, and goes from one to the next
-in one step. Knows jobs and workers' names; knows no documents.
+A protocol, so that jobs can be stored outside Redis; `RedisJobLedger` implements it. Every added job ends as
+succeeded, failed or cancelled. A job waits, belongs to one worker, or has ended; it changes its state in one step.
+Knows jobs and workers' names; knows no documents.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Literal, Protocol
 from workers.broker.messages import IngestJob, JobProgress, JobStatus, ListedJob
 
 ClaimState = Literal["held", "cancelled", "lost"]
-"""`lost`: another worker may have the job by now; what this one does must not go in."""
+"""`lost`: another worker may have the job now, so this one must store nothing more."""
 
 
 @dataclass(frozen=True)
 class JobCounts:
-    """How many jobs there are.
+    """Numbers of jobs of all tenants.
 
     Attributes:
-        jobs: queued and running ones, of all tenants.
-        oldest: Unix time in seconds at which the oldest of each was accepted; absent where there is none.
-        ended: jobs that ended since the ledger began, by how.
+        jobs: queued and running jobs.
+        oldest: Unix time in seconds at which the oldest of each was accepted; absent if there is none.
+        ended: jobs that have ended, by final status.
     """
 
     jobs: Mapping[JobStatus, int]
@@ -33,73 +33,73 @@ class JobCounts:
 
 
 class JobClaim(Protocol):
-    """One job, held by one worker until it ends, is put back, or is lost."""
+    """One job, claimed by one worker until it ends, is put back, or is lost."""
 
     @property
     def job(self) -> IngestJob: ...
 
     @property
     def attempts(self) -> int:
-        """How often a worker has taken the job and not put it back, this time included."""
+        """How often a worker has taken the job and not put it back, including this time."""
 
     def state(self) -> ClaimState:
         """Whether to go on."""
 
     def report(self, progress: JobProgress) -> bool:
-        """Replace the progress of the running job. False, and nothing is changed, if the job is lost."""
+        """Replace the progress of the running job. If the job is lost, change nothing and return False."""
 
     def end(self, progress: JobProgress) -> bool:
-        """End the job with its last progress. False, and nothing is changed, if the job is lost."""
+        """End the job with its last progress. If the job is lost, change nothing and return False."""
 
     def put_back(self) -> None:
-        """Let the job wait again, before all others of its tenant. Nothing happens if it is lost."""
+        """Queue the job again, before all others of its tenant. Does nothing if it is lost."""
 
 
 class JobLedger(Protocol):
     """All jobs of all tenants. Safe to use from several threads and processes.
 
-    Jobs of one collection run one after the other, in the order in which they were added; of two tenants the one that
-    was served longer ago comes first. Every method raises QueueUnavailable while the ledger cannot be reached.
+    Jobs of one collection run one after the other, in the order in which they were added; the tenant that was served
+    least recently comes first. Every method raises QueueUnavailable while the ledger cannot be reached.
     """
 
     def add(self, job: IngestJob) -> bool:
-        """Accept a job; it waits. False if it was accepted before. Once this returns, the job cannot be lost."""
+        """Accept and queue a job. False if it was accepted before. Once this returns, the job cannot be lost."""
 
     def take(self, worker: str) -> JobClaim | None:
-        """Give the next job that can run to a worker; None if there is none."""
+        """Claim the next job that can run for a worker; None if there is none."""
 
     def cancel(self, tenant: str, job_id: str) -> bool:
-        """End a waiting job as cancelled, at once; ask a running one to stop. False if it ended or is not kept."""
+        """End a waiting job as cancelled, at once, or stop a running one. False if it has ended or is unknown."""
 
     def job(self, tenant: str, job_id: str) -> JobProgress | None:
-        """How a job goes; None if it is not kept."""
+        """A job's progress; None if it is unknown."""
 
     def collection(self, tenant: str, job_id: str) -> str | None:
-        """What a job fills; None if it is not kept."""
+        """The collection of a job; None if the job is unknown."""
 
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
-        """A tenant's jobs, the latest first, `limit` of them at most."""
+        """A tenant's jobs, the latest first, at most `limit`."""
 
     def available(self) -> bool:
-        """Whether `take` would give a job."""
+        """Whether `take` would return a job."""
 
     def waiting(self, tenant: str) -> int:
-        """A tenant's jobs that no worker has taken yet."""
+        """Number of a tenant's jobs that no worker has taken yet."""
 
     def counts(self) -> JobCounts: ...
 
-    def reclaim(self, worker: str, held: Collection[str], given_up: Collection[str] = ()) -> int:
-        """Let the jobs wait again whose workers are not heard of any more. Returns how many there were.
+    def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
+        """Queue the jobs of vanished workers again. Returns their number.
 
         Args:
-            worker: who asks.
-            held: ids of the jobs that it works on; others that it is said to hold wait again as well.
-            given_up: those of the others that this very process could not put back, so that they count as put back. A
-                worker of the same name may have died over the rest.
+            worker: the calling worker.
+            running: ids of the jobs that it works on; other jobs that the ledger assigns to it are queued again too.
+            not_put_back: those of the other jobs that this process could not put back; they count as put back. An
+                earlier worker of the same name may have died over the rest.
         """
 
     def recover(self) -> int:
-        """Find accepted jobs that the ledger's index does not know of, and let them wait. Returns how many.
+        """Find accepted jobs that are missing in the ledger's index, and queue them. Returns their number.
 
-        Also removes what ended jobs have left on disk.
+        Also removes the files of ended jobs.
         """

@@ -1,7 +1,7 @@
 """The ledger of ingest jobs with its state in Redis and the jobs themselves on disk.
 
-Redis knows the order, who works on what, and progress; `JobFiles` has what was accepted, so a Redis that lost its last
-writes, or all of them, loses no job: `recover` lets every job wait that is on disk and not in Redis.
+Redis has the order, the claims and the progress; `JobFiles` has the accepted jobs. So a Redis that loses its last
+writes, or all of them, loses no job: `recover` queues every job that is on disk and not in Redis.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from workers.broker import keys, lua, wire
 from workers.broker.app import LAPSE_S, RedisClient
 from workers.broker.messages import IngestFailure, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.errors import unavailable
-from workers.ingests import scripts as job_lua
+from workers.ingests import ledger_lua
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import ClaimState, JobClaim, JobCounts
 
 JOB_TTL_S = 7 * 24 * 3600
-"""Seconds for which a job is kept after its end."""
+"""Lifetime of a job after its end, in seconds."""
 WRITTEN_S = 5.0
-"""Seconds after which Redis has surely written to disk that a job ended; then its files go."""
-GONE = "what was uploaded is not there any more; upload it again"
+"""Seconds after which Redis has surely written a job's end to disk; then its files are removed."""
+UPLOAD_MISSING = "the uploaded files do not exist any more; upload them again"
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class RedisJobLedger:
     Args:
         client: from `make_redis`.
         files: the accepted jobs on disk.
-        lapse_s: seconds of silence after which a worker's jobs are given to others.
+        lapse_s: seconds of silence after which other workers take over a worker's jobs.
     """
 
     def __init__(self, client: RedisClient, files: JobFiles, lapse_s: int = LAPSE_S) -> None:
@@ -45,15 +45,15 @@ class RedisJobLedger:
         self._lapse_s = lapse_s
         self._adopted = False
         self._tenants: dict[str, str] = {}
-        """Of the jobs on disk."""
+        """Tenants of the jobs on disk, by job id."""
 
     def add(self, job: IngestJob) -> bool:
-        """As JobLedger.add. Raises OSError where the job cannot be written to disk."""
+        """As JobLedger.add. Raises OSError if the job cannot be written to disk."""
         self._files.keep(job)
         try:
             return self._index(job, JobProgress(job_id=job.job_id, status="queued", total=len(job.files)))
         except BaseException:
-            self._files.drop(job.job_id)  # what Redis may have of it ends as failed, and nobody was promised anything
+            self._files.drop(job.job_id)  # if Redis has an entry, it ends as failed; the job was not accepted
             raise
 
     def take(self, worker: str) -> JobClaim | None:
@@ -62,14 +62,14 @@ class RedisJobLedger:
         try:
             return self._take(worker, unreadable)
         finally:
-            for claim in reversed(unreadable):  # so that the first accepted is the first again
+            for claim in reversed(unreadable):  # restores their order
                 claim.put_back()
 
     def _take(self, worker: str, unreadable: list[JobClaim]) -> JobClaim | None:
-        """`take`, but for jobs that cannot be read now: they are held, so that those of other collections come."""
+        """`take`; jobs that cannot be read now stay claimed, so that jobs of other collections get their turn."""
         while True:
             with unavailable():
-                taken = lua.run(self._redis, job_lua.TAKE, _ORDER, [worker])
+                taken = lua.run(self._redis, ledger_lua.TAKE, _ORDER, [worker])
             if not taken:
                 return None
             tenant, job_id, attempts = taken
@@ -82,16 +82,16 @@ class RedisJobLedger:
                 continue
             claim = RedisJobClaim(self._redis, self._files, worker, job or bare, int(attempts))
             ended = self._files.ended(job_id)
-            if ended is not None:  # Redis forgot the end
+            if ended is not None:  # Redis lost the end
                 claim.end(ended[0])
             elif job is None:
-                failures = [IngestFailure(name=job_id, reason=GONE)]
+                failures = [IngestFailure(name=job_id, reason=UPLOAD_MISSING)]
                 claim.end(JobProgress(job_id=job_id, status="failed", failures=failures))
             else:
                 return claim
 
     def _recover_after_a_loss(self) -> None:
-        """Before a server's first job: it may have lost some, and they come before those that it was given since."""
+        """Recover before a Redis run's first job: it may have lost jobs, which come before newer ones."""
         with unavailable():
             server = self._redis.info("server")["run_id"]
             if self._redis.get(keys.INGEST_RECOVERED) == server:
@@ -102,12 +102,12 @@ class RedisJobLedger:
 
     def available(self) -> bool:
         with unavailable():
-            return bool(lua.run(self._redis, job_lua.TAKE, _ORDER, [""]))
+            return bool(lua.run(self._redis, ledger_lua.TAKE, _ORDER, [""]))
 
     def cancel(self, tenant: str, job_id: str) -> bool:
         names = [keys.job(tenant, job_id), keys.jobs_waiting(tenant), keys.INGEST_ENDED]
         with unavailable():
-            result = lua.run(self._redis, job_lua.CANCEL, names, [job_id, JOB_TTL_S])
+            result = lua.run(self._redis, ledger_lua.CANCEL, names, [job_id, JOB_TTL_S])
         if result == "ended" and (progress := self.job(tenant, job_id)) is not None:
             self._files.end(job_id, progress)
         return bool(result)
@@ -119,8 +119,8 @@ class RedisJobLedger:
 
     def collection(self, tenant: str, job_id: str) -> str | None:
         with unavailable():
-            found: str | None = self._redis.hget(keys.job(tenant, job_id), "collection")
-        return found
+            collection: str | None = self._redis.hget(keys.job(tenant, job_id), "collection")
+        return collection
 
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         with unavailable():
@@ -129,10 +129,10 @@ class RedisJobLedger:
             with self._redis.pipeline(transaction=False) as pipe:
                 for job_id in ids:
                     pipe.hmget(keys.job(tenant, job_id), "status", "progress", "collection", "created")
-                found = pipe.execute()
+                jobs = pipe.execute()
         return [
             ListedJob(**_progress(status, progress).model_dump(), collection=collection, created=float(created))
-            for status, progress, collection, created in found
+            for status, progress, collection, created in jobs
             if None not in (progress, collection, created)
         ]
 
@@ -143,7 +143,7 @@ class RedisJobLedger:
     def counts(self) -> JobCounts:
         with unavailable():
             names = [keys.INGEST_TENANTS, keys.INGEST_RUNNING]
-            queued, first, running, oldest = lua.run(self._redis, job_lua.COUNTS, names)
+            queued, first, running, oldest = lua.run(self._redis, ledger_lua.COUNTS, names)
             ended = self._redis.hgetall(keys.INGEST_ENDED)
         times: dict[JobStatus, str] = {"queued": first, "running": oldest}
         return JobCounts(
@@ -152,32 +152,32 @@ class RedisJobLedger:
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
 
-    def reclaim(self, worker: str, held: Collection[str], given_up: Collection[str] = ()) -> int:
-        args: list[str | int | float] = [worker, self._lapse_s, len(held), *held, *given_up]
+    def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
+        args: list[str | int | float] = [worker, self._lapse_s, len(running), *running, *not_put_back]
         with unavailable():
-            return int(lua.run(self._redis, job_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
+            return int(lua.run(self._redis, ledger_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
 
     def recover(self) -> int:
-        found = 0
+        recovered = 0
         if not self._adopted:
-            found += self._adopt()
+            recovered += self._adopt()
             self._adopted = True
-        kept = self._files.kept()
-        self._tenants = {job_id: tenant for job_id in kept if (tenant := self._tenant(job_id)) is not None}
+        on_disk = self._files.ids()
+        self._tenants = {job_id: tenant for job_id in on_disk if (tenant := self._tenant(job_id)) is not None}
         for job_id, tenant in self._tenants.items():
-            ended, known = self._files.ended(job_id), self.job(tenant, job_id)
-            if known is None and (job := self._readable(job_id)) is not None:
+            ended, indexed = self._files.ended(job_id), self.job(tenant, job_id)
+            if indexed is None and (job := self._readable(job_id)) is not None:
                 progress = JobProgress(job_id=job_id, status="queued", total=len(job.files))
-                found += self._index(job, ended[0] if ended else progress) and ended is None
-            elif known is not None and known.status not in ("queued", "running"):
+                recovered += self._index(job, ended[0] if ended else progress) and ended is None
+            elif indexed is not None and indexed.status not in ("queued", "running"):
                 if ended is None:
-                    self._files.end(job_id, known)
+                    self._files.end(job_id, indexed)
                 elif ended[1] > WRITTEN_S:
                     self._files.drop(job_id)
-        return found
+        return recovered
 
     def _tenant(self, job_id: str) -> str | None:
-        """Whose a job on disk is; read once, as a job may hold long texts."""
+        """The tenant of a job on disk; read once, as a job may contain long texts."""
         if job_id in self._tenants:
             return self._tenants[job_id]
         job = self._readable(job_id)
@@ -191,7 +191,7 @@ class RedisJobLedger:
             return None
 
     def _index(self, job: IngestJob, progress: JobProgress) -> bool:
-        """Make the job known to Redis, as waiting or as ended. False if it is known already."""
+        """Enter the job in Redis, as waiting or as ended. False if it is there already."""
         names = [
             keys.job(job.tenant, job.job_id),
             keys.jobs(job.tenant),
@@ -208,17 +208,17 @@ class RedisJobLedger:
             JOB_TTL_S,
         ]
         with unavailable():
-            return bool(lua.run(self._redis, job_lua.ADD, names, args))
+            return bool(lua.run(self._redis, ledger_lua.ADD, names, args))
 
     def _load(self, tenant: str, job_id: str) -> IngestJob | None:
-        """From disk; jobs of earlier versions from Redis."""
+        """The job from disk; jobs of earlier versions come from Redis."""
         with unavailable():
             text = self._redis.hget(keys.job(tenant, job_id), "request")
         return self._files.load(job_id) if text is None else wire.loads(IngestJob, text)
 
     def _adopt(self) -> int:
-        """Let the jobs of earlier versions wait that have not ended: they had no place in any order."""
-        found = 0
+        """Queue the unfinished jobs of earlier versions, which had no order. Returns their number."""
+        adopted = 0
         with unavailable():
             for key in self._redis.scan_iter(match=keys.job("*", "*"), count=1000, _type="hash"):
                 _, tenant, kind, job_id, *more = key.split(":")
@@ -229,8 +229,8 @@ class RedisJobLedger:
                     self._files.keep(wire.loads(IngestJob, text))
                     self._redis.hdel(key, "request")
                 names = [key, keys.jobs_waiting(tenant), keys.INGEST_TENANTS]
-                found += lua.run(self._redis, job_lua.ADOPT, names, [job_id, tenant])
-        return found
+                adopted += lua.run(self._redis, ledger_lua.ADOPT, names, [job_id, tenant])
+        return adopted
 
 
 @dataclass(frozen=True)
@@ -245,17 +245,17 @@ class RedisJobClaim:
 
     def state(self) -> ClaimState:
         with unavailable():
-            state: ClaimState = lua.run(self.client, job_lua.STATE, [self._key], [self.worker])
+            state: ClaimState = lua.run(self.client, ledger_lua.STATE, [self._key], [self.worker])
         return state
 
     def report(self, progress: JobProgress) -> bool:
         with unavailable():
-            return bool(lua.run(self.client, job_lua.REPORT, [self._key], [self.worker, wire.dumps(progress)]))
+            return bool(lua.run(self.client, ledger_lua.REPORT, [self._key], [self.worker, wire.dumps(progress)]))
 
     def end(self, progress: JobProgress) -> bool:
         if self.state() == "lost":
             return False
-        self.files.end(self.job.job_id, progress)  # first: a Redis that forgets the end finds it here
+        self.files.end(self.job.job_id, progress)  # first: recovers the end if Redis loses it
         names = [self._key, keys.INGEST_RUNNING, keys.INGEST_ENDED]
         args: list[str | int | float] = [
             self.worker,
@@ -265,12 +265,12 @@ class RedisJobClaim:
             JOB_TTL_S,
         ]
         with unavailable():
-            return bool(lua.run(self.client, job_lua.END, names, args))
+            return bool(lua.run(self.client, ledger_lua.END, names, args))
 
     def put_back(self) -> None:
         names = [self._key, keys.INGEST_RUNNING, keys.jobs_waiting(self.job.tenant)]
         with unavailable():
-            lua.run(self.client, job_lua.PUT_BACK, names, [self.worker, self.job.job_id, self._field])
+            lua.run(self.client, ledger_lua.PUT_BACK, names, [self.worker, self.job.job_id, self._field])
 
     @property
     def _key(self) -> str:
@@ -282,6 +282,6 @@ class RedisJobClaim:
 
 
 def _progress(status: str | None, progress: str) -> JobProgress:
-    """With the status beside it; jobs of earlier versions have it in their progress alone."""
-    found = wire.loads(JobProgress, progress)
-    return found if status is None else found.model_copy(update={"status": status})
+    """The progress with the job's status; jobs of earlier versions have the status only in their progress."""
+    parsed = wire.loads(JobProgress, progress)
+    return parsed if status is None else parsed.model_copy(update={"status": status})

@@ -1,8 +1,7 @@
-"""AnswerStore: earlier answers of a tenant's collection, kept as copy sources for later ones. Off unless asked for.
+"""AnswerStore: earlier answers of a tenant's collection, as copy sources for later ones. Off by default.
 
-The same questions come again, and their answers resemble the earlier ones (retrieval-based speculation, REST, He et
-al. 2024). What is copied is verified like any draft, so a store can only save time; it never shows in an answer
-anything the model would not have said.
+Questions recur, and their answers resemble the earlier ones (retrieval-based speculation, REST, He et al. 2024). Copies
+are verified like any draft, so a store can only save time; it never changes an answer.
 
 Knows Redis and ids; knows no engine. A store belongs to one tenant, collection and tokenizer.
 """
@@ -23,8 +22,8 @@ class AnswerStore:
 
     Args:
         client: from `make_redis`.
-        most_tokens: tokens that a store holds about; the oldest answers leave first. 0 keeps and reads nothing.
-        ttl_s: seconds after the last answer that a store is forgotten.
+        most_tokens: approximate size of a store in tokens; the oldest answers are evicted first. 0 turns it off.
+        ttl_s: seconds after its last answer at which a store expires.
     """
 
     def __init__(self, client: RedisClient, most_tokens: int, ttl_s: int) -> None:
@@ -33,7 +32,7 @@ class AnswerStore:
         self._ttl_s = ttl_s
 
     def add(self, tenant: str, name: str, answer_id: str, ids: Sequence[int]) -> None:
-        """Keep an answer's ids.
+        """Store an answer's ids.
 
         Args:
             name: of the store, from `store_name`.
@@ -50,41 +49,41 @@ class AnswerStore:
             pipe.execute()
 
     def read(self, tenant: str, name: str) -> list[tuple[str, list[int]]]:
-        """(answer id, ids) of the latest answers that fit, the latest first; those that do not are dropped for good."""
+        """(answer id, ids) of the latest answers that fit, the latest first; the rest are deleted."""
         if not self._most_tokens:
             return []
         answers, order = keys.store_answers(tenant, name), keys.store_order(tenant, name)
         with unavailable():
             names = [str(answer_id) for answer_id in self._redis.zrange(order, 0, -1, desc=True)]
             texts = self._redis.hmget(answers, names) if names else []
-            kept: list[tuple[str, list[int]]] = []
+            fitting: list[tuple[str, list[int]]] = []
             room = self._most_tokens
             for answer_id, text in zip(names, texts, strict=True):
                 ids = json.loads(text) if text else []
                 room -= len(ids)
                 if room < 0:
                     break
-                kept.append((answer_id, ids))
-            dropped = names[len(kept) :]
+                fitting.append((answer_id, ids))
+            dropped = names[len(fitting) :]
             if dropped:
                 self._redis.hdel(answers, *dropped)
                 self._redis.zrem(order, *dropped)
-        return [(answer_id, ids) for answer_id, ids in kept if ids]
+        return [(answer_id, ids) for answer_id, ids in fitting if ids]
 
 
 def erase_answers(client: RedisClient, tenant: str, answer_ids: Iterable[str]) -> None:
-    """Take answers out of every store of a tenant."""
-    gone = list(answer_ids)
-    if not gone:
+    """Delete answers from every store of a tenant."""
+    erased = list(answer_ids)
+    if not erased:
         return
     with unavailable():
         for name in client.smembers(keys.stores(tenant)):
-            client.hdel(keys.store_answers(tenant, str(name)), *gone)
-            client.zrem(keys.store_order(tenant, str(name)), *gone)
+            client.hdel(keys.store_answers(tenant, str(name)), *erased)
+            client.zrem(keys.store_order(tenant, str(name)), *erased)
 
 
 def erase_collection(client: RedisClient, tenant: str, collection: str) -> None:
-    """Forget a collection's stores, whatever tokenizer they are in."""
+    """Delete a collection's stores for all tokenizers."""
     with unavailable():
         for name in [str(member) for member in client.smembers(keys.stores(tenant))]:
             if name.partition(":")[2] == collection:
@@ -93,5 +92,5 @@ def erase_collection(client: RedisClient, tenant: str, collection: str) -> None:
 
 
 def store_name(collection: str | None, tokenizer: str) -> str:
-    """The store of a collection's answers in one tokenizer's ids."""
+    """Name of the store of a collection's answers in one tokenizer's ids."""
     return f"{tokenizer}:{collection or ''}"

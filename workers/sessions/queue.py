@@ -1,12 +1,13 @@
-"""Putting answers into the queue, and stopping them.
+"""Queues answers and cancels them.
 
-Knows records, task names and heartbeats; knows no engine and no HTTP. A call either keeps everything or nothing.
+Knows records, task names and heartbeats; knows no engine and no HTTP. A call changes everything or nothing.
 
 Next, in a worker: `run_generate` (`workers/worker/tasks.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -18,8 +19,8 @@ from workers.broker.app import GENERATE_QUEUE, RedisClient
 from workers.broker.messages import GenerateJob, PassagesEvent
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.sessions import routing
+from workers.sessions.record_texts import stored
 from workers.sessions.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
-from workers.sessions.texts import stored
 
 __all__ = ["Queue", "QueueUnavailable"]
 
@@ -33,7 +34,7 @@ class Queue:
     Args:
         app: from `make_app`.
         client: from `make_redis`, for the same Redis.
-        answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
+        answer_ttl_s, session_ttl_s: lifetime of answers and sessions, in seconds.
     """
 
     def __init__(
@@ -50,13 +51,13 @@ class Queue:
         self._session_ttl_s = session_ttl_s
 
     def enqueue_generate(self, job: GenerateJob, *, claimed: bool = False) -> None:
-        """Keep the answer's record and its first event (the passages), then send the task.
+        """Write the answer's record and its first event (the passages), then send the task.
 
         Args:
             claimed: the answer must have its session's next turn (`Sessions.claim`), and keeps it while it runs.
 
         Raises:
-            ClaimLost: it does not have it any more.
+            ClaimLost: the turn belongs to another answer now.
         """
         root = job.edit.root if job.edit else ""
         names = [
@@ -71,7 +72,7 @@ class Queue:
             keys.UNFINISHED,
         ]
         task = keys.answer_task(job.owner, job.answer_id)
-        request, texts = stored(job, apart=not job.session_id)
+        request, texts = stored(job, whole=not job.session_id)
         args: list[str | int | float] = [
             self._answer_ttl_s,
             wire.dumps(PassagesEvent(passages=None)),  # the record has them
@@ -93,16 +94,19 @@ class Queue:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
                     raise ClaimLost(job.session_id)
                 queue = routing.home_queue(self._redis, job.owner, job.session_id or job.rewrites or "")
-                self._send(keys.GENERATE_TASK, job.owner, job.answer_id, queue)
+                arguments = [job.owner, job.answer_id]
+                self._app.send_task(keys.GENERATE_TASK, arguments, task_id=job.answer_id, retry=False, queue=queue)
             except ClaimLost:
                 raise
             except BaseException:
                 names.append(keys.session_turns(job.owner, job.session_id))
-                self._undo(lambda: lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id, task]))
+                # no task was sent, so if Redis is away, what remains expires unread
+                with contextlib.suppress(QueueUnavailable), unavailable():
+                    lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id, task])
                 raise
 
     def cancel(self, owner: str, answer_id: str) -> bool:
-        """Ask for an answer to stop; it ends as `cancelled` with what it has. False if it ended or is not kept."""
+        """Stop an answer; it ends as `cancelled` with the text so far. False if it has ended or is unknown."""
         with unavailable():
             status = self._redis.hget(keys.answer(owner, answer_id), "status")
             if status not in ("queued", "running"):
@@ -110,12 +114,8 @@ class Queue:
             self._redis.set(keys.answer_cancel(owner, answer_id), 1, ex=self._answer_ttl_s)
         return True
 
-    def worker_alive(self) -> bool:
-        """Whether a worker that has its models loaded was heard of in the last 15 seconds."""
-        return bool(self.workers())
-
     def workers(self) -> list[dict[str, Any]]:
-        """What the workers alive say of themselves: name, model, tokenizer (its hash), window, drafter."""
+        """Information from each live worker: name, model, tokenizer (its hash), window, drafter."""
         with unavailable():
             now, _ = self._redis.time()
             names = self._redis.zrange(keys.WORKERS, now - ALIVE_S, "+inf", byscore=True)
@@ -123,7 +123,7 @@ class Queue:
         return [{"name": name, **(wire.load_any(text) or {})} for name, text in zip(names, texts, strict=True)]
 
     def depth(self) -> int:
-        """Answers that no worker has taken yet."""
+        """Number of answers that no worker has taken yet."""
         with unavailable():
             return int(self._redis.llen(GENERATE_QUEUE)) + routing.waiting(self._redis)
 
@@ -131,15 +131,3 @@ class Queue:
         """Raises QueueUnavailable unless Redis answers."""
         with unavailable():
             self._redis.ping()
-
-    def _send(self, task: str, whose: str, key: str, queue: str | None = None) -> None:
-        options = {} if queue is None else {"queue": queue}
-        self._app.send_task(task, args=[whose, key], task_id=key, retry=False, **options)
-
-    @staticmethod
-    def _undo(action: Any) -> None:
-        try:
-            with unavailable():
-                action()
-        except QueueUnavailable:
-            pass  # no task was sent, so what may be left expires unread

@@ -1,7 +1,7 @@
-"""What questions were rewritten to, in Redis: asked again in the same conversation, they are not rewritten again.
+"""Rewritten questions in Redis: a question repeated in the same conversation is not rewritten again.
 
-The last one of a session lies in the session's own hash, so that it is counted, expires and is erased with it. Those of
-conversations that clients keep expire by themselves. Knows keys and digests; knows no prompts.
+A session's hash has its last rewrite, which counts, expires and is erased with the session. Rewrites for conversations
+that clients keep expire by themselves. Knows keys and digests; knows no prompts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Rewrites:
 
     Args:
         client: from `make_async_redis`.
-        ttl_s: seconds for which those outside sessions are kept.
+        ttl_s: lifetime of rewrites outside sessions, in seconds.
     """
 
     def __init__(self, client: AsyncRedisClient, ttl_s: int) -> None:
@@ -26,7 +26,7 @@ class Rewrites:
         self._ttl_s = ttl_s
 
     async def get(self, owner: str, session_id: str, digest: str) -> str | None:
-        """What was kept; None for nothing.
+        """The stored rewrite; None without one.
 
         Args:
             session_id: "" outside sessions.
@@ -34,13 +34,13 @@ class Rewrites:
         """
         with unavailable():
             if not session_id:
-                found = await self._redis.get(keys.rewrite(owner, digest))
-                return None if found is None else str(found)
-            kept, text = await self._redis.hmget(keys.session(owner, session_id), "rewrite_of", "rewrite")
-        return str(text) if kept == digest and text is not None else None
+                text = await self._redis.get(keys.rewrite(owner, digest))
+                return None if text is None else str(text)
+            rewrite_of, text = await self._redis.hmget(keys.session(owner, session_id), "rewrite_of", "rewrite")
+        return str(text) if rewrite_of == digest and text is not None else None
 
     async def put(self, owner: str, session_id: str, digest: str, text: str) -> None:
-        """Keep one, in place of the session's last; nothing of a session that is not there any more."""
+        """Store a rewrite in place of the session's last one; does nothing if the session is gone."""
         with unavailable():
             if session_id:
                 script = self._redis.register_script(lua.REMEMBER)

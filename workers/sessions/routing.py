@@ -1,8 +1,8 @@
-"""Which worker a session's next answer goes to: the one that keeps its rows, as long as that costs no waiting.
+"""Routes a session's next answer to the worker that has its rows, as long as the answer need not wait there.
 
-Besides the common queue each worker has one of its own. An answer goes there if the session's last one ran on that
-worker, and that worker was heard of lately and has a free place. Whatever is still there when another worker's heart
-beats (its worker is busy after all, or gone) moves to the head of the common queue, where anyone takes it. So a
+Besides the common queue each worker has its own. An answer goes there if the session's last one ran on that worker, and
+that worker had a recent heartbeat and has a free place. With every heartbeat a worker moves the messages in other
+workers' own queues (of a busy or vanished worker) to the head of the common queue, where any worker takes them. So a
 wrong guess costs a second, never an answer.
 
 Knows names of queues and workers; knows no tasks and no engine.
@@ -15,9 +15,9 @@ from workers.broker.app import GENERATE_QUEUE, RedisClient
 from workers.errors import unavailable
 
 HEARD_S = 3
-"""Seconds of silence after which a worker gets no answers of its own."""
+"""Seconds of silence after which nothing is sent to a worker's own queue."""
 LISTED_S = 2 * 24 * 3600
-"""Seconds for which a queue is looked after once something was sent to it; tasks come back to it for an hour."""
+"""Seconds for which a queue stays listed after its last message; tasks can return to it for an hour."""
 
 
 def own_queue(worker: str) -> str:
@@ -38,7 +38,7 @@ def home_queue(client: RedisClient, owner: str, session_id: str) -> str:
 
 
 def share(client: RedisClient, worker: str) -> int:
-    """Move what waits in the other workers' own queues to the common one. Returns how much that was.
+    """Move messages in the other workers' own queues to the common one. Returns their number.
 
     Raises:
         QueueUnavailable: Redis is away.
@@ -48,7 +48,7 @@ def share(client: RedisClient, worker: str) -> int:
 
 
 def waiting(client: RedisClient) -> int:
-    """Tasks in all of the workers' own queues.
+    """Number of tasks in all workers' own queues.
 
     Raises:
         QueueUnavailable: Redis is away.

@@ -1,7 +1,7 @@
-"""Sessions in Redis: what was asked and answered, in order, and the tokens of it all (`token_log`).
+"""Sessions in Redis: their questions and answers in order, and the tokens of both (`token_log`).
 
-Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and is forgotten
-when nothing was added to it for its time to live.
+Knows keys and turn records; knows no prompts and no engine. A session begins with its first question, and expires if
+nothing is added to it for its lifetime.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from workers.broker.app import RedisClient
 from workers.broker.messages import TurnRecord
 from workers.errors import QueueUnavailable, unavailable
 from workers.sessions.answer_store import erase_answers
+from workers.sessions.record_texts import read_turns
 from workers.sessions.streams import SESSION_TTL_S
-from workers.sessions.texts import read_turns, stored
 from workers.sessions.token_log import ID_BYTES, read_log
 
 __all__ = ["QueueUnavailable", "SessionMemory", "SessionSummary", "Sessions"]
@@ -33,22 +33,22 @@ class SessionSummary(TypedDict):
     updated: float
     turns: int
     question: str
-    """The first one; empty before the first answer."""
+    """The first question; empty before the first answer."""
 
 
 class SessionMemory(TypedDict):
-    """What a session takes in Redis."""
+    """A session's size in Redis."""
 
     tokens: int
-    """Of its prompt and last answer, as kept for its next turn."""
+    """Tokens of its prompt and last answer, as stored for its next turn."""
     epoch: int
-    """How often those were begun anew; 0 before the first answer."""
+    """How often that token log was restarted; 0 before the first answer."""
     ids_bytes: int
-    """Of the ids and the segments that they come from."""
+    """Size of the ids and their segments."""
     turns_bytes: int
-    """Of questions, answers and passages as people read them, each kept once."""
+    """Size of the texts of questions, answers and passages, each stored once."""
     answers_bytes: int
-    """Of its answers' records and events, which are kept for a shorter time."""
+    """Size of its answers' records and events, which expire earlier."""
 
 
 class Sessions:
@@ -56,40 +56,18 @@ class Sessions:
 
     Args:
         client: from `make_redis`.
-        ttl_s: seconds for which a session is kept after its last turn.
+        ttl_s: lifetime of a session after its last turn, in seconds.
     """
 
     def __init__(self, client: RedisClient, ttl_s: int = SESSION_TTL_S) -> None:
         self._redis = client
         self._ttl_s = ttl_s
 
-    def append_turn(self, tenant: str, session_id: str, turn: TurnRecord) -> None:
-        """Append a finished turn. Workers do this together with the end of the answer (AnswerStream.finish)."""
-        now = time.time()
-        names = (
-            keys.session(tenant, session_id),
-            keys.session_turns(tenant, session_id),
-            keys.session_answers(tenant, session_id),
-            keys.session_texts(tenant, session_id),
-        )
-        text, texts = stored(turn)
-        with unavailable(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.hsetnx(names[0], "created", now)
-            pipe.hset(names[0], "updated", now)
-            pipe.rpush(names[1], text)
-            for name, kept in texts.items():
-                pipe.hsetnx(names[3], name, kept)
-            pipe.sadd(names[2], turn.answer_id)
-            pipe.zadd(keys.sessions(tenant), {session_id: now})
-            for name in names:
-                pipe.expire(name, self._ttl_s)
-            pipe.execute()
-
     def turns(self, tenant: str, session_id: str, tokenizer: str | None = None) -> list[TurnRecord]:
         """Its turns, oldest first; [] for a session without turns and for an unknown one.
 
-        Answers come with the ids that were generated. Where those are of another tokenizer than `tokenizer` (its
-        hash), or lost, their text stands alone.
+        Answers have their generated ids. If the ids are lost, or from another tokenizer than `tokenizer` (its hash),
+        answers have only their text.
         """
         with unavailable():
             texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
@@ -97,16 +75,16 @@ class Sessions:
         if all(turn.segments[-1].ids is not None for turn in turns):
             return turns
         log = read_log(self._redis, tenant, session_id)
-        known = log.answers() if log is not None and tokenizer in (None, log.tokenizer) else {}
-        return [_with_ids(turn, known) for turn in turns]
+        answers = log.answers() if log is not None and tokenizer in (None, log.tokenizer) else {}
+        return [_with_ids(turn, answers) for turn in turns]
 
     def size(self, tenant: str, session_id: str) -> int:
-        """Tokens of its prompt and last answer, as kept; 0 for an unknown one."""
+        """Stored tokens of its prompt and last answer; 0 for an unknown session."""
         with unavailable():
             return int(self._redis.strlen(keys.session_ids(tenant, session_id))) // ID_BYTES
 
     def memory(self, tenant: str, session_id: str) -> SessionMemory:
-        """What it takes in Redis, as Redis counts it."""
+        """The session's size in Redis, as Redis counts it."""
         session = keys.session(tenant, session_id)
         ids, parts = keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id)
         with unavailable():
@@ -136,10 +114,10 @@ class Sessions:
         )
 
     def claim(self, tenant: str, session_id: str, answer_id: str, lease_s: int = BUILD_S) -> str | None:
-        """Take the session's next turn for an answer, unless another one has it: then that one's id is returned.
+        """Claim the session's next turn for an answer. If another answer has it, return that answer's id.
 
-        The lease lapses if the claimer dies before the answer is enqueued; from then on the answer keeps it, until it
-        ends. Claiming again with the same answer renews the lease.
+        The lease lapses if the claimer dies before it enqueues the answer; a queued answer keeps the turn to its end.
+        Claiming again for the same answer renews the lease.
         """
         names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
         with unavailable():
@@ -152,7 +130,7 @@ class Sessions:
             lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
 
     def versions(self, tenant: str, root: str) -> list[str]:
-        """Ids of an answer's versions in order; its own alone where there are no others.
+        """Ids of an answer's versions in order; only its own if there are no others.
 
         Args:
             root: id of the first version.
@@ -161,7 +139,7 @@ class Sessions:
             return [str(one) for one in self._redis.lrange(keys.versions(tenant, root), 0, -1)] or [root]
 
     def exists(self, tenant: str, session_id: str) -> bool:
-        """Whether a question was asked in it and it was not forgotten."""
+        """Whether the session has a question and has not expired."""
         with unavailable():
             return bool(self._redis.exists(keys.session(tenant, session_id)))
 
@@ -194,7 +172,7 @@ class Sessions:
         return summaries
 
     def erase(self, tenant: str, session_id: str) -> bool:
-        """Erase the session and every answer asked for in it; one that is running stops. False if there was none."""
+        """Erase the session and all its answers; a running one stops. False if there is no such session."""
         session = keys.session(tenant, session_id)
         answers = keys.session_answers(tenant, session_id)
         turns = keys.session_turns(tenant, session_id)
@@ -218,10 +196,10 @@ class Sessions:
         return bool(existed)
 
 
-def _with_ids(turn: TurnRecord, known: Mapping[str, Sequence[int]]) -> TurnRecord:
-    """A turn with its answer's ids, where they are known."""
-    *asked, answer = turn.segments
-    if answer.ids is not None or answer.key not in known:
+def _with_ids(turn: TurnRecord, answers: Mapping[str, Sequence[int]]) -> TurnRecord:
+    """The turn with its answer's ids, if `answers` has them."""
+    *prompt, answer = turn.segments
+    if answer.ids is not None or answer.key not in answers:
         return turn
-    filled = answer.model_copy(update={"ids": list(known[answer.key])})
-    return turn.model_copy(update={"segments": [*asked, filled]})
+    filled = answer.model_copy(update={"ids": list(answers[answer.key])})
+    return turn.model_copy(update={"segments": [*prompt, filled]})

@@ -1,8 +1,8 @@
-"""One Redis Stream per answer, and the answer's record beside it.
+"""One Redis stream per answer, and the answer's record.
 
-Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: ids that
-the stream already holds are refused, and so is all that a worker writes after another one went on with the answer (its
-epoch is a later one then): nothing can appear twice.
+Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: the
+stream refuses ids that it already has, and everything from a worker whose answer another worker took over (the answer
+then has a later epoch). So nothing can appear twice.
 
 Next, in the API: `events` (`rag_service/api/sse.py`).
 """
@@ -27,14 +27,14 @@ from workers.broker.messages import (
     TokenEvent,
     TurnRecord,
 )
-from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead, unavailable
-from workers.sessions.texts import aread_job, read_job, stored
+from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken, QueueUnavailable, StreamAhead, unavailable
+from workers.sessions.record_texts import aread_job, read_job, stored
 from workers.sessions.token_log import SessionLog
 
 __all__ = [
     "ANSWER_TTL_S",
     "AnswerEnded",
-    "AnswerGone",
+    "AnswerMissing",
     "AnswerRecord",
     "AnswerStream",
     "AnswerTaken",
@@ -45,21 +45,22 @@ __all__ = [
 ANSWER_TTL_S = 24 * 3600
 SESSION_TTL_S = 30 * 24 * 3600
 CLAIM_S = 900
-"""Seconds for which a queued or running answer keeps its session's next turn after it was last heard of: longer than
-it waits in a queue and than its prompt takes, so that only an answer that was lost gives it up."""
+"""Seconds for which a silent queued or running answer keeps its session's next turn: longer than it waits in a queue
+and than its prompt takes, so that only a lost answer loses the turn."""
 BLOCK_MS = 400
 """Longest single blocking read; below the client's socket timeout."""
 
 Entries = list[tuple[str, AnswerEvent]]
-"""Events behind their entry ids."""
+"""Events with their entry ids."""
 
+_ERRORS = {"gone": AnswerMissing, "ended": AnswerEnded, "taken": AnswerTaken}
 _ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 class AnswerRecord(TypedDict):
-    """What is kept of an answer. `result` and `error` are None until it ended that way.
+    """An answer's record. `result` and `error` are None until the answer ended that way.
 
-    `lost`: workers that were gone before they had ended it.
+    `lost`: number of workers that vanished before they ended the answer.
     """
 
     answer_id: str
@@ -83,11 +84,11 @@ class AnswerStream:
 
     Args:
         client: from `make_redis`.
-        tenant, answer_id: whose answer.
-        asynchronous: from `make_async_redis`; needed by `aread` and `arecord` alone.
-        ttl_s: seconds for which a finished answer is kept.
-        session_ttl_s: seconds for which a session is kept after its last turn.
-        worker: whoever writes; the session's next answer prefers it. "" for none.
+        tenant, answer_id: of the answer; `tenant` is its owner.
+        asynchronous: from `make_async_redis`; only `aread`, `arecord` and `aforget` need it.
+        ttl_s: lifetime of a finished answer, in seconds.
+        session_ttl_s: lifetime of a session after its last turn, in seconds.
+        worker: name of the writing worker, which the session's next answer prefers. "" for none.
 
     Every method raises QueueUnavailable while Redis is away.
     """
@@ -115,38 +116,38 @@ class AnswerStream:
         self._session_ttl_s = session_ttl_s
         self._worker = worker
         self._epoch = ""
-        """Of the worker that writes; "" for one that did not start the answer, which is refused nothing."""
+        """Epoch of this writer; "" if it did not start the answer: then no write is refused."""
 
     def start(self, session_id: str = "") -> tuple[JobStatus, int]:
-        """Mark a queued answer as running, or go on with a running one in the place of whoever wrote it before.
+        """Mark a queued answer as running, or take a running one over from its previous writer.
 
-        Returns its status and how many ids the stream already holds. From then on what others who started it write is
-        refused, and every write keeps the claim on the session's next turn alive, if the answer has it.
+        Returns its status and how many ids the stream already has. From then on earlier writers are refused, and every
+        write renews the claim on the session's next turn, if the answer has it.
 
         Raises:
-            AnswerGone: there is no record.
+            AnswerMissing: there is no record.
         """
         self._claim = keys.session_claim(self.tenant, session_id)
         with unavailable():
             names = [self._record, self._claim, keys.session(self.tenant, session_id)]
             reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
         if reply is None:
-            raise AnswerGone(self.answer_id)
+            raise AnswerMissing(self.answer_id)
         self._epoch = str(reply[2])
         return reply[0], int(reply[1])
 
     def streamed(self) -> list[TokenEvent]:
-        """The token events that the stream holds, in order."""
+        """The token events in the stream, in order."""
         return [event for _, event in self.read() if isinstance(event, TokenEvent)]
 
     def write(self, event: AnswerEvent) -> str:
         """Append an event to a running answer and return its entry id.
 
         Raises:
-            AnswerGone: there is no record.
+            AnswerMissing: there is no record.
             AnswerEnded: the answer has its last event.
-            AnswerTaken: another worker started it since.
-            StreamAhead: a token event whose `t` is not the number of ids the stream holds.
+            AnswerTaken: another worker took the answer over.
+            StreamAhead: the `t` of a token event is not the number of ids in the stream.
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
         with unavailable():
@@ -156,12 +157,8 @@ class AnswerStream:
                 [self._record, self._events, self._claim],
                 [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch],
             )
-        if reply[0] == "gone":
-            raise AnswerGone(self.answer_id)
-        if reply[0] == "ended":
-            raise AnswerEnded(self.answer_id)
-        if reply[0] == "taken":
-            raise AnswerTaken(self.answer_id)
+        if reply[0] in _ERRORS:
+            raise _ERRORS[reply[0]](self.answer_id)
         if reply[0] == "ahead":
             raise StreamAhead(int(reply[1]))
         return str(reply[1])
@@ -179,20 +176,22 @@ class AnswerStream:
         """End the answer: last events, record and session turn change at once. A second end changes nothing.
 
         Args:
-            event: the result, or what went wrong.
+            event: the result or the error.
             held_back: text without ids that became final only now.
-            session_id, turn: appended to this session, if given; its next turn is free from then on.
-            turns_before: append only while the session has this many turns.
-            log: the turn's prompt and answer, kept with the turn.
+            session_id, turn: append the turn, if any, to this session; its next turn is free from then on.
+            turns_before: append only if the session has this many turns.
+            log: the turn's prompt and answer, stored with the turn.
 
         Returns whether the turn, if any, is part of the session.
 
         Raises:
-            AnswerGone: there is no record.
-            AnswerTaken: another worker started it since.
+            AnswerMissing: there is no record.
+            AnswerTaken: another worker took the answer over.
         """
-        names = [self._record, self._events, self._cancel]
-        names += [
+        names = [
+            self._record,
+            self._events,
+            self._cancel,
             keys.session(self.tenant, session_id),
             keys.session_turns(self.tenant, session_id),
             keys.session_answers(self.tenant, session_id),
@@ -223,14 +222,12 @@ class AnswerStream:
         ]
         with unavailable():
             reply = lua.run(self._redis, lua.FINISH, names, args)
-        if reply == "gone":
-            raise AnswerGone(self.answer_id)
-        if reply == "taken":
-            raise AnswerTaken(self.answer_id)
+        if reply in ("gone", "taken"):
+            raise _ERRORS[reply](self.answer_id)
         return bool(reply != "apart")
 
     def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
-        """Events after an entry id, oldest first; waits up to `block_ms` for the first. [] if there are none.
+        """Events after an entry id, oldest first; waits up to `block_ms` for the first one. [] if there are none.
 
         Raises:
             ValueError: `after` is not an entry id.
@@ -263,7 +260,7 @@ class AnswerStream:
         return entries
 
     def record(self) -> AnswerRecord | None:
-        """The answer's record; None if it is not kept (any more)."""
+        """The answer's record; None if it does not exist (any more)."""
         with unavailable():
             fields = self._redis.hgetall(self._record)
             job = read_job(self._redis, self.tenant, fields["request"]) if fields else None
@@ -277,13 +274,13 @@ class AnswerStream:
         return None if job is None else self._parse(fields, job)
 
     async def aforget(self) -> None:
-        """Delete all that is kept of the answer; one that is running stops at its next write."""
+        """Delete everything of the answer; a running one stops at its next write."""
         with unavailable():
             await self._async.delete(self._record, self._events, self._cancel)
             await self._async.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
 
     def forget(self) -> None:
-        """`aforget`, not asynchronous."""
+        """`aforget` without asyncio."""
         with unavailable():
             self._redis.delete(self._record, self._events, self._cancel)
             self._redis.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
@@ -312,11 +309,11 @@ def _lacks_passages(entries: Entries) -> bool:
 
 
 def _with_passages(entries: Entries, record: AnswerRecord | None) -> Entries:
-    """The passages of the answer's record in the event that tells them; no events where the answer was erased."""
+    """Entries with the passages of the answer's record in the passages event; [] if the answer was erased."""
     if record is None:
         return []
-    told = PassagesEvent(passages=record["passages"])
-    return [(entry_id, told if isinstance(event, PassagesEvent) else event) for entry_id, event in entries]
+    filled = PassagesEvent(passages=record["passages"])
+    return [(entry_id, filled if isinstance(event, PassagesEvent) else event) for entry_id, event in entries]
 
 
 def _status(event: DoneEvent | ErrorEvent) -> JobStatus:
@@ -331,8 +328,8 @@ def _check_entry_id(after: str) -> None:
 
 
 def _block(deadline: float) -> int | None:
-    left = int(1000 * (deadline - time.monotonic()))
-    return min(left, BLOCK_MS) if left > 0 else None
+    remaining_ms = int(1000 * (deadline - time.monotonic()))
+    return min(remaining_ms, BLOCK_MS) if remaining_ms > 0 else None
 
 
 def _entries(reply: Any) -> Entries:

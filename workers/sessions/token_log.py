@@ -1,8 +1,8 @@
 """The tokens of a session's prompt in Redis: int32, append-only, with the segments they come from.
 
-A session's log is its last turn's prompt and answer, in order. A turn whose prompt continues the log appends what is
-new; one that does not (the window was full and passages left, or the model changed) begins a new epoch with all of it.
-Everything happens in the script that ends the answer (`lua.FINISH`), so log and turns never disagree.
+A session's log is its last turn's prompt and answer, in order. A turn whose prompt continues the log appends the new
+part; any other turn (passages were removed from a full window, or the model changed) begins a new epoch with all of it.
+The script that ends the answer (`lua.FINISH`) also writes the log, so log and turns always agree.
 
 Knows ids and bytes; knows no prompts, no tokenizer beyond its hash, and no engine.
 """
@@ -28,11 +28,11 @@ class SessionLog:
     """A turn's prompt and answer.
 
     Attributes:
-        tokenizer: hash of the tokenizer that the ids are from.
+        tokenizer: hash of the ids' tokenizer.
         ids: of prompt and answer.
         parts: the segments that tile them.
-        first: number of the first part that this turn added.
-        epoch: how often the log was begun; 0 before it is kept.
+        first: index of the first part that this turn added.
+        epoch: how often the log was restarted; 0 before it is stored.
     """
 
     tokenizer: str
@@ -48,14 +48,14 @@ class SessionLog:
         return [self.tokenizer, ID_BYTES * before, self.first, pack(self.ids), *parts]
 
     def answers(self) -> dict[str, list[int]]:
-        """Ids of the answers in it, by their segments' keys."""
-        found: dict[str, list[int]] = {}
+        """Ids of the answers in the log, by their segments' keys."""
+        answers: dict[str, list[int]] = {}
         start = 0
         for kind, key, length in self.parts:
             if kind == "answer":
-                found[key] = list(self.ids[start : start + length])
+                answers[key] = list(self.ids[start : start + length])
             start += length
-        return found
+        return answers
 
 
 def pack(ids: Sequence[int]) -> bytes:
@@ -69,7 +69,7 @@ def unpack(data: bytes) -> list[int]:
 
 
 def read_log(client: RedisClient, tenant: str, session_id: str) -> SessionLog | None:
-    """The log of a session; None where there is none, or no whole one.
+    """The log of a session; None if it is missing or incomplete.
 
     Raises:
         QueueUnavailable: Redis is away.
@@ -81,5 +81,5 @@ def read_log(client: RedisClient, tenant: str, session_id: str) -> SessionLog | 
     if tokenizer is None or data is None:
         return None
     log = SessionLog(tokenizer, unpack(data), [tuple(json.loads(part)) for part in parts], epoch=int(epoch or 0))
-    # A turn may have been appended between the reads: then there are more ids than parts, never fewer.
+    # If a turn was appended between the reads, there are more ids than parts, never fewer.
     return log if sum(length for _, _, length in log.parts) <= len(log.ids) else None

@@ -1,4 +1,4 @@
-"""How a model writes calls of tools: the texts around a function's name and its arguments, read off its chat template.
+"""A model's form of tool calls: the texts around a function's name and its arguments, read from its chat template.
 
 Knows texts; knows no grammars, no schemas and no token ids.
 """
@@ -25,7 +25,7 @@ class CallForm:
 
     @property
     def readable(self) -> bool:
-        """Whether what stands between the tags is a JSON object that gives the name and the arguments."""
+        """Whether the text between the tags is a JSON object with the name and the arguments."""
         if not (self.before.startswith(OPENS) and self.after.endswith(CLOSES)):
             return False
         body = f"{self.before.removeprefix(OPENS)}f{self.between}{{}}{self.after.removesuffix(CLOSES)}"
@@ -36,7 +36,7 @@ class CallForm:
 
 
 def call_form(pieces: Sequence[str | int], names: tuple[int, int], arguments: tuple[int, int]) -> CallForm:
-    """The form that a template gives two calls in a row; Qwen2.5's where it cannot be read off.
+    """The form of two consecutive calls in a template; Qwen2.5's form if it cannot be read.
 
     Args:
         pieces: of a rendering, control text and slots.

@@ -1,7 +1,7 @@
 """A model's chat template, split into control text and slots for contents.
 
-Knows Jinja as transformers runs it, and which template a folder brings. Knows no token ids. Contents never pass
-through the template: a slot stands for each, so nothing in a content can become control text.
+Knows Jinja as transformers runs it, and a folder's template; knows no token ids. Contents never pass through the
+template: each has a slot in its place, so nothing in a content can become control text.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class ChatTemplate:
 
     Args:
         source: the Jinja source.
-        variables: what the template sees besides the messages, such as `bos_token` and `eos_token`.
+        variables: the template's variables besides the messages, such as `bos_token` and `eos_token`.
 
     Attributes:
         append_only: whether the rendering of m turns always begins the rendering of m + 1 turns.
-        call_form: how it writes calls, where it shows tools, calls between <tool_call> and </tool_call>, and what tools
-            returned; None where it does not.
-        strips_content: whether the template removes white space around contents, so that callers should too.
+        call_form: its form of tool calls, if it shows tools, calls between <tool_call> and </tool_call>, and tool
+            results; else None.
+        strips_content: whether the template removes white space around contents, so that callers must too.
 
     Raises:
         UnsupportedTokenizer: the template cannot be compiled or drops contents.
@@ -82,10 +82,10 @@ class ChatTemplate:
         """Split the rendering of messages with these roles.
 
         Returns control text and message indices in prompt order, every message once, no empty text. A template that
-        refuses a system message gets the system content, two line ends and the first user content as one message.
+        rejects a system message gets the system content, two line ends and the first user content as one message.
 
         Raises:
-            UnsupportedTokenizer: the template refuses these roles, or does not write every content once.
+            UnsupportedTokenizer: the template rejects these roles, or does not write every content once.
         """
         contents = [{"role": role, "content": _slot(index)} for index, role in enumerate(roles)]
         try:
@@ -98,11 +98,8 @@ class ChatTemplate:
                 ) from error
             merged = {"role": "user", "content": f"{_slot(0)}\n\n{_slot(1)}"}
             text = self._render([merged, *contents[2:]], add_generation_prompt)
-        split = _SLOT.split(text)
-        pieces: list[Piece] = [
-            int(part) if index % 2 else part for index, part in enumerate(split) if index % 2 or part
-        ]
-        if sorted(piece for piece in pieces if isinstance(piece, int)) != list(range(len(roles))):
+        pieces, slots = _pieces(text)
+        if slots != list(range(len(roles))):
             raise UnsupportedTokenizer(
                 f"the model's chat template does not write each content of the roles {', '.join(roles)} exactly once; "
                 "use a model with a plain chat template"
@@ -114,7 +111,7 @@ class ChatTemplate:
         its arguments (JSON), then the tools (JSON).
 
         Raises:
-            UnsupportedTokenizer: the template refuses this, or does not write every slot once.
+            UnsupportedTokenizer: the template rejects the messages, or does not write every slot once.
         """
         messages: list[dict[str, Any]] = []
         expected = [index for index, shape in enumerate(shapes) if shape.filled]
@@ -124,8 +121,8 @@ class ChatTemplate:
             if shape.calls:
                 pairs = [(next(slots), next(slots)) for _ in range(shape.calls)]
                 expected += [slot for pair in pairs for slot in pair]
-                made = [{"name": _slot(name), "arguments": _JsonSlot(arguments)} for name, arguments in pairs]
-                message["tool_calls"] = [{"type": "function", "function": call} for call in made]
+                calls = [{"name": _slot(name), "arguments": _JsonSlot(arguments)} for name, arguments in pairs]
+                message["tool_calls"] = [{"type": "function", "function": call} for call in calls]
             messages.append(message)
         shown = [_JsonSlot(next(slots)) for _ in range(tools)]
         expected += [slot.index for slot in shown]
@@ -135,11 +132,8 @@ class ChatTemplate:
             raise UnsupportedTokenizer(
                 f"the model's chat template refuses these messages with tools: {error}"
             ) from error
-        split = _SLOT.split(text)
-        pieces: list[Piece] = [
-            int(part) if index % 2 else part for index, part in enumerate(split) if index % 2 or part
-        ]
-        if sorted(piece for piece in pieces if isinstance(piece, int)) != sorted(expected):
+        pieces, written = _pieces(text)
+        if written != sorted(expected):
             raise UnsupportedTokenizer("the model's chat template does not write these messages with tools once each")
         return pieces
 
@@ -152,7 +146,7 @@ class ChatTemplate:
             return None
         try:
             pieces = self.tool_pieces([Shape("user"), Shape("assistant", False, 2)], 1, False)
-        except UnsupportedTokenizer:  # it writes one call a message
+        except UnsupportedTokenizer:  # the template writes one call a message
             return CallForm()
         return call_form(pieces, (2, 4), (3, 5))
 
@@ -175,16 +169,16 @@ class ChatTemplate:
             before = ""
             for turns in range(1, 4):
                 past = [*first, *(["user", "assistant"] * turns)]
-                asked = _text(self.pieces(past[:-1], True))
+                prompt = _text(self.pieces(past[:-1], True))
                 answered = _text(self.pieces(past, False))
-                if not (asked.startswith(before) and answered.startswith(asked)):
+                if not (prompt.startswith(before) and answered.startswith(prompt)):
                     return False
                 before = answered
         return True
 
 
 def read_chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
-    """The template of a model folder: chat_template.jinja, or else what tokenizer_config.json holds."""
+    """The template of a model folder: chat_template.jinja, or else the one in tokenizer_config.json."""
     file = folder / "chat_template.jinja"
     source = file.read_text(encoding="utf-8") if file.is_file() else config.get("chat_template")
     if isinstance(source, list):  # several by name
@@ -207,6 +201,13 @@ def _slot(index: int) -> str:
     return f"\ue0f0{index}\ue0f1"
 
 
+def _pieces(text: str) -> tuple[list[Piece], list[int]]:
+    """Control text and slots of a rendering, in order; and its slots, sorted."""
+    parts = enumerate(_SLOT.split(text))
+    pieces: list[Piece] = [int(part) if index % 2 else part for index, part in parts if index % 2 or part]
+    return pieces, sorted(piece for piece in pieces if isinstance(piece, int))
+
+
 def _text(pieces: Sequence[Piece]) -> str:
     return "".join(_slot(piece) if isinstance(piece, int) else piece for piece in pieces)
 
@@ -217,7 +218,7 @@ def _raise_exception(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _JsonSlot:
-    """A slot for JSON: what a template's `tojson` filter makes of it."""
+    """A slot for JSON, which a template passes to its `tojson` filter."""
 
     index: int
 

@@ -1,7 +1,7 @@
-"""A tokenizer that cannot produce control tokens, made from one that can.
+"""A tokenizer that cannot produce control tokens, built from one that can.
 
-Knows the JSON form of tokenizers; knows no prompts. Leaving control tokens unsplit is not enough: they are also entries
-of the vocabulary, which some models look up whole. So they are taken out of both places.
+Knows the JSON form of tokenizers; knows no prompts. Removing the added tokens is not enough: they are also entries of
+the vocabulary, which some models look up whole. So they are removed from both.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from workers.tokens.token_bytes import UnsupportedTokenizer
 def content_tokenizer(tokenizer: Mapping[str, Any]) -> Tokenizer:
     """Build the content tokenizer of a parsed tokenizer.json.
 
-    It has no added tokens, adds no space in front (a content follows control text, it does not begin a text), and puts
-    nothing around the ids. Its ids are those of the full tokenizer.
+    It has no added tokens, adds no space in front (content follows control text, it does not begin a text), and adds no
+    ids. Its ids are those of the full tokenizer.
 
     Raises:
-        UnsupportedTokenizer: a control token would still come out of content that spells it.
+        UnsupportedTokenizer: content that spells a control token would still produce it.
     """
     added = tokenizer.get("added_tokens") or []
     model = copy.copy(tokenizer["model"])
@@ -51,25 +51,25 @@ def content_tokenizer(tokenizer: Mapping[str, Any]) -> Tokenizer:
 
 
 def _without(model: Mapping[str, Any], contents: set[str]) -> tuple[Any, list[Any] | None]:
-    """Vocabulary and merges without the added tokens. Letters stay: content may need them."""
-    gone = {content for content in contents if len(content) > 1 and content != model.get("unk_token")}
+    """Vocabulary and merges without the added tokens. Single letters stay: content may need them."""
+    removed = {content for content in contents if len(content) > 1 and content != model.get("unk_token")}
     vocab = model["vocab"]
     if isinstance(vocab, list):  # Unigram: positions are ids, so entries are renamed to what no text can spell
         unknown = model.get("unk_id")
-        kept = [
-            [f"\ue0f0{token}\ue0f1", -1e4] if piece in gone and token != unknown else [piece, score]
+        entries = [
+            [f"\ue0f0{token}\ue0f1", -1e4] if piece in removed and token != unknown else [piece, score]
             for token, (piece, score) in enumerate(vocab)
         ]
-        return kept, None
+        return entries, None
     merges = model.get("merges")
     if merges is not None:
-        merges = [merge for merge in merges if not _touches(merge, gone)]
-    return {piece: token for piece, token in vocab.items() if piece not in gone}, merges
+        merges = [merge for merge in merges if not _touches(merge, removed)]
+    return {piece: token for piece, token in vocab.items() if piece not in removed}, merges
 
 
-def _touches(merge: Any, gone: set[str]) -> bool:
-    left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
-    return left in gone or right in gone or left + right in gone
+def _touches(merge: Any, removed: set[str]) -> bool:
+    first, second = merge.split(" ", 1) if isinstance(merge, str) else merge
+    return first in removed or second in removed or first + second in removed
 
 
 def _is_unknown(token: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
@@ -77,7 +77,7 @@ def _is_unknown(token: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
 
 
 def _without_prefix(part: Any) -> Any:
-    """The same normalizer or pre-tokenizer, not adding a space at the start."""
+    """The same normalizer or pre-tokenizer, without adding a space at the start."""
     if not isinstance(part, dict):
         return part
     part = dict(part)

@@ -14,7 +14,7 @@ from decoder.sampling.stopping import cut_at_stop
 
 
 class HasTokenBytes(Protocol):
-    """What a TextStream asks of a tokenizer."""
+    """The part of a tokenizer that TextStream needs."""
 
     def token_bytes(self, token: int) -> bytes: ...
 
@@ -25,11 +25,11 @@ class HasTokenBytes(Protocol):
 class TextStream:
     """Incremental detokenizer with stop strings.
 
-    The pushes and the flush concatenate to `cut_at_stop(decode(ids), stop)`. Held back are an unfinished UTF-8
-    character and any end of the text that could begin a stop string.
+    The pushes and the flush concatenate to `cut_at_stop(decode(ids), stop)`. An unfinished UTF-8 character and any end
+    of the text that could begin a stop string stay pending.
 
     Args:
-        tokens: gives the bytes of each id.
+        tokens: has the bytes of each id.
         stop: strings that end the text; the text never contains one.
 
     Raises:
@@ -43,13 +43,13 @@ class TextStream:
         self._stop = tuple(stop)
         self._characters = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._at_start = tokens.strips_space
-        self._held = ""
+        self._pending = ""
         self.stopped = False
 
     def push(self, token: int) -> tuple[str, bool]:
         """Add one id. Returns the text that became final, and whether a stop string is complete.
 
-        After a stop nothing more comes.
+        After a stop there is no more text.
         """
         if self.stopped:
             return "", True
@@ -60,25 +60,25 @@ class TextStream:
         return self._release(self._characters.decode(data)), self.stopped
 
     def flush(self) -> str:
-        """End the text: returns what was held back. An unfinished character becomes U+FFFD."""
+        """End the text and return its pending rest. An unfinished character becomes U+FFFD."""
         if self.stopped:
             return ""
-        text = self._release(self._characters.decode(b"", final=True)) + self._held
-        self._held = ""
+        text = self._release(self._characters.decode(b"", final=True)) + self._pending
+        self._pending = ""
         return text
 
     def _release(self, text: str) -> str:
-        self._held, self.stopped = cut_at_stop(self._held + text, self._stop)
+        self._pending, self.stopped = cut_at_stop(self._pending + text, self._stop)
         keep = 0 if self.stopped else self._undecided()
-        final = self._held[: len(self._held) - keep]
-        self._held = self._held[len(final) :]
+        final = self._pending[: len(self._pending) - keep]
+        self._pending = self._pending[len(final) :]
         return final
 
     def _undecided(self) -> int:
-        """Length of the longest end of the held text that begins a stop string."""
+        """Length of the longest end of the pending text that begins a stop string."""
         longest = max(map(len, self._stop), default=1) - 1
-        for length in range(min(longest, len(self._held)), 0, -1):
-            end = self._held[-length:]
+        for length in range(min(longest, len(self._pending)), 0, -1):
+            end = self._pending[-length:]
             if any(string.startswith(end) for string in self._stop):
                 return length
         return 0

@@ -3,8 +3,8 @@
 Knows the decoders of `tokenizer.json` files of causal language models: byte-level ones, and sentencepiece ones with a
 word mark and byte tokens. Knows no prompts and no streams.
 
-Text is defined as the concatenated bytes of its ids read as UTF-8, so it can be built id by id: whatever is said about
-ids 0..n stays true when id n + 1 arrives, apart from an unfinished character at the end.
+Text is defined as the concatenated bytes of its ids read as UTF-8, so it can be built id by id: the text of ids 0..n
+does not change when id n + 1 arrives, except for an unfinished character at the end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TokenBytes:
         return self.table[token] if 0 <= token < len(self.table) else b""
 
     def join(self, ids: Iterable[int]) -> bytes:
-        """Bytes of `ids`, without the space at the start where the tokenizer drops it."""
+        """Bytes of `ids`, without the space at the start if the tokenizer drops it."""
         joined = b"".join(self.of(token) for token in ids)
         return joined[1:] if self.strips_space and joined.startswith(b" ") else joined
 
@@ -74,7 +74,7 @@ def read_token_bytes(tokenizer: Mapping[str, Any]) -> TokenBytes:
 
 
 def byte_letters() -> dict[int, str]:
-    """The printable letter that byte-level vocabularies write for each byte, as GPT-2 chose them."""
+    """The printable letter for each byte in byte-level vocabularies, as in GPT-2."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {byte: chr(byte) for byte in printable}
     for byte in range(256):

@@ -27,12 +27,12 @@ from workers.tokens.token_bytes import TokenBytes, UnsupportedTokenizer, read_to
 __all__ = ["Encoding", "Piece", "Tokens", "UnsupportedTokenizer"]
 
 CACHED_TOKENS = 4_000_000
-"""Tokens of content encodings that are kept for reuse."""
+"""Size of the cache of content encodings, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """A tokenized content. Shared between callers: do not change it.
+    """Tokenized content. Shared between callers: do not change it.
 
     Attributes:
         ids: token ids.
@@ -47,9 +47,9 @@ class Tokens:
     """The tokenizer of one model. Safe to use from several threads.
 
     Attributes:
-        hash: names the tokenizer and its template; equal hashes give equal ids.
+        hash: identifies the tokenizer and its template; equal hashes give equal ids.
         eos_ids: the ids that end an answer.
-        append_only: whether a session's prompt only ever grows under this model's template.
+        append_only: whether a session's prompt only grows under this model's template.
         strips_content: whether the template removes white space around contents.
         vocab_size: number of ids, control tokens included.
     """
@@ -86,8 +86,7 @@ class Tokens:
     def load(cls, folder: Path) -> Tokens:
         """Read the tokenizer of a model folder.
 
-        Reads tokenizer.json, and where they exist tokenizer_config.json, chat_template.jinja and
-        generation_config.json.
+        Reads tokenizer.json and, if present, tokenizer_config.json, chat_template.jinja and generation_config.json.
 
         Raises:
             FileNotFoundError: there is no tokenizer.json.
@@ -112,16 +111,16 @@ class Tokens:
         return cls(tokenizer, template=read_chat_template(folder, config), eos_ids=eos)
 
     def encode_content(self, text: str) -> Encoding:
-        """Tokenize a content; control tokens are never recognised in it, and nothing is put in front.
+        """Tokenize content. Control tokens in it are not recognised, and no token is added in front.
 
         Encodings are cached by the content's hash. Lone surrogates count as question marks.
         """
         data = text.encode("utf-8", "replace")
         key = hashlib.sha256(data).digest()
         with self._lock:
-            if (known := self._cache.get(key)) is not None:
+            if (cached := self._cache.get(key)) is not None:
                 self._cache.move_to_end(key)
-                return known
+                return cached
         encoded = self._content.encode(data.decode(), add_special_tokens=False)
         encoding = Encoding(list(encoded.ids), [(start, end) for start, end in encoded.offsets])
         with self._lock:
@@ -133,7 +132,7 @@ class Tokens:
         return encoding
 
     def encode_template(self, text: str) -> list[int]:
-        """Tokenize control text: control tokens are recognised, and none is added in front."""
+        """Tokenize control text. Control tokens are recognised, and none is added in front."""
         return list(self._full.encode(text, add_special_tokens=False).ids)
 
     def encode_written(self, text: str) -> list[int]:
@@ -170,12 +169,12 @@ class Tokens:
     def template_pieces(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> list[Piece]:
         """Split the chat template's rendering into control text (str) and content slots (int, the message's index).
 
-        Only the messages' roles are looked at. The prompt's ids are those of the control pieces (`encode_template`)
-        and of the contents (`encode_content`), in this order. A system prompt that the template adds by itself is part
-        of a control piece.
+        Only the messages' roles matter. The prompt's ids are those of the control pieces (`encode_template`) and of the
+        contents (`encode_content`), in this order. A system prompt that the template adds by itself is part of a
+        control piece.
 
         Raises:
-            UnsupportedTokenizer: the model has no chat template, or it refuses these roles.
+            UnsupportedTokenizer: the model has no chat template, or the template rejects these roles.
         """
         if self._template is None:
             raise UnsupportedTokenizer(
@@ -185,29 +184,18 @@ class Tokens:
 
     @property
     def call_form(self) -> CallForm | None:
-        """How the model writes calls of tools between <tool_call> and </tool_call>; None: its template has no tools."""
+        """The model's form of tool calls, between <tool_call> and </tool_call>; None if its template has no tools."""
         return None if self._template is None else self._template.call_form
 
     def tool_pieces(self, shapes: Sequence[Shape], tools: int) -> list[Piece]:
         """`template_pieces` of messages with tools; slots are numbered as `ChatTemplate.tool_pieces` does.
 
         Raises:
-            UnsupportedTokenizer: the template has no tools, or refuses these messages.
+            UnsupportedTokenizer: the template has no tools, or rejects these messages.
         """
         if self._template is None or self._template.call_form is None:
             raise UnsupportedTokenizer("this model's chat template has no tools; choose a model whose template has")
         return self._template.tool_pieces(shapes, tools, True)
-
-    def chat_ids(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> list[int]:
-        """Prompt ids of whole messages, each `{"role", "content"}`. Errors as `template_pieces`."""
-        ids: list[int] = []
-        for piece in self.template_pieces(messages, add_generation_prompt):
-            if isinstance(piece, str):
-                ids += self.encode_template(piece)
-            else:
-                content = messages[piece]["content"]
-                ids += self.encode_content(content.strip() if self.strips_content else content).ids
-        return ids
 
     def _turn_ends(self) -> frozenset[int]:
         """The control token that the template writes right after an assistant's content."""

@@ -1,7 +1,7 @@
-"""Which answers and jobs were asked to stop: one thread that looks at all their flags together.
+"""Watches the cancel flags of all running answers and jobs in one thread.
 
-Knows flags in Redis; knows no engine. However many answers run, a worker asks Redis once per interval, and only while
-something runs.
+Knows flags in Redis; knows no engine. A worker reads Redis once an interval, however many answers run, and only while
+one runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INTERVAL_S = 0.1
 
 
 class CancelWatch:
-    """Watches cancel flags. While Redis is away nothing counts as cancelled."""
+    """Watches cancel flags. While Redis is away, nothing counts as cancelled."""
 
     def __init__(self, client: RedisClient, interval_s: float = INTERVAL_S) -> None:
         self._redis = client
@@ -34,7 +34,7 @@ class CancelWatch:
 
     @contextmanager
     def watch(self, key: str) -> Iterator[threading.Event]:
-        """An event that is set once the flag `key` exists; looks right away, then every interval."""
+        """An event that is set once the flag `key` exists; checked at once, then every interval."""
         event = threading.Event()
         self._try({event: key})
         with self._changed:
@@ -68,7 +68,7 @@ class CancelWatch:
             self._look(watched)
             self._away = False
         except QueueUnavailable as error:
-            if not self._away:  # said once per outage
+            if not self._away:  # log once per outage
                 log.warning("cancel flags cannot be read: %s", error)
             self._away = True
 

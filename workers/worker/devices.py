@@ -1,4 +1,4 @@
-"""`model.devices` for those who may not import the decoder: whether a worker could use a device. Imports torch."""
+"""`decoder.model.devices` for rag_service, which must not import the decoder. Imports torch."""
 
 from __future__ import annotations
 

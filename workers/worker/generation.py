@@ -1,9 +1,9 @@
 """One answer, from its job to its last event.
 
-Knows segments, text and events; knows no Celery and no scheduling. An answer that another worker began goes on behind
-what its stream holds: those ids are prefilled with the prompt, and the next one is chosen as it would have been.
+Knows segments, text and events; knows no Celery and no scheduling. An answer that another worker began continues after
+the ids in its stream: they are prefilled with the prompt, and the next id is the same as without the interruption.
 
-Next: `Runtime.submit` (`runtime.py`) decodes, `AnswerStream.write` (`workers/sessions/streams.py`) tells.
+Next: `Runtime.submit` (`runtime.py`) decodes, `AnswerStream.write` (`workers/sessions/streams.py`) publishes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workers.broker.messages import (
     TokenOrigin,
     TurnRecord,
 )
-from workers.errors import AnswerEnded, AnswerGone, AnswerTaken, QueueUnavailable, StreamAhead
+from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken, QueueUnavailable, StreamAhead
 from workers.grammar.grammars import Grammars
 from workers.sessions.answer_store import AnswerStore, store_name
 from workers.sessions.passage_ids import PassageIds
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""Seconds for which events are kept back while Redis is away, before the task goes back to the queue."""
+"""Seconds for which events wait while Redis is away, before the task goes back to the queue."""
 
 
 def assemble(
@@ -59,11 +59,11 @@ def assemble(
 ) -> tuple[list[int], list[PromptSegment]]:
     """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
 
-    Control text is tokenized with control tokens, content without; ids that a segment brings are used as they are.
+    Control text is tokenized with control tokens, content without; a segment's own ids are used as they are.
 
     Args:
         edited: index of the answer under edit; the drafter begins to copy there.
-        passages: ids of passages' texts, as far as they are known.
+        passages: ids of passages' texts; missing ones are tokenized.
     """
     prompt: list[int] = []
     parts: list[PromptSegment] = []
@@ -82,9 +82,9 @@ def assemble(
 
 
 def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
-    """Of an answer without a session: itself. Whoever sends its conversation again begins on a copy.
+    """The owner of the answer's rows: its session, or the answer itself, whose rows a repeated conversation copies.
 
-    None for a rewrite outside sessions; that of a session's question has a slot of its own.
+    None for a rewrite outside sessions; the rewrite of a session's question has its own slot.
     """
     if job.rewrites is not None:
         return Owner(job.owner, rewrite_rows(job.rewrites), minor=True) if job.rewrites else None
@@ -94,7 +94,7 @@ def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
 
 
 def _shared(parts: Sequence[PromptSegment]) -> int:
-    """How many tokens at the prompt's beginning are control pieces and the system prompt."""
+    """Number of tokens of control pieces and the system prompt at the prompt's beginning."""
     count = 0
     for part in parts:
         if part.kind not in ("template", "system"):
@@ -104,7 +104,7 @@ def _shared(parts: Sequence[PromptSegment]) -> int:
 
 
 def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None = None) -> SamplingParams:
-    """A job's sampling as the decoder's parameters; the tokenizer's end tokens end the answer too.
+    """A job's sampling as the decoder's parameters; the tokenizer's end tokens also end the answer.
 
     Raises:
         ValueError: a value is out of range, or a bias names an unknown token; the message says which.
@@ -126,9 +126,9 @@ class Relay:
     stream: AnswerStream
     text_stream: TextStream
     wait: Callable[[float], bool]
-    """Waits some seconds; True when the worker is closing."""
+    """Waits some seconds; True if the worker is closing."""
     streamed: Sequence[TokenEvent] = ()
-    """What the stream held before."""
+    """The stream's token events before this worker."""
 
     def __post_init__(self) -> None:
         self.ids = [token for event in self.streamed for token in event.ids]
@@ -137,7 +137,7 @@ class Relay:
         self.logprobs = [measured for event in self.streamed for measured in event.logprobs or ()]
         self.held_back = ""
         self.written = len(self.ids)
-        """Ids the stream holds."""
+        """Number of ids in the stream."""
         self.finish_reason: FinishReason | None = None
 
     @property
@@ -145,7 +145,7 @@ class Relay:
         return "".join(self.texts) + self.held_back
 
     def take(self, step: Step) -> None:
-        """Add a step's tokens up to the end of the text, and write what the stream lacks."""
+        """Add a step's tokens up to the end of the text, and write the new ones to the stream."""
         for token, source in zip(step.tokens, step.sources, strict=True):
             text, stopped = self.text_stream.push(token)
             self.ids.append(token)
@@ -159,10 +159,10 @@ class Relay:
         self.finish_reason = self.finish_reason or step.finish_reason
         if self.finish_reason is not None:
             rest = self.text_stream.flush()
-            # The last id carries the rest, unless the answer was cancelled: that can happen after any id. The one who
-            # streamed the last id may have died before the end was written.
-            told = sum(len(event.text) for event in self.streamed) > sum(map(len, self.texts))
-            if (step.tokens and self.finish_reason != "cancelled") or (told and not step.tokens):
+            # The last id carries the rest, unless the answer was cancelled, which can happen after any id. A worker
+            # that streamed the last id may have died before it wrote the end.
+            rest_streamed = sum(len(event.text) for event in self.streamed) > sum(map(len, self.texts))
+            if (step.tokens and self.finish_reason != "cancelled") or (rest_streamed and not step.tokens):
                 self.texts[-1] += rest
             else:
                 self.held_back = rest
@@ -185,7 +185,7 @@ class Relay:
                 self.written = ahead.streamed
 
     def patiently(self, write: Callable[[], Any]) -> None:
-        """Do a write, again and again while Redis is away. Raises QueueUnavailable when it stays away."""
+        """Repeat a write while Redis is away. Raises QueueUnavailable if Redis stays away."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -208,10 +208,10 @@ def generate(
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
-    Returns the last event; None when there is nothing to do: the answer is finished, or was erased.
+    Returns the last event; None if the answer is finished already or was erased.
 
     Raises:
-        whatever the engine raises for this prompt, RuntimeClosed, and QueueUnavailable when Redis stays away.
+        the engine's errors for this prompt, RuntimeClosed, and QueueUnavailable if Redis stays away.
     """
     started, started_at = time.perf_counter(), time.time()
     try:
@@ -223,9 +223,9 @@ def generate(
         before = stream.streamed() if streamed else []
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
         if relay.ids:
-            logger.info("going on with answer %s behind %d ids", job.answer_id, len(relay.ids))
+            logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
         grammar = (grammars or Grammars(tokens)).of_job(job)
-        steps = runtime.submit(
+        handle = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens, grammar),
             cancelled,
@@ -238,14 +238,14 @@ def generate(
             owner=_owner(job, parts),
         )
         first_token: float | None = None
-        with closing(steps):
-            for step in steps:
+        with closing(handle):
+            for step in handle:
                 relay.take(step)
                 if first_token is None and step.tokens:
                     first_token = 1e3 * (time.perf_counter() - started)
                 if relay.finish_reason is not None:
                     break
-        stats = steps.stats or DecodeStats(prompt_tokens=len(prompt))
+        stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0)
         done = DoneEvent(
@@ -265,8 +265,8 @@ def generate(
         _finish(job, relay, done, tokens, prompt, parts)
         if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
-    except (AnswerGone, AnswerEnded, AnswerTaken) as over:
-        logger.info("%s", over)
+    except (AnswerMissing, AnswerEnded, AnswerTaken) as error:
+        logger.info("%s", error)
         return None
     return done
 
@@ -274,10 +274,10 @@ def generate(
 def usage(
     job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
 ) -> dict[str, int | dict[str, int]]:
-    """Tokens as OpenAI counts them; cached are prompt tokens whose keys and values the worker had kept.
+    """Token counts as OpenAI defines them; cached tokens are prompt tokens whose keys and values the worker had stored.
 
-    The answer under edit counts as a prediction like a client's. Accepted are the tokens copied from it, rejected those
-    that were drafted from it and not accepted; without speculation both are 0.
+    The answer under edit counts as a prediction like a client's. Accepted tokens were copied from it, rejected ones
+    were drafted from it and not accepted; without speculation both are 0.
     """
     counts: dict[str, int | dict[str, int]] = {
         "prompt_tokens": prompt_tokens,
@@ -298,23 +298,23 @@ def usage(
 def corpora(
     job: GenerateJob, tokens: Tokens, store: AnswerStore | None, passages: Mapping[str, Sequence[int]]
 ) -> list[Corpus]:
-    """What an answer may be copied from besides its prompt.
+    """Copy sources besides the prompt.
 
     `job.unread` in order, then the prediction (at `job.predicted_segment`), then earlier answers. `passages` has
-    the ids of their texts.
+    the ids of the unread passages' texts.
     """
-    beside = [Corpus("unread", tuple(passages[passage["text"]]), str(passage["chunk_id"])) for passage in job.unread]
+    sources = [Corpus("unread", tuple(passages[passage["text"]]), str(passage["chunk_id"])) for passage in job.unread]
     if job.prediction is not None:
-        beside.append(Corpus("prediction", tuple(tokens.encode_content(job.prediction).ids), "prediction"))
+        sources.append(Corpus("prediction", tuple(tokens.encode_content(job.prediction).ids), "prediction"))
     if store is None:
-        return beside
+        return sources
     earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
     # The latest last: of equally long matches the index prefers the last.
-    return beside + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
+    return sources + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
 
 
 def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
-    """What the engine counted, as `DoneEvent.speculation`."""
+    """The engine's counts, as `DoneEvent.speculation`."""
     return {
         "drafter": drafter,
         "mat": stats.mat,
@@ -345,26 +345,26 @@ def _finish(
     held_back = TokenEvent(t=len(relay.ids), ids=[], text=relay.held_back) if relay.held_back else None
     turn, log = _turn(job, done, tokens), None
     if turn is not None:
-        *asked, answer = turn.segments
+        *added, answer = turn.segments
         ids = answer.ids or []
         tiles = [(one.kind, one.key, part.length) for one, part in zip(job.segments, parts, strict=True)]
         log = SessionLog(tokens.hash, [*prompt, *ids], [*tiles, ("answer", answer.key, len(ids))], job.new_from)
-        # The answer's ids are in the log; they are put back when the turn is read.
-        turn = turn.model_copy(update={"segments": [*asked, answer.model_copy(update={"ids": None})]})
+        # The answer's ids are in the log; reading the turn restores them.
+        turn = turn.model_copy(update={"segments": [*added, answer.model_copy(update={"ids": None})]})
 
     def write() -> None:
         if not relay.stream.finish(
             done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
         ):
-            logger.warning("answer %s does not follow its session's last turn and stays out of it", job.answer_id)
+            logger.warning("answer %s does not follow its session's last turn and is not added to it", job.answer_id)
 
     relay.patiently(write)
 
 
 def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
-    """The finished turn; None for an answer that has no session, or stays apart from it (`turn` -1).
+    """The finished turn; None for an answer without a session, or detached from it (`turn` -1).
 
-    The end token is left out: the template's own closing piece follows in the next prompt.
+    The end token is omitted: the template's own closing piece follows in the next prompt.
     """
     if not job.session_id or job.turn == -1 or (done.finish_reason == "cancelled" and not done.ids):
         return None

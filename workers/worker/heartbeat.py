@@ -1,4 +1,4 @@
-"""A worker's sign of life. Knows the worker's name and what it says of itself; begins once the models are loaded."""
+"""A worker's heartbeat, which begins once the models are loaded. Knows the worker's name and information."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 SETTLE_S = 5.0
-"""Seconds after an absence of Redis before `after_beat` is called again: the others must have been heard of first."""
+"""Seconds after an outage of Redis before `after_beat` is called again: other workers' heartbeats must come first."""
 FORGOTTEN_S = 60
-"""Seconds of silence after which a worker is taken off the list."""
+"""Seconds of silence after which a worker is removed from the list."""
 
 
 def default_name(pid: int | None = None) -> str:
-    """The name of a worker that was given none, unlike any other's; of this process where None."""
+    """A unique worker name for a process, by default this one."""
     return f"{socket.gethostname()}-{os.getpid() if pid is None else pid}"
 
 
 def forget_workers(redis_url: str, name: str | None = None) -> None:
-    """Take a worker that is known to be dead, or all of them, off the list; its tasks are then taken up at once.
+    """Remove a dead worker, or all workers, from the list, so that its tasks are reclaimed at once.
 
-    While Redis is away nothing happens: the entries age.
+    Does nothing while Redis is away: the entries expire.
     """
     client = make_redis(redis_url)
     try:
@@ -53,14 +53,14 @@ def _forget(client: RedisClient, name: str) -> None:
 
 
 class Heartbeat:
-    """Tells every second that this worker is there, as long as `alive` says so.
+    """Reports every second that this worker is alive, as long as `alive` returns True.
 
     Args:
         client: from `make_redis`.
-        name: of this worker, unlike any other's.
-        info: what `Queue.workers` shows beside the name; asked anew for each beat.
-        alive: asked before each beat.
-        after_beat: called after each, but not right after Redis was away; may raise QueueUnavailable.
+        name: of this worker; unique.
+        info: the worker's information in `Queue.workers`; called for each beat.
+        alive: called before each beat.
+        after_beat: called after each beat, but not right after an outage of Redis; may raise QueueUnavailable.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and take the worker off the list. Safe to call more than once, and before `start`."""
+        """Stop, and remove the worker from the list. Safe to call more than once, and before `start`."""
         self._stopped.set()
         if self._thread.ident is None:
             return
@@ -95,7 +95,7 @@ class Heartbeat:
             with unavailable():
                 _forget(self._redis, self._name)
         except QueueUnavailable:
-            pass  # the entry ages
+            pass  # the entry expires
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -110,5 +110,5 @@ class Heartbeat:
                     self._settled_at = time.monotonic() + SETTLE_S
                     log.warning("no heartbeat: %s", error)
                 except Exception:
-                    log.exception("what follows a heartbeat failed")
+                    log.exception("a task after the heartbeat failed")
             self._stopped.wait(self._interval_s)

@@ -1,9 +1,9 @@
-"""KvStore: the rows that finished answers left behind, for the next turns of their sessions.
+"""KvStore: the KV rows of finished answers, for the next turns of their sessions.
 
-Entries belong to an owner and a session, and no tenant's rows are ever matched against another's prompts. A session's
-entry is taken out while an answer grows on it and comes back longer. A prompt whose session has nothing here begins on
-a copy of the tenant's entry that shares most with it: at least the system prompt, of which a copy of its own stays
-here, and all of a conversation that a client sends again and again without naming its session.
+Entries belong to an owner and a session, and one tenant's rows never match another tenant's prompts. An answer takes
+its session's entry out and puts it back longer. A prompt without an entry for its session begins on a copy of the
+tenant's entry that shares most with it: at least the system prompt, which has an entry of its own, and at most a whole
+conversation that a client sends repeatedly without a session.
 
 Knows prefixes by their ids and bytes; knows no engine, no drafter and no Redis. Used from the scheduler's thread;
 `state` may be read from any.
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2 * 2**30
 LEAST_SHARED = 16
-"""Tokens below which another session's rows are not worth their copy."""
+"""Fewer tokens of another session's rows are not worth a copy."""
 ROOM_UNUSED = 0.25
-"""Share of a cache that may lie unused before it is made to fit."""
+"""Share of a cache that may be unused; beyond it the cache is shrunk."""
 
 
 _ANSWER = "answer:"
@@ -35,34 +35,34 @@ _REWRITE = "rewrite:"
 
 
 def answer_rows(answer_id: str) -> str:
-    """What stands in the place of a session for an answer that has none."""
+    """Stands in for the session of an answer without one."""
     return f"{_ANSWER}{answer_id}"
 
 
 def rewrite_rows(session_id: str) -> str:
-    """What stands in the place of a session for the jobs that rewrite its questions."""
+    """Stands in for the session of the jobs that rewrite its questions."""
     return f"{_REWRITE}{session_id}"
 
 
 def session_of(session: str) -> str:
-    """The session that these rows are about."""
+    """The session of these rows."""
     return session.removeprefix(_REWRITE)
 
 
 def answer_of(session: str) -> str | None:
-    """The answer whose rows these are, where it has no session."""
+    """The answer of these rows, if it has no session."""
     return session.removeprefix(_ANSWER) if session.startswith(_ANSWER) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose rows they are.
+    """The owner of rows.
 
     Attributes:
-        name: as `keys.owner` has it.
-        session: its id; "" for what the tenant's sessions have in common.
-        shared: how many tokens of the prompt hold nothing but the service's own words (control pieces, system prompt).
-        minor: its rows are kept only where there is room, and leave before all others.
+        name: from `keys.owner`.
+        session: its id; "" for the common beginning of the tenant's sessions.
+        shared: number of tokens at the prompt's beginning that are the service's own (control pieces, system prompt).
+        minor: its rows are stored only if there is room, and are evicted before all others.
     """
 
     name: str
@@ -72,11 +72,11 @@ class Owner:
 
 
 class KvStore:
-    """The least recently used leave first.
+    """Evicts the least recently used entries first.
 
     Args:
-        most_bytes: that all entries take together at most; 0 keeps nothing.
-        short: asked before an entry is kept: whether memory is so short that older ones should leave.
+        most_bytes: limit for all entries together; 0 stores nothing.
+        short: called before an entry is stored: whether memory is so short that older entries must be evicted.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES, short: Callable[[], bool] = lambda: False) -> None:
@@ -91,7 +91,7 @@ class KvStore:
         return self.most_bytes > 0
 
     def state(self) -> dict[str, int]:
-        """bytes, most_bytes, entries; and since the start: prompt tokens asked with, those reused, entries evicted."""
+        """bytes, most_bytes, entries; and since the start: prompt tokens, reused tokens, evicted entries."""
         return {
             "bytes": self._bytes,
             "most_bytes": self.most_bytes,
@@ -102,27 +102,27 @@ class KvStore:
         }
 
     def owners(self) -> list[tuple[str, str]]:
-        """(owner, session) of the sessions whose rows are here."""
+        """(owner, session) of the stored sessions."""
         return [key for key in tuple(self._entries) if key[1]]
 
     def holds(self, owner: Owner) -> bool:
-        """Whether the session's rows are here."""
+        """Whether the session has an entry."""
         return (owner.name, owner.session) in self._entries
 
     def take(self, owner: Owner, ids: Sequence[int]) -> Prefix | None:
-        """Rows that a prompt can begin on, for its answer alone; None where there are none worth it.
+        """Rows that a prompt can begin on, for its answer alone; None if there are too few.
 
-        The session's own entry leaves the store; of others a copy is made of what is shared.
+        The session's own entry leaves the store; the shared part of another entry is copied.
         """
-        asked = np.asarray(ids, dtype=np.int32)
+        prompt = np.asarray(ids, dtype=np.int32)
         mine, tenant = (owner.name, owner.session), keys.tenant_of(owner.name)
         matches = [
-            (prefix.common(asked), key == mine, key)
+            (prefix.common(prompt), key == mine, key)
             for key, prefix in self._entries.items()
             if keys.tenant_of(key[0]) == tenant
         ]
         length, own, key = max(matches, default=(0, False, ("", "")))
-        length = min(length, len(asked) - 1)
+        length = min(length, len(prompt) - 1)
         if length < (1 if own else LEAST_SHARED):
             return None
         if own:
@@ -131,12 +131,12 @@ class KvStore:
         return self._entries[key].copy(length)
 
     def began(self, prompt_tokens: int, reused_tokens: int) -> None:
-        """Count an answer's prompt, and how much of it was there."""
+        """Count an answer's prompt, and how much of it was reused."""
         self._prompt_tokens += prompt_tokens
         self._reused_tokens += reused_tokens
 
     def put(self, owner: Owner, prefix: Prefix) -> None:
-        """Keep the rows of a finished answer, in place of the session's older ones."""
+        """Store the rows of a finished answer in place of the session's older ones."""
         common = (keys.tenant_of(owner.name), "")
         shared = min(owner.shared, len(prefix))
         if shared >= LEAST_SHARED and not self._covers(common, prefix, shared):
@@ -151,21 +151,21 @@ class KvStore:
             self._entries.move_to_end(key, last=False)
 
     def drop(self, owner: str, session: str) -> None:
-        """Forget a session's rows."""
+        """Delete a session's rows."""
         if (owner, session) in self._entries:
             self._remove((owner, session))
 
     def clear(self) -> bool:
-        """Forget everything. Returns whether there was anything."""
-        had = bool(self._entries)
-        self._evicted += len(self._entries)
+        """Evict everything. Returns whether there was an entry."""
+        evicted = len(self._entries)
+        self._evicted += evicted
         self._entries.clear()
         self._bytes = 0
-        return had
+        return evicted > 0
 
     def _covers(self, key: tuple[str, str], prefix: Prefix, shared: int) -> bool:
-        known = self._entries.get(key)
-        return known is not None and len(known) >= shared and known.common(prefix.ids[:shared]) == shared
+        entry = self._entries.get(key)
+        return entry is not None and len(entry) >= shared and entry.common(prefix.ids[:shared]) == shared
 
     def _add(self, key: tuple[str, str], prefix: Prefix) -> None:
         if key in self._entries:

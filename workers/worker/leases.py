@@ -1,8 +1,8 @@
-"""Which worker has which task, so that the tasks of a worker that vanished are taken up by another.
+"""Records which worker has which task, so that another worker reclaims the tasks of a vanished one.
 
 Knows task names and heartbeats; knows nothing of what a task does. Celery itself gives an unacknowledged message to
-another worker only after an hour. A message may come twice this way; while a worker that is heard of has the task, the
-second one is dropped. Where a worker was only slow, the answer's epoch decides: what it writes afterwards is refused.
+another worker only after an hour. A message may come twice this way; while a live worker has the task, the second one
+is dropped. If the first worker was only slow, the answer's epoch decides: its later writes are refused.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ class Leases:
     Args:
         client: from `make_redis`.
         worker: this worker's name, as in its heartbeat.
-        lapse_s: seconds of silence after which a worker's tasks are taken up.
+        lapse_s: seconds of silence after which a worker's leases lapse.
     """
 
     def __init__(self, client: RedisClient, worker: str, lapse_s: int = LAPSE_S) -> None:
         self._redis = client
         self._worker = worker
         self._lapse_s = lapse_s
-        self._held: set[str] = set()
+        self._running: set[str] = set()
         self._sent_meanwhile: set[str] = set()
-        """Tasks whose message came while they were held here."""
+        """Tasks whose message came while they ran here."""
         self._lock = threading.Lock()
 
     @contextmanager
     def hold(self, task: str, tenant: str, key: str) -> Iterator[bool]:
-        """Hold a task while it runs. Gives False if it runs already, here or elsewhere: then there is nothing to do.
+        """Hold a task's lease while it runs. Yields False if the task runs already, here or elsewhere.
 
-        A message for a task that is held here is remembered: this worker may have been slow, its lease may have lapsed
-        and its writes may be refused, and the message may be the one that was to go on. Once the task is let go,
-        `reclaim` sends it again; where it had ended, nothing comes of that.
+        A message for a task that runs here is remembered: this worker may have been slow, its lease may have lapsed and
+        its writes may be refused, so the message may be the one that must continue the task. After the task's release
+        `reclaim` sends it again; if the task has ended, that has no effect.
 
         Raises:
             QueueUnavailable: Redis is away.
         """
         field = f"{task} {tenant} {key}"
         with self._lock:
-            mine = field not in self._held
-            (self._held if mine else self._sent_meanwhile).add(field)
-        if not mine:
+            first = field not in self._running
+            (self._running if first else self._sent_meanwhile).add(field)
+        if not first:
             yield False
             return
         try:
@@ -73,28 +73,29 @@ class Leases:
             except QueueUnavailable:
                 pass  # the next `reclaim` of this worker sends it again, and it finds itself finished
             with self._lock:
-                self._held.discard(field)
+                self._running.discard(field)
 
     def reclaim(self, app: Celery) -> int:
-        """Send the tasks of workers that are not heard of any more again. Returns how many.
+        """Send the tasks of vanished workers again, and those that Redis assigns to this worker but do not run here.
 
-        So are those that this worker is said to have and does not run.
+        Returns their number.
 
         Raises:
             QueueUnavailable: Redis is away.
         """
         with unavailable():
-            with self._lock:  # a task that is taken now is either known to the script, or told to Redis behind it
-                meanwhile = sorted(self._sent_meanwhile - self._held)
-                args: list[str | int | float] = [self._worker, self._lapse_s, keys.GENERATE_TASK, *sorted(self._held)]
+            with self._lock:  # a task that starts now is either among the script's arguments, or enters Redis after it
+                running = sorted(self._running)
+                meanwhile = sorted(self._sent_meanwhile - self._running)
+                args: list[str | int | float] = [self._worker, self._lapse_s, keys.GENERATE_TASK, *running]
                 fields = lua.run(self._redis, lua.RECLAIM, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
-                log.warning("the worker that had %s is gone; sending it again", field)
+                log.warning("the worker of %s vanished; sending it again", field)
                 send(app, field)
                 lua.run(self._redis, lua.RELEASE_LEASE, [keys.RUNNING], [field, f"resend {self._worker}"])
             for field in meanwhile:
-                log.warning("%s was sent while it was held here; sending it again", field)
-                with self._lock:  # before it is sent: it may come back here, and be held, at once
+                log.warning("a message for %s came while it ran here; sending it again", field)
+                with self._lock:  # before sending it: it may come back here and start at once
                     self._sent_meanwhile.discard(field)
                 try:
                     send(app, field)

@@ -1,6 +1,6 @@
-"""One worker process: load the models, then take tasks until told to stop.
+"""One worker process: loads the models, then takes tasks until a signal stops it.
 
-Knows the order in which things start and stop; knows no settings files and no environment.
+Knows the order of startup and shutdown; knows no settings files and no environment.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Everything a worker process needs to know.
+    """The configuration of a worker process.
 
     Attributes:
         redis_url: `redis://host:port/0`, `rediss://…` or `unix:///path/to.sock`.
-        data_dir: holds the collections, and the uploads in `uploads`.
-        models_dir: where named models are kept; `models` in the data folder where None.
+        data_dir: has the collections, and the uploads in `uploads`.
+        models_dir: folder of named models; by default `models` in the data folder.
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name, a folder, or `provider:model`; None for a worker that ingests nothing.
         dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
         eagle_allow_pickle: its `allow_pickle`.
-        concurrency: answers decoded together.
-        name: of this worker; made from host and process where None.
-        drain_s: seconds that running answers get when the worker is told to stop; then they go back to the queue.
-        answer_ttl_s, session_ttl_s: seconds for which answers and sessions are kept.
-        store_tokens: tokens of earlier answers that are kept a collection, to copy from.
-        kv_cache_bytes: memory for keys and values of earlier turns; 0 keeps none.
+        concurrency: number of answers decoded together.
+        name: of this worker; by default made from host and process.
+        drain_s: seconds that running answers have after a stop signal; then they go back to the queue.
+        answer_ttl_s, session_ttl_s: lifetime of answers and sessions, in seconds.
+        store_tokens: tokens of earlier answers to copy from, for each collection.
+        kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
     """
 
     redis_url: str
@@ -88,12 +88,12 @@ def run_worker(config: WorkerConfig) -> int:
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     name = config.name or default_name()
-    place, info = load(config, name)
-    return serve(make_app(config.redis_url), place, info, config.concurrency, config.drain_s)
+    context, info = load(config, name)
+    return serve(make_app(config.redis_url), context, info, config.concurrency, config.drain_s)
 
 
 def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]]:
-    """Load tokenizer, engine and embedder. Returns the workplace and what the worker says of itself."""
+    """Load tokenizer, engine and embedder. Returns the worker context and the worker's information."""
     from decoder import load_engine
     from decoder.models import resolve
     from retriever import Library, make_embedder
@@ -121,7 +121,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         log.info("loading %s", config.embedding_model)
         embedder.load()
         library = Library(config.data_dir, embedder)
-    place = WorkerContext(
+    context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,
         runtime=Runtime(engine, tokens, KvStore(config.kv_cache_bytes, shortage(config.device))),
@@ -144,39 +144,39 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         "dtype": config.dtype,
         "concurrency": config.concurrency,
     }
-    return place, info
+    return context, info
 
 
-def queues(place: WorkerContext) -> list[str]:
-    """What a worker takes tasks from: those without an embedder leave ingests to others."""
-    return [GENERATE_QUEUE, *([] if place.library is None else [INGEST_QUEUE]), own_queue(place.name)]
+def queues(context: WorkerContext) -> list[str]:
+    """The worker's queues; a worker without an embedder takes no ingests."""
+    return [GENERATE_QUEUE, *([] if context.library is None else [INGEST_QUEUE]), own_queue(context.name)]
 
 
-def serve(app: Celery, place: WorkerContext, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
-    """Take tasks until a signal says stop, then give running answers `drain_s` seconds. Returns the exit status."""
-    register(app, place)
-    told_to_stop = threading.Event()
+def serve(app: Celery, context: WorkerContext, info: dict[str, Any], concurrency: int = 8, drain_s: float = 5.0) -> int:
+    """Take tasks until a stop signal, then give running answers `drain_s` seconds. Returns the exit status."""
+    register(app, context)
+    stop_requested = threading.Event()
 
     def alive() -> bool:
-        if not place.runtime.alive and not told_to_stop.is_set():
-            log.error("the engine's thread ended; this worker stops, so that a fresh one can take its work")
+        if not context.runtime.alive and not stop_requested.is_set():
+            log.error("the engine's thread ended; this worker stops, so that a new one can take its tasks")
             os.kill(os.getpid(), signal.SIGTERM)
-        return place.runtime.alive
+        return context.runtime.alive
 
     def present() -> dict[str, Any]:
-        return {**info, **place.state(), "places": concurrency}
+        return {**info, **context.state(), "places": concurrency}
 
-    heartbeat = Heartbeat(place.client, place.name, present, alive, lambda: place.after_beat(app))
-    grace = threading.Timer(drain_s, place.runtime.close)
+    heartbeat = Heartbeat(context.client, context.name, present, alive, lambda: context.after_beat(app))
+    grace = threading.Timer(drain_s, context.runtime.close)
     grace.daemon = True
 
     def ready(**_: Any) -> None:
         heartbeat.start()
-        log.info("worker %s is ready: %s", place.name, info)
+        log.info("worker %s is ready: %s", context.name, info)
 
     def stopping(**_: Any) -> None:
-        if not told_to_stop.is_set():
-            told_to_stop.set()
+        if not stop_requested.is_set():
+            stop_requested.set()
             grace.start()
 
     # Celery warns of root because of pickled messages; these are JSON.
@@ -185,10 +185,10 @@ def serve(app: Celery, place: WorkerContext, info: dict[str, Any], concurrency: 
     signals.worker_shutting_down.connect(stopping, weak=False)
     try:
         worker = app.Worker(
-            hostname=f"rag@{place.name}",
+            hostname=f"rag@{context.name}",
             pool="threads",
-            concurrency=concurrency + 1,  # one more for an ingest beside the answers
-            queues=queues(place),
+            concurrency=concurrency + 1,  # one more for an ingest
+            queues=queues(context),
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
@@ -202,5 +202,5 @@ def serve(app: Celery, place: WorkerContext, info: dict[str, Any], concurrency: 
         signals.worker_shutting_down.disconnect(stopping)
         heartbeat.stop()
         grace.cancel()
-        place.close()
+        context.close()
         app.close()

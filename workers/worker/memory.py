@@ -1,4 +1,4 @@
-"""How much memory is left where the model runs. Knows what system and device count; knows no caches."""
+"""Free memory of the model's device. Knows the counters of system and device; knows no caches."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 LEAST_FREE = 0.05
-"""Share of all memory below which it counts as short."""
+"""Memory is short if a smaller share of it is free."""
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 def shortage(device: str) -> Callable[[], bool]:
-    """Tells, whenever it is asked, whether memory is short on `device`; never where that cannot be known."""
+    """A function that returns whether memory is short on `device`; False if that is unknown."""
 
     def short() -> bool:
         counts = _device(device) if device.startswith("cuda") else _machine()
@@ -30,7 +30,7 @@ def _device(device: str) -> list[tuple[int, int]]:
 
 
 def _machine() -> list[tuple[int, int]]:
-    """(free, total) bytes of the machine and of the group of processes that this one is limited with."""
+    """(free, total) bytes of the machine and of this process's control group."""
     counts = []
     try:
         lines = (line.split() for line in _MEMINFO.read_text(encoding="ascii").splitlines())
@@ -43,6 +43,6 @@ def _machine() -> list[tuple[int, int]]:
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
         statistics = dict(line.split() for line in (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines())
         counts.append((total - used + int(statistics["inactive_file"]), total))
-    except (OSError, KeyError, ValueError):  # not limited, or another kind of group
+    except (OSError, KeyError, ValueError):  # no limit, or another version of control groups
         pass
     return counts

@@ -1,8 +1,8 @@
 """The engine's scheduler thread: many answers, one target pass at a time.
 
-Knows how answers share an engine, which rows of earlier ones they begin on, and what happens when one of them fails;
-knows no Redis, no Celery and no text beyond the detokenizer it hands on. Task threads submit prompts and iterate over
-steps; only the scheduler touches the engine.
+Knows how answers share an engine, which stored rows they begin on, and what happens if one of them fails; knows no
+Redis, no Celery and no text, except for the detokenizer that it passes on. Task threads submit prompts and iterate over
+steps; only the scheduler uses the engine.
 
 Next: `Engine.step` (`decoder/engine.py`).
 """
@@ -28,7 +28,7 @@ Detokenize = Callable[[Sequence[int]], str]
 
 
 class AnswerEngine(Protocol):
-    """What the scheduler asks of an engine; `decoder.Engine` and `tests.support.fake_workers.FakeEngine` have it."""
+    """The part of an engine that the scheduler needs; `decoder.Engine` and the tests' `FakeEngine` have it."""
 
     def start(
         self, prompt_ids: Sequence[int], params: SamplingParams | None = None, **options: Unpack[RequestOptions]
@@ -46,8 +46,8 @@ class HasCompleteText(Protocol):
 class GenerationHandle(Iterator["Step"]):
     """The steps of one submitted answer, as they come. The last one has a finish reason.
 
-    Iterating raises what the engine raised for this answer, and RuntimeClosed when the runtime was closed before the
-    end. `close` stops an answer that nobody reads any more.
+    Iterating raises the engine's error for this answer, or RuntimeClosed if the runtime closed before the end. `close`
+    stops an answer that is not read any more.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class GenerationHandle(Iterator["Step"]):
         self._arrived: queue.SimpleQueue[Step | Exception] = queue.SimpleQueue()
         self._sequence: Generation | None = None
         self._delivered: list[int] = []
-        """Tokens handed over; a sequence that is begun anew goes on behind them."""
+        """Tokens delivered; a restarted sequence continues after them."""
         self.alone = False
-        """Set once a pass with others failed: from then on this answer gets passes of its own."""
+        """Set after a failed pass with others: from then on this answer has its own passes."""
 
     def __next__(self) -> Step:
         if self._ended:
@@ -80,17 +80,17 @@ class GenerationHandle(Iterator["Step"]):
 
     @property
     def stats(self) -> DecodeStats | None:
-        """Counts so far; complete once the last step was taken. None for an answer that never began."""
+        """Counts so far; complete after the last step. None for an answer that never started."""
         return None if self._sequence is None else self._sequence.stats
 
     def close(self) -> None:
         """Stop the answer before its next step, if it still runs."""
         self._abandoned = True
 
-    # What follows is the scheduler's.
+    # Only the scheduler calls the rest.
 
     def begin(self) -> None:
-        """Set the sequence up (anew); the engine's next steps process its prompt and what was handed over."""
+        """Start or restart the sequence; the engine's next steps process its prompt and the delivered tokens."""
         self._sequence = None
         self._sequence = self._begin(self._delivered)
 
@@ -104,7 +104,7 @@ class GenerationHandle(Iterator["Step"]):
             self.sequence.cancel()
 
     def deliver(self, step: Step) -> bool:
-        """Hand a step over. Returns whether the answer goes on."""
+        """Deliver a step. Returns whether the answer continues."""
         if step.tokens or step.finish_reason is not None:
             self._delivered += step.tokens
             self._arrived.put(step)
@@ -120,8 +120,7 @@ class Runtime:
     Args:
         engine: used from the scheduler thread alone.
         tokens: turns ids into text for stop strings.
-        store: keeps rows of finished answers for those that follow; used from the scheduler thread alone. Keeps none
-            where None.
+        store: stores rows of finished answers for later ones; used from the scheduler thread alone. None stores none.
     """
 
     def __init__(self, engine: AnswerEngine, tokens: HasCompleteText, store: KvStore | None = None) -> None:
@@ -137,12 +136,12 @@ class Runtime:
 
     @property
     def alive(self) -> bool:
-        """Whether answers are taken and run."""
+        """Whether the runtime accepts and runs answers."""
         return self._thread.is_alive() and not self.closing.is_set()
 
     @property
     def answers(self) -> int:
-        """How many run or wait to run."""
+        """Number of running and waiting answers."""
         return len(self._running) + self._inbox.qsize()
 
     def submit(
@@ -154,21 +153,21 @@ class Runtime:
         owner: Owner | None = None,
         **options: Unpack[RequestOptions],
     ) -> GenerationHandle:
-        """Queue an answer and return its steps. Arguments as `decoder.Engine.start`.
+        """Queue an answer and return its handle. Arguments as `decoder.Engine.start`.
 
-        `cancelled` is asked between steps, from the scheduler thread, so it must be quick.
+        The scheduler thread calls `cancelled` between steps, so it must be quick.
 
         Args:
-            owner: whose rows the answer may begin on, and leaves behind; None for neither.
+            owner: owner of the rows that the answer may begin on and stores at its end; None for neither.
 
         Raises:
-            RuntimeClosed: the runtime takes nothing any more.
+            RuntimeClosed: the runtime accepts no more answers.
         """
         prompt = list(prompt_ids)
 
         def begin(delivered: Sequence[int]) -> Generation:
             reuse = self.store.take(owner, prompt) if owner is not None else None
-            own: RequestOptions = {
+            engine_options: RequestOptions = {
                 **options,
                 "detokenize": self._tokens.decode_complete,
                 "resumed": [*options.get("resumed", ()), *delivered],
@@ -176,27 +175,27 @@ class Runtime:
                 "keep": owner is not None and self.store.on,
             }
             try:
-                sequence = self._engine.start(prompt, params, **own)
-            except Exception:  # refused, before the rows were touched
+                sequence = self._engine.start(prompt, params, **engine_options)
+            except Exception:  # rejected before it used the rows
                 if owner is not None and reuse is not None:
                     self.store.put(owner, reuse)
                 raise
             self.store.began(len(prompt), sequence.stats.cached_tokens)
             return sequence
 
-        steps = GenerationHandle(begin, cancelled, owner)
+        handle = GenerationHandle(begin, cancelled, owner)
         with self._lock:
             if not self.alive:
                 raise RuntimeClosed
-            self._inbox.put(steps)
-        return steps
+            self._inbox.put(handle)
+        return handle
 
     def forget(self, owner: str, session: str) -> None:
-        """Forget the rows of a session, once the running pass is over."""
+        """Delete the rows of a session after the running pass."""
         self._inbox.put(lambda: self.store.drop(owner, session))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Stop after the running step; answers that are not finished get RuntimeClosed. Waits for the thread."""
+        """Stop after the running step; unfinished answers get RuntimeClosed. Waits for the thread."""
         with self._lock:
             self.closing.set()
             self._inbox.put(None)
@@ -208,94 +207,93 @@ class Runtime:
             while not self.closing.is_set():
                 self._admit()
                 self._advance()
-        except Exception as unexpected:  # a bug here must not leave answers waiting for ever
-            log.exception("the scheduler failed; this worker takes no more answers")
+        except Exception as unexpected:  # a bug here must not leave answers waiting forever
+            log.exception("the scheduler failed; this worker accepts no more answers")
             error = unexpected
         with self._lock:
             self.closing.set()
-            left = [*self._running]
+            unfinished = [*self._running]
             while not self._inbox.empty():
-                if isinstance(steps := self._inbox.get(), GenerationHandle):
-                    left.append(steps)
-        for steps in left:
-            steps.fail(error)
+                if isinstance(handle := self._inbox.get(), GenerationHandle):
+                    unfinished.append(handle)
+        for handle in unfinished:
+            handle.fail(error)
         try:
             self._engine.save()
         except OSError as failure:
-            log.warning("what the engine learned could not be kept: %s", failure)
+            log.warning("the engine's learned tables cannot be saved: %s", failure)
 
     def _admit(self) -> None:
-        """Let every waiting answer join those that run; waits when nothing runs."""
+        """Start all waiting answers; wait for one if none runs."""
         while True:
             try:
-                steps = self._inbox.get(block=not self._running)
+                item = self._inbox.get(block=not self._running)
             except queue.Empty:
                 return
-            if steps is None:
+            if item is None:
                 return
-            if not isinstance(steps, GenerationHandle):
-                steps()
-                continue
-            if self._begun(steps):
-                self._running.append(steps)
+            if not isinstance(item, GenerationHandle):
+                item()
+            elif self._begin(item):
+                self._running.append(item)
 
-    def _begun(self, steps: GenerationHandle) -> bool:
-        """Set an answer up; where memory is short, once more without the rows of earlier ones. Else it has failed."""
+    def _begin(self, handle: GenerationHandle) -> bool:
+        """Start an answer; if memory is short, try again without stored rows. False if it failed."""
         try:
             try:
-                steps.begin()
+                handle.begin()
             except Exception as error:
                 if not (is_out_of_memory(error) and self.store.clear()):
                     raise
-                log.warning("an answer found no memory to begin (%s); it begins again without kept rows", error)
+                log.warning("no memory to start an answer (%s); it starts again without stored rows", error)
                 cleared = True
             else:
                 cleared = False
-            if cleared:  # out here, where the failure and what its frames hold are gone
-                steps.begin()
+            if cleared:  # outside the handler, which keeps the failed frames and their memory
+                handle.begin()
         except Exception as failure:
-            steps.fail(failure)
+            handle.fail(failure)
             return False
         return True
 
     def _advance(self) -> None:
-        """One pass for all that run together, and one for each that runs alone."""
-        together = [steps for steps in self._running if not steps.alone]
-        groups = [together, *([steps] for steps in self._running if steps.alone)]
-        self._running = [steps for group in groups if group for steps in self._step(group)]
+        """One pass for all answers that run together, and one for each answer that runs alone."""
+        together = [handle for handle in self._running if not handle.alone]
+        groups = [together, *([handle] for handle in self._running if handle.alone)]
+        self._running = [handle for group in groups if group for handle in self._step(group)]
 
     def _step(self, group: list[GenerationHandle]) -> list[GenerationHandle]:
-        """One pass over a group. Returns those that go on.
+        """One pass over a group. Returns the answers that continue.
 
-        When the pass fails, nobody can say whose fault it was or what was already committed. Since an answer is a pure
-        function of its prompt, each of several is begun anew and continues alone; one that fails alone has failed.
+        A failed pass does not show which answer caused it or what was committed already. Since an answer is a pure
+        function of its prompt, every answer of the group restarts and continues alone; one that fails alone has failed.
         """
-        for steps in group:
-            steps.pass_on_cancel()
+        for handle in group:
+            handle.pass_on_cancel()
         try:
-            made = self._engine.step([steps.sequence for steps in group])
+            steps = self._engine.step([handle.sequence for handle in group])
         except Exception as error:
             roomier = is_out_of_memory(error) and self.store.clear()
             if len(group) == 1 and not roomier:
                 group[0].fail(error)
                 return []
-            log.warning("a pass over %d answers failed (%s); each goes on alone", len(group), error)
+            log.warning("a pass over %d answers failed (%s); each continues alone", len(group), error)
             alone: list[GenerationHandle] = []
-            for steps in group:
-                steps.alone = True
-                if self._begun(steps):
-                    alone.append(steps)
+            for handle in group:
+                handle.alone = True
+                if self._begin(handle):
+                    alone.append(handle)
             return alone
-        return [steps for steps, step in zip(group, made, strict=True) if self._goes_on(steps, step)]
+        return [handle for handle, step in zip(group, steps, strict=True) if self._deliver(handle, step)]
 
-    def _goes_on(self, steps: GenerationHandle, step: Step) -> bool:
-        """Hand a step over; the rows of an answer that ends with it are kept first, for the turn that may follow."""
-        if step.finish_reason is not None and steps.owner is not None:
-            self._keep(steps.owner, steps.sequence)
-        return steps.deliver(step)
+    def _deliver(self, handle: GenerationHandle, step: Step) -> bool:
+        """Deliver a step. If the answer ends with it, store its rows first, for the next turn."""
+        if step.finish_reason is not None and handle.owner is not None:
+            self._store_rows(handle.owner, handle.sequence)
+        return handle.deliver(step)
 
-    def _keep(self, owner: Owner, sequence: Generation) -> None:
-        """Keep the rows of a finished answer; without the room for it they go, and all others with them."""
+    def _store_rows(self, owner: Owner, sequence: Generation) -> None:
+        """Store the rows of a finished answer; if memory is short, evict all rows instead."""
         try:
             prefix = sequence.leave()
             if prefix is not None:
@@ -303,5 +301,5 @@ class Runtime:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            log.warning("no memory to keep an answer's rows (%s); all kept rows are forgotten", error)
+            log.warning("no memory to store an answer's rows (%s); all stored rows are evicted", error)
             self.store.clear()

@@ -1,7 +1,7 @@
 """The Celery tasks: what a worker does with a message from the queue.
 
-Knows how errors become events and when a task goes back to the queue; the work itself is in `generation` and
-`ingestion`. A message carries an owner (of ingests a tenant) and an id; everything else is in the record.
+Knows how errors become events and when a task goes back to the queue; `generation` and `ingestion` do the work. A
+message carries an answer's owner and id; the record has the rest.
 
 Next: `generate` (`generation.py`).
 """
@@ -23,7 +23,7 @@ from retriever import Library
 from workers.broker import keys
 from workers.broker.app import INGEST_TASK, LAPSE_S, RedisClient
 from workers.broker.messages import ErrorEvent
-from workers.errors import AnswerGone, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
+from workers.errors import AnswerMissing, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.grammar.grammars import Grammars
 from workers.ingests.files import JobFiles
 from workers.ingests.queue import IngestQueue
@@ -44,12 +44,12 @@ from workers.worker.unfinished import Unfinished
 log = logging.getLogger(__name__)
 
 MOST_LOST = 8
-"""Workers that may be gone before they ended an answer; then it is given up."""
+"""Workers that may vanish over one answer before it fails."""
 
 
 @dataclass
 class WorkerContext:
-    """What the tasks of one worker process share."""
+    """The shared state of a worker process's tasks."""
 
     client: RedisClient
     tokens: Tokens
@@ -57,13 +57,13 @@ class WorkerContext:
     library: Library | None
     uploads_dir: Path
     name: str = "worker"
-    """Of the worker, as in its heartbeat."""
+    """The worker's name, as in its heartbeat."""
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
     store_tokens: int = 0
-    """Tokens of earlier answers to copy from, a collection; 0 keeps none."""
+    """Tokens of earlier answers to copy from, for each collection; 0 stores none."""
     lapse_s: int = LAPSE_S
-    """Seconds of silence after which another worker's tasks are taken up."""
+    """Seconds of silence after which another worker's tasks are reclaimed."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
@@ -87,11 +87,11 @@ class WorkerContext:
         )
 
     def state(self) -> dict[str, Any]:
-        """What changes of what the worker says of itself."""
+        """The changing part of the worker's information."""
         return {"running": self.runtime.answers, "kv_cache": self.runtime.store.state()}
 
     def after_beat(self, app: Celery) -> None:
-        """What is due now and then: take what others left or cannot take, forget the rows of erased sessions.
+        """Reclaim tasks and jobs of vanished or busy workers, and delete the rows of erased sessions.
 
         Raises:
             QueueUnavailable: Redis is away.
@@ -107,8 +107,8 @@ class WorkerContext:
                 due()
             except QueueUnavailable:
                 raise
-            except Exception:  # none of them keeps the others from being done
-                log.exception("what follows a heartbeat failed")
+            except Exception:  # the others still run
+                log.exception("a task after the heartbeat failed")
 
     def _forget_erased(self) -> None:
         owners = self.runtime.store.owners()
@@ -117,8 +117,8 @@ class WorkerContext:
                 for owner, session in owners:
                     answer = answer_of(session)
                     pipe.exists(keys.answer(owner, answer) if answer else keys.session(owner, session_of(session)))
-                there = pipe.execute()
-            for (owner, session), exists in zip(owners, there, strict=True):
+                existing = pipe.execute()
+            for (owner, session), exists in zip(owners, existing, strict=True):
                 if not exists:
                     self.runtime.forget(owner, session)
 
@@ -129,45 +129,38 @@ class WorkerContext:
         self.cancels.close()
 
 
-def register(app: Celery, place: WorkerContext) -> None:
-    """Give the application its tasks, bound to this worker's workplace."""
+def register(app: Celery, context: WorkerContext) -> None:
+    """Register the tasks in the application, bound to this worker's context."""
 
     def generate_answer(owner: str, answer_id: str) -> None:
-        with _held(place, keys.GENERATE_TASK, owner, answer_id) as ours:
-            if ours:
-                run_generate(place, owner, answer_id)
+        with _requeued(), context.leases.hold(keys.GENERATE_TASK, owner, answer_id) as leased:
+            if leased:
+                run_generate(context, owner, answer_id)
 
     def ingest_documents(*_: str) -> None:
         with _requeued():
-            place.ingests.run()
+            context.ingests.run()
 
     app.task(name=keys.GENERATE_TASK, shared=False)(generate_answer)
     app.task(name=INGEST_TASK, shared=False)(ingest_documents)
 
 
 @contextmanager
-def _held(place: WorkerContext, task: str, whose: str, key: str) -> Iterator[bool]:
-    """Hold the task's lease."""
-    with _requeued(), place.leases.hold(task, whose, key) as ours:
-        yield ours
-
-
-@contextmanager
 def _requeued() -> Iterator[None]:
-    """A task that cannot go on here goes back to the queue."""
+    """Returns a task that cannot continue here to the queue."""
     try:
         yield
     except (RuntimeClosed, QueueUnavailable) as error:
         raise Reject(str(error), requeue=True) from None
 
 
-def run_generate(place: WorkerContext, owner: str, answer_id: str) -> None:
-    """Generate one answer; whatever goes wrong with it ends in an error event.
+def run_generate(context: WorkerContext, owner: str, answer_id: str) -> None:
+    """Generate one answer; any error of its own becomes an error event.
 
     Raises:
-        RuntimeClosed, QueueUnavailable: this worker cannot go on; another one can.
+        RuntimeClosed, QueueUnavailable: this worker cannot continue; another one can.
     """
-    stream = place.stream(owner, answer_id)
+    stream = context.stream(owner, answer_id)
     try:
         record = stream.record()
     except ValueError:
@@ -177,25 +170,25 @@ def run_generate(place: WorkerContext, owner: str, answer_id: str) -> None:
         )
         return
     if record is None:
-        log.info("answer %s was erased before it was begun", answer_id)
-        stream.forget()  # where its texts alone are gone
+        log.info("answer %s was erased before it started", answer_id)
+        stream.forget()  # the record may still exist, without its texts
         return
     if record["lost"] >= MOST_LOST:
         detail = f"{MOST_LOST} workers ended while they wrote this answer; ask something else, and see their logs"
-        log.error("answer %s is given up: %s", answer_id, detail)
+        log.error("answer %s fails: %s", answer_id, detail)
         stream.finish(ErrorEvent(code="internal_error", detail=detail), session_id=record["job"].session_id)
         return
     try:
-        with place.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:
+        with context.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:
             generate(
                 record["job"],
                 stream,
-                place.runtime,
-                place.tokens,
+                context.runtime,
+                context.tokens,
                 cancelled.is_set,
-                place.store,
-                place.grammars,
-                place.passage_ids,
+                context.store,
+                context.grammars,
+                context.passage_ids,
             )
     except (RuntimeClosed, QueueUnavailable):
         raise
@@ -211,7 +204,7 @@ def run_generate(place: WorkerContext, owner: str, answer_id: str) -> None:
         )
         try:
             stream.finish(event, session_id=record["job"].session_id)
-        except AnswerGone:
+        except AnswerMissing:
             log.info("answer %s was erased meanwhile", answer_id)
 
 

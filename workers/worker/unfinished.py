@@ -1,7 +1,7 @@
-"""Answers that were asked for and have no end yet, so that none waits for a message that was lost.
+"""Unfinished answers: sends the lost messages of queued answers again.
 
-A message is lost where Redis dies right after it gave it to a worker, or as a worker gives it back. Knows task names,
-records' states and queues; knows nothing of what a task does. A message may come twice this way: see `leases`.
+A message is lost if Redis dies right after a worker received it, or while a worker returns it. Knows task names, record
+states and queues; knows nothing of what a task does. A message may come twice this way: see `leases`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.errors import unavailable
 log = logging.getLogger(__name__)
 
 PATIENCE_BEATS = 5
-"""Heartbeats for which an answer that nobody works on is left to its message; then the message is looked for."""
+"""Heartbeats for which an idle answer waits for its message; then the queues are searched for the message."""
 
 
 def send(app: Celery, field: str) -> None:
@@ -27,15 +27,15 @@ def send(app: Celery, field: str) -> None:
 
 
 class Unfinished:
-    """One worker's look at all unfinished answers."""
+    """One worker's view of all unfinished answers."""
 
     def __init__(self, client: RedisClient) -> None:
         self._redis = client
         self._beats: dict[str, int] = {}
-        """Answers that nobody works on to the heartbeats since their message was last seen."""
+        """Idle answers' tasks to the number of heartbeats since their message was last seen."""
 
     def look(self, app: Celery) -> int:
-        """Send those again that nobody works on and no message names. Returns how many; call it with every heartbeat.
+        """Send idle answers without a message again. Returns their number; call it with every heartbeat.
 
         Raises:
             QueueUnavailable: Redis is away.
@@ -55,6 +55,6 @@ class Unfinished:
         return len(lost)
 
     def _messages(self) -> str:
-        """All messages that wait. Each has its answer's id as the id of its task."""
+        """All waiting messages. Each has its answer's id as its task id."""
         queues = [GENERATE_QUEUE, *self._redis.zrange(keys.QUEUES, 0, -1)]
         return "\n".join(message for queue in queues for message in self._redis.lrange(queue, 0, -1))

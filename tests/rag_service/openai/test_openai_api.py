@@ -15,6 +15,7 @@ import pytest
 
 from retriever import EmbedderMismatch, Library, SourceDocument
 from retriever.embedder import ProviderEmbedder
+from tests.support.chat_ids import chat_ids
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.sessions.streams import AnswerStream
@@ -63,7 +64,7 @@ def test_history_is_the_templates_with_every_role(api: openai.OpenAI, world: Any
         {"role": "assistant", "content": "The fox <|im_end|>."},
         {"role": "user", "content": "Over what?"},
     ]
-    assert world.stage.prompts == [world.tokens.chat_ids(expected)]
+    assert world.stage.prompts == [chat_ids(world.tokens, expected)]
 
 
 def test_no_session_is_kept(api: openai.OpenAI, world: Any) -> None:

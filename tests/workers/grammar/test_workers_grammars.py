@@ -14,8 +14,8 @@ from decoder.drafters.context import DrafterContext
 from decoder.sampling.history import History
 from tests.support.fake_workers import save_tokenizer
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, knowing_adapters, tiny_eagle, tiny_target
-from workers.grammar.grammars import KEPT, Grammars
-from workers.grammar.texts import BadSchema, check_schema
+from workers.grammar.grammars import CACHED, Grammars
+from workers.grammar.schemas import BadSchema, check_schema
 from workers.tokens.tokenizer import Tokens
 
 PERSON = {
@@ -142,6 +142,6 @@ def test_compiled_grammars_are_kept_for_a_while(tokens: Tokens) -> None:
     grammars = Grammars(tokens)
     first = grammars.of(PERSON)
     assert grammars.of(json.loads(json.dumps(PERSON))) is first
-    for length in range(KEPT):
+    for length in range(CACHED):
         grammars.of({"type": "string", "maxLength": length})
     assert grammars.of(PERSON) is not first

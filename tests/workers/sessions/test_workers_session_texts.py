@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.finished_turns import append_turn
 from workers.broker import keys
 from workers.broker.messages import GenerateJob, Sampling, Segment, TurnRecord
 from workers.sessions.queue import Queue, QueueUnavailable
+from workers.sessions.record_texts import LEAST, read_job, stored
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
-from workers.sessions.texts import LEAST, read_job, stored
 
 LONG = "The quick brown fox. " * 8
 ODD = "\ud800 \U0001f98a é\x00" * LEAST
@@ -58,7 +59,7 @@ def test_records_come_back_as_they_were(client: Any, queue: Queue, text: str) ->
         answer_id="a1", question="why?", segments=[*job.segments[3:], answer], passages=job.passages, created=1.0
     )
     sessions = Sessions(client)
-    sessions.append_turn("default", "s", turn)
+    append_turn(client, "default", "s", turn)
     assert sessions.turns("default", "s") == [turn]
     assert [one["question"] for one in sessions.list("default")] == ["why?"]
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.finished_turns import append_turn
 from workers.broker import keys
 from workers.broker.app import broker_url, make_app, make_async_redis, make_redis
 from workers.broker.messages import (
@@ -26,7 +27,7 @@ from workers.broker.messages import (
 )
 from workers.sessions.queue import Queue, QueueUnavailable
 from workers.sessions.sessions import Sessions
-from workers.sessions.streams import AnswerEnded, AnswerGone, AnswerStream, StreamAhead
+from workers.sessions.streams import AnswerEnded, AnswerMissing, AnswerStream, StreamAhead
 
 
 def make_job(answer_id: str = "a1", session_id: str = "s1", **changes: Any) -> GenerateJob:
@@ -183,17 +184,17 @@ def test_erasing_a_session_erases_its_answers(queue: Queue, client: Any) -> None
     assert [name for name in client.keys("rag:*") if "s1" in name or ":a1" in name or ":a2" in name] == []
     assert sessions.exists("default", "s2")
     for answer_id in ("a1", "a2"):
-        with pytest.raises(AnswerGone):
+        with pytest.raises(AnswerMissing):
             AnswerStream(client, "default", answer_id).write(TokenEvent(t=0, ids=[1], text="x"))
-        with pytest.raises(AnswerGone):
+        with pytest.raises(AnswerMissing):
             AnswerStream(client, "default", answer_id).finish(make_done(), session_id="s1", turn=make_turn())
     assert not sessions.exists("default", "s1")
 
 
 def test_appended_turns_keep_order_and_expire(client: Any) -> None:
-    sessions = Sessions(client, ttl_s=100)
+    sessions = Sessions(client)
     for answer_id in ("a1", "a2", "a3"):
-        sessions.append_turn("t", "s", make_turn(answer_id))
+        append_turn(client, "t", "s", make_turn(answer_id), ttl_s=100)
     assert [turn.answer_id for turn in sessions.turns("t", "s")] == ["a1", "a2", "a3"]
     assert 0 < client.ttl(keys.session_turns("t", "s")) <= 100
     assert sessions.turns("default", "s") == []
@@ -207,10 +208,10 @@ def test_tenants_are_apart(queue: Queue, client: Any) -> None:
 
 
 def test_only_a_recent_heartbeat_counts(queue: Queue, client: Any) -> None:
-    assert not queue.worker_alive()
+    assert not queue.workers()
     now = client.time()[0]
     client.zadd(keys.WORKERS, {"old": now - 60})
-    assert not queue.worker_alive()
+    assert not queue.workers()
     client.zadd(keys.WORKERS, {"new": now - 5})
     client.hset(keys.WORKER_INFO, "new", '{"model":"m"}')
     assert queue.workers() == [{"name": "new", "model": "m"}]
@@ -223,7 +224,7 @@ def test_an_absent_redis_is_noticed_soon_and_said(dead_url: str) -> None:
     calls = [
         lambda: queue.enqueue_generate(make_job()),
         lambda: queue.cancel("default", "a1"),
-        queue.worker_alive,
+        queue.workers,
         queue.depth,
         lambda: AnswerStream(client, "default", "a1").read(block_ms=5000),
         lambda: AnswerStream(client, "default", "a1").record(),
@@ -254,7 +255,7 @@ def test_nothing_is_left_when_the_task_cannot_be_sent(client: Any, dead_url: str
 
 
 def test_a_failed_question_keeps_the_session_it_belongs_to(client: Any, dead_url: str) -> None:
-    Sessions(client).append_turn("default", "s1", make_turn("a0"))
+    append_turn(client, "default", "s1", make_turn("a0"))
     app = make_app(dead_url)
     with pytest.raises(QueueUnavailable):
         Queue(app, client).enqueue_generate(make_job())

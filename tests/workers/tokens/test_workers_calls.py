@@ -13,7 +13,7 @@ from tests.support.fake_workers import QWEN_TEMPLATE, TOOLS_TEMPLATE, save_token
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, tiny_target
 from workers.broker.messages import CallableFunction, Calls, GenerateJob, Sampling
 from workers.grammar.grammars import Grammars
-from workers.grammar.texts import BadSchema, check_calls
+from workers.grammar.schemas import BadSchema, check_calls
 from workers.tokens.call_form import CallForm
 from workers.tokens.chat_template import ChatTemplate
 from workers.tokens.tokenizer import Tokens

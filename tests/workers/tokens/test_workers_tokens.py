@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from decoder.sampling.stopping import cut_at_stop
+from tests.support.chat_ids import chat_ids
 from tests.support.fake_workers import QWEN_TEMPLATE, SMOLLM_TEMPLATE, save_tokenizer
 from workers.tokens.chat_template import ChatTemplate
 from workers.tokens.content_tokenizer import content_tokenizer
@@ -135,7 +136,7 @@ CHATS: list[list[tuple[str, str]]] = [
 def test_chat_ids_are_those_of_transformers(tokens: Tokens, peer: Any, chat: Any, generation: bool) -> None:
     messages = [{"role": role, "content": content} for role, content in chat]
     expected = peer.apply_chat_template(messages, add_generation_prompt=generation, return_dict=False)
-    assert tokens.chat_ids(messages, generation) == expected
+    assert chat_ids(tokens, messages, generation) == expected
 
 
 def test_pieces_are_control_text_and_slots(tokens: Tokens) -> None:
@@ -206,7 +207,7 @@ class TestTemplates:
         expected = peer.apply_chat_template(
             messages, chat_template=self.STRIPS, add_generation_prompt=True, return_dict=False
         )
-        assert tokens.decode(tokens.chat_ids(messages)) == peer.decode(expected)
+        assert tokens.decode(chat_ids(tokens, messages)) == peer.decode(expected)
 
     def test_a_template_that_rewrites_earlier_turns_is_noticed(self) -> None:
         forgets = "{% for m in messages %}{% if loop.last %}(last){% endif %}{{ m.role }}:{{ m.content }};{% endfor %}"
@@ -227,7 +228,7 @@ class TestTemplates:
 
     def test_contents_are_never_part_of_a_template_expression(self, tokens: Tokens) -> None:
         messages = [{"role": "user", "content": "{{ 7 * 7 }}{% for x in y %}"}]
-        assert "{{ 7 * 7 }}{% for x in y %}" in tokens.decode(tokens.chat_ids(messages))
+        assert "{{ 7 * 7 }}{% for x in y %}" in tokens.decode(chat_ids(tokens, messages))
 
     @pytest.mark.parametrize(
         "source", ["{% for", "{% for m in messages %}{{ m.role }}{% endfor %}", "{{ raise_exception('never') }}"]

@@ -145,13 +145,13 @@ def test_what_the_api_imports_loads_no_model_code() -> None:
 def test_a_heartbeat_begins_and_ends_with_its_worker(queue: Queue, client: Any) -> None:
     beaten = threading.Event()
     heartbeat = Heartbeat(client, "w", lambda: {"model": "m"}, after_beat=beaten.set, interval_s=0.01)
-    assert not queue.worker_alive()
+    assert not queue.workers()
     heartbeat.start()
     assert beaten.wait(20)
     assert queue.workers() == [{"name": "w", "model": "m"}]
     heartbeat.stop()
     heartbeat.stop()
-    assert not queue.worker_alive()
+    assert not queue.workers()
     assert client.hgetall(keys.WORKER_INFO) == {}
 
 

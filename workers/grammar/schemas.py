@@ -1,6 +1,6 @@
-"""What an answer has to follow, as grammars that llguidance reads: a JSON schema, or calls of tools.
+"""JSON schemas and tool calls as texts of grammars that llguidance reads.
 
-Knows schemas and the form of calls; knows no tokens, so that a request can be refused before a worker is troubled.
+Knows schemas and the form of calls; knows no tokens, so the API can reject a request before it reaches a worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": "
 
 
 class BadSchema(ValueError):
-    """A schema that is none, or that cannot be held to; the message says why."""
+    """An invalid or unsupported schema; the message says why."""
 
 
 def check_schema(schema: dict[str, Any] | bool) -> None:
@@ -45,7 +45,7 @@ def json_text(schema: dict[str, Any] | bool) -> str:
 
 
 def calls_text(calls: Calls, form: CallForm | None) -> str:
-    """The grammar of calls in the form of a model's chat template; Qwen2.5's where it has none. Raises BadSchema."""
+    """The grammar of calls in the form of a model's chat template; by default Qwen2.5's form. Raises BadSchema."""
     form = form or CallForm()
     functions = range(len(calls.functions))
     more = f" ({_literal(form.joint)} call)*" if calls.many else ""
@@ -66,9 +66,9 @@ def reason(matcher: LLMatcher) -> str:
 
 
 def _check(grammar: str) -> None:
-    found = LLMatcher.validate_grammar(grammar)
-    if found and not found.startswith("WARNING"):
-        raise BadSchema(found)
+    message = LLMatcher.validate_grammar(grammar)
+    if message and not message.startswith("WARNING"):
+        raise BadSchema(message)
 
 
 def _literal(text: str) -> str:

@@ -1,6 +1,6 @@
-"""The Lua scripts of the ledger of ingest jobs. Each says its keys and arguments.
+"""The Lua scripts of the ingest ledger. Each lists its keys and arguments.
 
-Keys of a tenant are made inside, as which tenant comes next is decided there.
+Scripts that choose a tenant build the keys of its jobs themselves.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 ADD = """
 -- keys: job, jobs of the tenant, waiting jobs of the tenant, tenants
 -- args: job id, tenant, created, collection, progress, status, seconds for which it is kept if it has ended
--- returns 1, or 0 (it is known already)
+-- returns 1, or 0 (the job is in Redis already)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[6], 'progress', ARGV[5], 'collection', ARGV[4], 'created', ARGV[3])
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
@@ -29,7 +29,7 @@ return 1
 """
 
 ADOPT = """
--- a job of an earlier version, which left the order of jobs to the queue of messages
+-- a job of an earlier version, whose order was that of its messages
 -- keys: job, waiting jobs of the tenant, tenants; args: job id, tenant
 -- returns 1 if it waits from now on
 if redis.call('HEXISTS', KEYS[1], 'status') == 1 then return 0 end
@@ -46,7 +46,7 @@ return 1
 """
 
 TAKE = """
--- keys: tenants, running jobs, turn; args: worker, or '' to look and take nothing
+-- keys: tenants, running jobs, turn; args: worker, or '' to take nothing
 -- returns {tenant, job id, attempts} or false
 local busy = {}
 local running = redis.call('HGETALL', KEYS[2])
@@ -144,13 +144,13 @@ return 'ended'
 
 RECLAIM = """
 -- keys: running jobs, workers
--- args: worker that asks, seconds of silence that are too many, number of jobs it works on, their ids, then ids of
---       those that it gave up
--- returns how many jobs wait again; of a tenant the first accepted first
+-- args: calling worker, seconds after which a silent worker's jobs are reclaimed, number of jobs it works on, their
+--       ids, then ids of those that it could not put back
+-- returns the number of jobs that wait again, in order of acceptance for each tenant
 local since = redis.call('TIME')[1] - ARGV[2]
-local mine, given_up = {}, {}
+local mine, not_put_back = {}, {}
 for i = 4, 3 + ARGV[3] do mine[ARGV[i]] = true end
-for i = 4 + ARGV[3], #ARGV do given_up[ARGV[i]] = true end
+for i = 4 + ARGV[3], #ARGV do not_put_back[ARGV[i]] = true end
 local lost = {}
 local running = redis.call('HGETALL', KEYS[1])
 for i = 1, #running, 2 do
@@ -160,7 +160,7 @@ for i = 1, #running, 2 do
   local works = heard and tonumber(heard) >= since
   if worker == ARGV[1] then
     works = mine[id]
-    if given_up[id] then redis.call('HINCRBY', 'rag:' .. tenant .. ':job:' .. id, 'attempts', -1) end
+    if not_put_back[id] then redis.call('HINCRBY', 'rag:' .. tenant .. ':job:' .. id, 'attempts', -1) end
   end
   if not works then
     local created = redis.call('HGET', 'rag:' .. tenant .. ':job:' .. id, 'created') or '0'
