@@ -1,4 +1,4 @@
-"""Stop strings over token ids. Knows how to turn ids into text through a function it is given, nothing else."""
+"""StopStrings: detects stop strings in token ids. The detokenizer is an argument, so no tokenizer is needed here."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ Detokenize = Callable[[Sequence[int]], str]
 
 
 class StopStrings:
-    """Tells when the newest token completed a stop string.
+    """Detects when the newest token completes a stop string.
 
     Args:
         stops: non-empty strings.
-        detokenize: ids -> text, control tokens left out.
+        detokenize: ids -> text without control tokens.
     """
 
     def __init__(self, stops: Sequence[str], detokenize: Detokenize) -> None:
         self._stops = tuple(stops)
         self._detokenize = detokenize
         self._reach = max(map(len, self._stops), default=0) + 4
-        """Characters of the answer's end to look at: a stop string, and a few for a character cut at the border."""
+        """Characters to read at the answer's end: a stop string, and a few more for a character cut at the border."""
 
     def completed_by_last(self, tokens: Sequence[int]) -> bool:
         """Whether the text of `tokens` contains a stop string that it did not contain without the last token."""
