@@ -117,7 +117,7 @@ class Engine:
             kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
         )
         if reuse is not None:
-            reuse.given = True
+            reuse.used = True
             sequence.prefill_outputs.append(reuse.outputs(chosen.required_outputs))
             sequence.stats.cached_tokens = min(length, len(prompt))
         return sequence
@@ -145,7 +145,7 @@ class Engine:
         parts = self._draft(running)  # draft, or take prompt tokens
         started = time.perf_counter()
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
-        self.target.wait()
+        self.target.synchronize()
         passed = time.perf_counter()
         walks = [
             self._walk(s, part, outputs) for (s, part), outputs in zip(parts, results, strict=True)
@@ -237,7 +237,7 @@ class Engine:
             else:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            outputs = outputs.kept(
+            outputs = outputs.along(
                 accepted.path[: len(accepted.tokens) - 1], sequence.drafter.required_outputs.all_logits
             )
             if sequence.kept_rows is not None:

@@ -16,7 +16,7 @@ from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
 from decoder.model.devices import check_device
 from decoder.model.target import TargetModel
-from decoder.planning.calibration import fingerprint, measured
+from decoder.planning.calibration import fingerprint, load_or_measure
 
 DTYPES = {
     "float64": torch.float64,
@@ -98,7 +98,7 @@ def load_engine(
         if state_dir is not None:
             context.cost_file = state_dir / f"cost-{fingerprint(target, folder.name)}.json"
             context.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
-        context.cost = measured(target, context.cost_file)
+        context.cost = load_or_measure(target, context.cost_file)
     return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
 
 

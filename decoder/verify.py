@@ -9,7 +9,7 @@ import torch
 
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.sampling.logprobs import TokenLogprob, measure
+from decoder.sampling.logprobs import TokenLogprob, token_logprob
 from decoder.sampling.near_ties import decide, is_near_tie
 from decoder.sampling.select import select
 from decoder.sequence import Sequence
@@ -43,7 +43,7 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
             if is_near_tie(margin, sequence.params, near_tie):
                 return Accepted(tokens, path, sources, token, logprobs)
         if sequence.params.logprobs is not None:
-            logprobs.append(measure(logits[node + 1], token, sequence.params.logprobs))
+            logprobs.append(token_logprob(logits[node + 1], token, sequence.params.logprobs))
         sequence.history.push(token)
         tokens.append(token)
         node = tree.child(node, token)

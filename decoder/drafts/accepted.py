@@ -10,10 +10,14 @@ from decoder.sampling.logprobs import TokenLogprob
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`tokens` are the accepted draft tokens and the bonus token; `path` the accepted nodes, one fewer.
+    """What one walk accepted.
 
-    Where a strict answer's walk ended at a near-tie there is no bonus token, so `path` is as long as `tokens`, and
-    `doubtful` is what this pass would have chosen. `logprobs` has one entry a token where the answer asks for them.
+    Attributes:
+        tokens: the accepted draft tokens and the bonus token; no bonus token if a strict walk ended at a near-tie.
+        path: the accepted nodes, in order.
+        sources: one per token; None for the bonus token.
+        doubtful: the token that the pass chose at the near-tie; None if there was no near-tie.
+        logprobs: one per token; empty unless the request wants log-probabilities.
     """
 
     tokens: list[int]

@@ -1,7 +1,7 @@
 """Attribution: which spans of an answer were copied, and from where. PLD+ (arXiv 2412.01447), appendix D.
 
-Knows tokens and the sources that drafters gave them; knows no model and no text. What an answer cites does not depend
-on this: it says where the drafter pointed, and without speculation nothing points anywhere.
+Knows tokens and the sources that drafters recorded; knows no model and no text. Citations do not depend on it:
+attribution shows where the drafter copied from, and an answer without speculation has none.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from decoder.drafts.tree import TokenSource
 
 MIN_TOKENS = 2
-"""Shorter spans are left out; the paper's best threshold."""
+"""The shortest span to report; the paper's best threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Tokens answer_start..answer_end of the answer are tokens offset.. of a segment.
+    """One copied span: answer tokens [answer_start, answer_end) equal the segment's tokens from `offset` on.
 
     `segment` is as in `TokenSource`: an index into the prompt's segments, None for the answer itself.
     """
@@ -38,42 +38,43 @@ def attribute(
     segments: Sequence[Sequence[int]] = (),
     min_tokens: int = MIN_TOKENS,
 ) -> list[Attribution]:
-    """Group copied tokens into spans that run on both sides.
+    """Group copied tokens into spans that are contiguous in the answer and in the source.
 
     Args:
         tokens: the answer.
-        sources: one a token, as `Step.sources` gives them; None for the target's own tokens.
-        segments: the segments that sources name, as tokens. With them the target's own tokens before, between or
-            behind copied ones belong to the span where they equal the source's tokens there: every step ends with such
-            a token, and a copy starts behind the token that was looked up. Without them only drafted tokens count.
-        min_tokens: shorter spans are left out.
+        sources: one per token, as in `Step.sources`; None for the target's own tokens.
+        segments: the tokens of the segments that sources name. With them, a token of the target's own next to copied
+            tokens joins their span if it equals the source's token at that place. Every step ends with such a token,
+            and a copy starts after the token that was looked up. Without them, only drafted tokens count.
+        min_tokens: the shortest span to return.
 
     Returns:
         spans in answer order, not overlapping.
 
-    Raises ValueError for tokens and sources of different lengths.
+    Raises:
+        ValueError: tokens and sources differ in length.
     """
     if len(tokens) != len(sources):
-        raise ValueError(f"{len(tokens)} tokens have {len(sources)} sources; give one a token")
+        raise ValueError(f"{len(tokens)} tokens have {len(sources)} sources; give one source per token")
     spans: list[Attribution] = []
     for i, source in enumerate(sources):
         last = spans[-1] if spans and spans[-1].answer_end == i else None
         if source is None or source.offset is None:
-            if last is not None and _holds(tokens, segments, last.segment, last.offset + last.tokens, i):
+            if last is not None and _equals_source(tokens, segments, last.segment, last.offset + last.tokens, i):
                 spans[-1] = Attribution(last.answer_start, i + 1, last.segment, last.offset)
         elif last is not None and (last.segment, last.offset + last.tokens) == (source.segment, source.offset):
             spans[-1] = Attribution(last.answer_start, i + 1, last.segment, last.offset)
         else:
             free = i > 0 and last is None
-            before = int(free and _holds(tokens, segments, source.segment, source.offset - 1, i - 1))
+            before = int(free and _equals_source(tokens, segments, source.segment, source.offset - 1, i - 1))
             spans.append(Attribution(i - before, i + 1, source.segment, source.offset - before))
     return [span for span in spans if span.tokens >= min_tokens]
 
 
-def _holds(
+def _equals_source(
     tokens: Sequence[int], segments: Sequence[Sequence[int]], segment: int | None, offset: int, answer: int
 ) -> bool:
-    """Whether a place in a segment (or earlier in the answer) is there and holds the answer's token."""
+    """Whether the token at `offset` of a segment (None: of the answer so far) exists and equals tokens[answer]."""
     if not segments:
         return False
     source = tokens[:answer] if segment is None else segments[segment] if segment < len(segments) else ()

@@ -1,8 +1,8 @@
-"""MaskChains: which adaptive rows a pass holds, and what each of them sees. Knows nodes and rows; knows no model.
+"""MaskChains: the adaptive rows of a pass and what each of them sees. Knows nodes and rows; knows no model.
 
-A chain of masks hangs behind a point of the tree, the root or a node: mask i (0 is the first) sits i + 1 positions
-behind the point, and its row tells what may come one position further. The rows come behind all ordinary rows of the
-sequence, chain by chain.
+A chain of masks follows a point of the tree, the root or a node. Mask i (0 is the first) is i + 1 positions after the
+point, and its row predicts the token one position further. The adaptive rows follow all ordinary rows of the sequence,
+chain by chain. The masks are the adaptive tokens of SDSAT (arXiv 2403.18647), section 2.1.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ class MaskChains:
     """Chains of masks.
 
     Attributes:
-        points: what each chain hangs behind, nodes of the tree or ROOT, each once.
-        lengths: masks of each chain, at least one.
+        points: the node or ROOT that each chain follows, each once.
+        lengths: masks in each chain, at least one.
+
+    Raises:
+        ValueError: the points repeat, do not match the lengths, or a chain is empty.
     """
 
     points: tuple[int, ...] = ()
@@ -31,39 +34,39 @@ class MaskChains:
 
     def __post_init__(self) -> None:
         if len(self.points) != len(self.lengths) or len(set(self.points)) != len(self.points):
-            raise ValueError(f"every chain needs a point of its own and a length, got {self.points}, {self.lengths}")
+            raise ValueError(f"every chain needs its own point and a length, got {self.points}, {self.lengths}")
         if min(self.lengths, default=1) < 1:
-            raise ValueError(f"a chain holds at least one mask, got lengths {self.lengths}")
+            raise ValueError(f"a chain must have at least one mask, got lengths {self.lengths}")
 
     @classmethod
-    def behind(cls, points: Iterable[int], length: int) -> MaskChains:
-        """Chains of one length."""
+    def after(cls, points: Iterable[int], length: int) -> MaskChains:
+        """Chains of the same length after each of the points."""
         points = tuple(points)
         return cls(points, (length,) * len(points))
 
     def __or__(self, other: MaskChains) -> MaskChains:
-        """The chains of both; the longer one where both have one behind the same point."""
+        """The chains of both. If both have a chain after the same point, the longer one."""
         lengths = dict(zip(self.points, self.lengths, strict=True))
         for point, length in zip(other.points, other.lengths, strict=True):
             lengths[point] = max(length, lengths.get(point, 0))
         return MaskChains(tuple(lengths), tuple(lengths.values()))
 
     def __len__(self) -> int:
-        """Adaptive rows."""
+        """The number of adaptive rows."""
         return sum(self.lengths)
 
     @property
     def numbers(self) -> list[int]:
-        """Each row's mask: its place in its chain, from 0."""
+        """The mask number of each row: its index in its chain, from 0."""
         return [number for length in self.lengths for number in range(length)]
 
     @property
     def point_rows(self) -> list[int]:
-        """The row that each of them hangs behind, the root's being 0."""
+        """For each adaptive row, the ordinary row of its chain's point; the root is row 0."""
         return [point + 1 for point, length in zip(self.points, self.lengths, strict=True) for _ in range(length)]
 
     def depths(self, tree: DraftTree) -> list[int]:
-        """Each row's position behind the root's."""
+        """The position of each adaptive row, relative to the root's."""
         return [
             (0 if point == ROOT else tree.depths[point]) + 1 + number
             for point, length in zip(self.points, self.lengths, strict=True)
@@ -71,7 +74,7 @@ class MaskChains:
         ]
 
     def rows_of(self, point: int) -> slice | None:
-        """The rows of the chain behind a point, counted from the first adaptive row; None where there is none."""
+        """The rows of the chain after a point, counted from the first adaptive row; None without such a chain."""
         if point not in self.points:
             return None
         number = self.points.index(point)
@@ -79,19 +82,19 @@ class MaskChains:
         return slice(start, start + self.lengths[number])
 
     def within(self, tree: DraftTree, most: int) -> MaskChains:
-        """Cut to positions at most `most` behind the root's."""
-        cut = [
-            (point, min(length, most - (0 if point == ROOT else tree.depths[point])))
+        """The chains, cut to positions at most `most` after the root's."""
+        lengths = {
+            point: min(length, most - (0 if point == ROOT else tree.depths[point]))
             for point, length in zip(self.points, self.lengths, strict=True)
-        ]
-        kept = [(point, length) for point, length in cut if length > 0]
-        return MaskChains(tuple(point for point, _ in kept), tuple(length for _, length in kept))
+        }
+        lengths = {point: length for point, length in lengths.items() if length > 0}
+        return MaskChains(tuple(lengths), tuple(lengths.values()))
 
     def mask(self, tree: DraftTree) -> NDArray[np.bool_]:
         """Attention mask over root, nodes and masks: bool [n + 1 + m, n + 1 + m], row sees column.
 
-        Ordinary rows as in `DraftTree.mask`, and no adaptive row; a mask sees what its point sees, the point, the
-        earlier masks of its own chain, and itself.
+        Ordinary rows see what `DraftTree.mask` says and no adaptive row. A mask sees its point and what its point
+        sees, the earlier masks of its own chain, and itself.
         """
         ordinary, rows = len(tree) + 1, len(tree) + 1 + len(self)
         sees = np.zeros((rows, rows), np.bool_)
@@ -110,18 +113,18 @@ NO_MASKS = MaskChains()
 
 @dataclass(frozen=True, slots=True)
 class MaskRows:
-    """What the adaptive rows of one sequence came to.
+    """The states of one sequence's adaptive rows.
 
     Attributes:
-        chains: which rows they are.
-        states: [m, D], behind the final norm: an output matrix makes logits of them.
+        chains: the chains that the rows belong to.
+        states: [m, D], after the final norm, conditioned on the chains' points (`Adapters.condition_on_points`).
     """
 
     chains: MaskChains = NO_MASKS
     states: torch.Tensor = field(default_factory=lambda: torch.empty(0, 0))
 
-    def behind(self, path: Sequence[int]) -> MaskRows | None:
-        """The rows of the chain behind the last node of an accepted path (the root where it is empty), if any."""
+    def after(self, path: Sequence[int]) -> MaskRows | None:
+        """The rows of the chain after the last node of an accepted path, or after the root if the path is empty."""
         point = path[-1] if path else ROOT
         rows = self.chains.rows_of(point)
         if rows is None:

@@ -1,11 +1,11 @@
-"""TokenIndex: where did these last tokens occur before? A suffix index over tagged token segments.
+"""TokenIndex: finds earlier occurrences of the last tokens. A suffix index over tagged token segments.
 
 Knows token ids and segment tags; knows no model and no drafter.
 
-Tokens that are there at the start (prompt, passages) are *frozen* into one sorted array of (n-gram size, hash, end
-position): all occurrences of an n-gram are one contiguous, position-ordered range, and one binary search finds the
-ranges of all sizes, however large the index. Tokens generated one by one go into *fresh* dictionaries of position
-lists. Candidates are held against the tokens themselves, so a hash collision costs a candidate and nothing else.
+Tokens known at the start (prompt, passages) are *frozen* into one sorted array of (n-gram size, hash, end position).
+All occurrences of an n-gram are one contiguous range in order of position, and one binary search finds the ranges of
+all sizes. Tokens generated one by one go into *fresh* dictionaries of position lists. Candidates are compared with the
+tokens themselves, so a hash collision costs one candidate and never gives a wrong match.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 ORDERS = (1, 2, 3, 4, 6, 10)
-"""n-gram sizes that are indexed. A match of any length is found from the largest order that fits in it."""
+"""The indexed n-gram sizes. A match of any length is looked up by the largest size that fits in it."""
 MAX_CANDIDATES = 64
-"""Most candidates a lookup examines; the latest of the longest order come first."""
+"""Most candidates that a lookup examines: those of the longest n-gram first, the latest first."""
 _ONE_BY_ONE = 16
-"""More candidates than this are compared all at once."""
+"""Up to this many candidates are compared one by one; more are compared in one array operation."""
 _POSITION_BITS = 24
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
 _ORDER_SHIFT = 61
@@ -40,13 +40,13 @@ class Match:
     length: int
     position: int
     segment: int
-    """Number of the segment that holds `position`, in the order segments were added."""
+    """Number of the segment that contains `position`, in the order in which segments were added."""
 
 
 class TokenIndex:
-    """Suffix index over segments of tokens, at most 2**24 tokens in all.
+    """Suffix index over segments of tokens, fewer than 2**24 tokens in all.
 
-    A segment is a tag on a run of tokens; matches and copies run across segment borders, as the model reads them.
+    A segment is a tag on a run of tokens. Matches and copies cross segment borders, since the model reads one text.
     """
 
     def __init__(self) -> None:
@@ -60,23 +60,26 @@ class TokenIndex:
 
     @classmethod
     def build(cls, segments: Sequence[Sequence[int] | NDArray[np.int32]]) -> TokenIndex:
-        """Index whole segments at once (sorted blocks; at least a million tokens a second)."""
+        """Index whole segments at once, as frozen tokens: at least a million tokens a second.
+
+        Raises:
+            ValueError: the segments have 2**24 tokens or more.
+        """
         index = cls()
-        parts = [np.asarray(ids, np.int32) for ids in segments]
-        for ids in parts:
+        for ids in segments:
             index._segment_starts.append(index._length)
-            index._append(ids)
+            index._append(np.asarray(ids, np.int32))
         index._freeze()
         return index
 
     def add_segment(self, ids: Sequence[int] = ()) -> int:
-        """Start a new segment, optionally with its first tokens; returns its number."""
+        """Start a new segment, optionally with its first tokens, and return its number."""
         self._segment_starts.append(self._length)
         self.extend(ids)
         return len(self._segment_starts) - 1
 
     def extend(self, ids: Sequence[int]) -> None:
-        """Append tokens to the last segment (a first one is started where there is none)."""
+        """Append tokens to the last segment; start one if there is none."""
         if not self._segment_starts:
             self._segment_starts.append(0)
         if len(ids) > 512:
@@ -113,30 +116,34 @@ class TokenIndex:
 
     @property
     def tokens(self) -> NDArray[np.int32]:
-        """All tokens, int32 [n], a view."""
+        """All tokens: int32 [n], a view."""
         return self._tokens[: self._length]
 
     def segment_of(self, position: int) -> tuple[int, int]:
-        """(segment number, token offset within it) of an absolute position."""
+        """(segment number, token offset in the segment) of an absolute position."""
         segment = bisect_right(self._segment_starts, position) - 1
         return segment, position - self._segment_starts[segment]
 
     def positions(self, token: int) -> NDArray[np.int64]:
-        """Every position that holds `token`, ascending."""
+        """Every position of `token`: int64 [n], ascending."""
         fresh = self._fresh[1].get((token,), [])
         frozen = self._frozen.ends((token,), self._length) if self._frozen is not None else []
         ends = np.asarray([end for end in frozen if self._tokens[end - 1] == token] + fresh, np.int64)
         return ends - 1
 
     def first(self, ngram: Sequence[int], before: int | None = None) -> int | None:
-        """Where the earliest occurrence of an n-gram of an indexed size ends, None if it has none.
+        """The end position of an n-gram's earliest occurrence, from which a copy starts; None if it does not occur.
 
-        The end is the position a copy would start from; it is at most `before` where that is given. Raises ValueError
-        for n-grams of a size that is not indexed.
+        Args:
+            ngram: as many tokens as one of ORDERS.
+            before: the largest end position to accept; None accepts all.
+
+        Raises:
+            ValueError: n-grams of this size are not indexed.
         """
         ngram = tuple(ngram)
         if len(ngram) not in ORDERS:
-            raise ValueError(f"n-grams of {ORDERS} tokens are indexed, not {len(ngram)}")
+            raise ValueError(f"the index has n-grams of {ORDERS} tokens, not of {len(ngram)}")
         limit = self._length if before is None else before
         if self._frozen is not None:
             for end in self._frozen.earliest(ngram):
@@ -146,58 +153,58 @@ class TokenIndex:
         return fresh[0] if fresh is not None and fresh[0] <= limit else None
 
     def matches(self, suffix: Sequence[int], k: int, max_length: int = 10, min_length: int = 1) -> list[Match]:
-        """The best earlier occurrences of the end of `suffix`: longest first, equal lengths latest first.
+        """The best earlier occurrences of the end of `suffix`: longest first, the latest first among equal lengths.
 
         Args:
-            suffix: the last tokens, at least `max_length` of them where there are as many.
+            suffix: the last tokens, at least `max_length` of them if the text has as many.
             k: most matches to return.
             max_length: longer matches count as this long.
-            min_length: shorter matches are left out.
+            min_length: the shortest match to return.
 
         Returns:
-            at most k matches, none of them at the very end of the index (it has nothing to copy). At most
-            MAX_CANDIDATES occurrences are examined, the latest ones of the longest indexed n-gram first.
+            at most k matches. The end of the index is not a match, since nothing follows it. At most MAX_CANDIDATES
+            occurrences are examined, those of the longest indexed n-gram first, the latest first.
         """
         recent = tuple(int(t) for t in suffix[-max_length:])
         orders = [n for n in ORDERS if n <= len(recent)]
         ranges = self._frozen.ranges(recent, orders) if self._frozen is not None else {}
-        found: dict[int, int] = {}  # end position -> match length
+        lengths: dict[int, int] = {}  # end position -> match length
         examined = 0
         longest = len(recent)
         for n in reversed(orders):
-            # What matches more than `longest` tokens was found before, so here n may already be the whole length.
+            # Earlier rounds found every match of more than `longest` tokens, so n may already be the whole length.
             exact = n == longest
             ends = self._latest(n, recent[-n:], ranges.get(n, (0, 0)), MAX_CANDIDATES - examined)
             if exact:
                 for end in ends:
                     if examined == MAX_CANDIDATES:
                         break
-                    if end not in found:
+                    if end not in lengths:
                         examined += 1
                         if n >= min_length and self._agreement(recent, end) >= n:
-                            found[end] = n
-                            if len(found) >= k:
+                            lengths[end] = n
+                            if len(lengths) >= k:
                                 break
             else:
-                new = [end for end in ends if end not in found][: MAX_CANDIDATES - examined]
+                new = [end for end in ends if end not in lengths][: MAX_CANDIDATES - examined]
                 examined += len(new)
-                lengths = (
+                agreements = (
                     self._agreements(recent, new)
                     if len(new) > _ONE_BY_ONE
                     else [self._agreement(recent, e) for e in new]
                 )
-                for end, length in zip(new, lengths, strict=True):
+                for end, length in zip(new, agreements, strict=True):
                     if length >= n and length >= min_length:
-                        found[end] = length
-            # Every match of at least n tokens is among these, so k of them settle it.
-            if len(found) >= k or examined >= MAX_CANDIDATES or n <= min_length:
+                        lengths[end] = length
+            # Every match of at least n tokens is among these, so k of them are enough.
+            if len(lengths) >= k or examined >= MAX_CANDIDATES or n <= min_length:
                 break
             longest = n - 1
-        best = sorted(found.items(), key=lambda item: (-item[1], -item[0]))[:k]
+        best = sorted(lengths.items(), key=lambda item: (-item[1], -item[0]))[:k]
         return [Match(length, end, self.segment_of(end)[0]) for end, length in best]
 
     def _latest(self, n: int, ngram: tuple[int, ...], frozen: tuple[int, int], most: int) -> list[int]:
-        """End positions of an n-gram, latest first, the index's own end left out: nothing follows it."""
+        """End positions of an n-gram, latest first, without the end of the index: nothing follows it."""
         fresh = self._fresh[n].get(ngram)
         ends = fresh[: -most - 2 : -1] if fresh else []
         if frozen[0] != frozen[1] and self._frozen is not None and len(ends) <= most:
@@ -205,39 +212,43 @@ class TokenIndex:
         return ends[1:] if ends and ends[0] == self._length else ends
 
     def _agreement(self, recent: tuple[int, ...], end: int) -> int:
-        """How many tokens before `end` equal the end of `recent`."""
+        """The number of tokens before `end` that equal the end of `recent`."""
         before = self._tokens[max(0, end - len(recent)) : end].tolist()
         length = 0
-        for mine, earlier in zip(reversed(recent), reversed(before), strict=False):
-            if mine != earlier:
+        for last, earlier in zip(reversed(recent), reversed(before), strict=False):
+            if last != earlier:
                 break
             length += 1
         return length
 
     def _agreements(self, recent: tuple[int, ...], ends: list[int]) -> list[int]:
-        """The same for many ends at once; each end has at least an indexed n-gram before it."""
-        at = np.array(ends)[:, None] - np.arange(1, len(recent) + 1)  # [candidates, size]
-        differ = self._tokens[at] != np.array(recent[::-1], np.int32)  # a place before the first token wraps around
-        differ |= at < 0
+        """`_agreement` for many end positions at once."""
+        positions = np.array(ends)[:, None] - np.arange(1, len(recent) + 1)  # [candidates, size]
+        differ = self._tokens[positions] != np.array(recent[::-1], np.int32)  # negative positions wrap around
+        differ |= positions < 0
         lengths: list[int] = np.where(differ.any(1), differ.argmax(1), len(recent)).tolist()
         return lengths
 
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """Tokens and segment borders, 4 bytes a token; the sorted blocks are rebuilt faster than they travel."""
+        """Tokens and segment borders, 4 bytes per token. Rebuilding the sorted array is faster than sending it."""
         header = np.asarray([len(self._segment_starts), self._length], np.int32)
         starts = np.asarray(self._segment_starts, np.int32)
         return _FORMAT + header.tobytes() + starts.tobytes() + self.tokens.tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TokenIndex:
-        """The index that `to_bytes` wrote. Raises ValueError for anything else."""
+        """The index that `to_bytes` wrote.
+
+        Raises:
+            ValueError: the bytes are no token index, or a damaged one.
+        """
         if data[:8] != _FORMAT or len(data) < 16:
             raise ValueError("these bytes are not a token index; rebuild it from its tokens")
         segments, length = np.frombuffer(data, np.int32, 2, 8).tolist()
         if segments < 0 or length < 0 or len(data) != 16 + 4 * (segments + length):
-            raise ValueError("these bytes are a damaged token index; rebuild it from its tokens")
+            raise ValueError("this token index is damaged; rebuild it from its tokens")
         index = cls()
         index._segment_starts = np.frombuffer(data, np.int32, segments, 16).tolist()
         index._append(np.frombuffer(data, np.int32, length, 16 + 4 * segments))
@@ -248,7 +259,7 @@ class TokenIndex:
 class _FrozenBlock:
     """All n-grams of a token array, of every indexed size, in one sorted array.
 
-    A key is uint64: number of the size (3 bits), hash (37 bits), end position (24 bits); 8 bytes a token and size.
+    A key is uint64: index into ORDERS (3 bits), hash (37 bits), end position (24 bits); 8 bytes per token and size.
     """
 
     __slots__ = ("_keys",)
@@ -270,7 +281,7 @@ class _FrozenBlock:
         self._keys = np.concatenate(blocks)
 
     def ranges(self, recent: tuple[int, ...], orders: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """For each size, where the keys of the n-gram at the end of `recent` lie."""
+        """For each size, the range of keys of the n-gram at the end of `recent`."""
         needles = []
         value, power, size = 0, 1, 0
         for number, n in enumerate(orders):

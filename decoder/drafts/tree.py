@@ -1,7 +1,7 @@
-"""DraftTree: the tokens a step proposes. Knows tokens, parents and sources; knows no model and no cache.
+"""DraftTree: the tokens that a step proposes. Knows tokens, parents and sources; knows no model and no cache.
 
-Nodes are draft tokens only, numbered in the order they were added; `parents[i] < i`, and ROOT (-1) is the last
-committed token, which every pass computes in front of the nodes. Equal siblings merge, so the tree is a trie.
+Nodes are draft tokens, numbered in the order in which they were added, so `parents[i] < i`. ROOT (-1) is the last
+committed token, which every pass computes before the nodes. Equal siblings merge, so the tree is a trie.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """Where a draft token comes from.
+    """The source of a draft token.
 
-    `segment` is an index into the prompt's segments and, behind them, the corpora; None for the answer itself or a
-    drafter that copies nothing. `offset` is the token offset in that segment (or in the answer).
+    Attributes:
+        drafter: name of the drafter.
+        segment: index into the prompt's segments followed by the corpora; None for the answer itself, and for a
+            drafter that does not copy.
+        offset: token offset in that segment, or in the answer; None for a drafter that does not copy.
     """
 
     drafter: str
@@ -29,7 +32,7 @@ class TokenSource:
 
 
 class DraftTree:
-    """A trie of draft tokens hanging below the last committed token."""
+    """A trie of draft tokens below the last committed token."""
 
     __slots__ = ("_children", "depths", "is_chain", "parents", "sources", "tokens", "values")
 
@@ -37,15 +40,16 @@ class DraftTree:
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
-        """depths[i] >= 1: the root has depth 0, so node i sits at position root position + depths[i]."""
+        """depths[i] >= 1. The root has depth 0, so the position of node i is the root's position + depths[i]."""
         self.sources: list[TokenSource] = []
         self.values: list[float] = []
-        """Each node's estimated chance to be accepted, never rising; empty where the drafter estimates none."""
+        """Each node's estimated probability of acceptance, never rising; empty if the drafter does not estimate it."""
         self.is_chain = True
         self._children: dict[tuple[int, int], int] = {}
 
     @classmethod
     def chain(cls, tokens: Iterable[int], sources: Sequence[TokenSource]) -> DraftTree:
+        """A tree of one branch."""
         tree = cls()
         tree.add_chain(tokens, sources)
         return tree
@@ -54,9 +58,13 @@ class DraftTree:
         return len(self.tokens)
 
     def add(self, token: int, parent: int, source: TokenSource) -> int:
-        """Add a child below `parent` (a node or ROOT) and return its number; an equal child is reused."""
+        """Add a child below `parent`, a node or ROOT, and return its number; an existing equal child is reused.
+
+        Raises:
+            ValueError: `parent` is not in the tree.
+        """
         if not ROOT <= parent < len(self.tokens):
-            raise ValueError(f"parent {parent} is not a node of this tree ({len(self.tokens)} nodes)")
+            raise ValueError(f"parent {parent} is not a node of this tree of {len(self.tokens)} nodes")
         existing = self._children.get((parent, token))
         if existing is not None:
             return existing
@@ -70,36 +78,36 @@ class DraftTree:
         return node
 
     def add_chain(self, tokens: Iterable[int], sources: Sequence[TokenSource], parent: int = ROOT) -> int:
-        """Add tokens one below the other, merging with what is there; returns the last node's number."""
+        """Add tokens one below the other, merged with existing nodes; return the last node's number."""
         for token, source in zip(tokens, sources, strict=True):
             parent = self.add(token, parent, source)
         return parent
 
     def merge(self, other: DraftTree) -> None:
-        """Add the nodes of another tree below the same root; nodes that are there already keep their source."""
+        """Add the nodes of another tree below the same root; existing nodes keep their source."""
         numbers: list[int] = []
         for token, parent, source in zip(other.tokens, other.parents, other.sources, strict=True):
             numbers.append(self.add(token, ROOT if parent == ROOT else numbers[parent], source))
 
     def child(self, node: int, token: int) -> int | None:
-        """The child of `node` (or ROOT) with this token, None if there is none."""
+        """The child of `node` (or ROOT) with this token; None if there is none."""
         return self._children.get((node, token))
 
     def pruned(self, budget: int) -> DraftTree:
-        """The first `budget` nodes (parents come before children, so this is a tree); self if it fits."""
+        """The tree's first `budget` nodes, which are a tree since parents precede children; self if it fits."""
         if len(self) <= budget:
             return self
         tree = DraftTree()
         tree.tokens, tree.parents, tree.depths = self.tokens[:budget], self.parents[:budget], self.depths[:budget]
         tree.sources, tree.values = self.sources[:budget], self.values[:budget]
         tree.is_chain = tree.parents == list(range(ROOT, budget - 1))
-        tree._children = {place: node for node, place in enumerate(zip(tree.parents, tree.tokens, strict=True))}
+        tree._children = {key: node for node, key in enumerate(zip(tree.parents, tree.tokens, strict=True))}
         return tree
 
     def mask(self) -> NDArray[np.bool_]:
-        """Tree attention mask over root and nodes: bool [n + 1, n + 1], row sees column.
+        """Tree attention mask over root and nodes: bool [n + 1, n + 1], True if the row sees the column.
 
-        Row and column 0 are the root; a node sees the root, its ancestors and itself.
+        Row and column 0 are the root. A node sees the root, its ancestors and itself.
         """
         size = len(self) + 1
         if self.is_chain:

@@ -1,11 +1,11 @@
-"""Adapters for adaptive rows: learned mask vectors, and low-rank additions that act at the rows of masks alone.
+"""Adapters for adaptive rows: learned mask vectors, and low-rank additions at the rows of masks only.
 
-SDSAT (arXiv 2403.18647) fine-tunes the whole model so that it can read its adaptive tokens. Here the model stays as it
-is: the masks enter as vectors of their own through `inputs_embeds`, and every linear layer adds `up @ down @ x` at
-their rows and nowhere else. Ordinary rows are computed by the unchanged target, bit for bit as in a pass of the same
-shape without adapters, and a pass without adaptive rows has no hook and runs as if there were no adapters.
+SDSAT (arXiv 2403.18647), section 2.2, fine-tunes the whole model to read its adaptive tokens. Here the model is
+unchanged: masks enter as vectors through `inputs_embeds`, and every linear layer adds `up @ down @ x` at their rows.
+Ordinary rows are bit-identical to those of a pass of the same shape without adapters. A pass without adaptive rows has
+no hooks.
 
-A coupler (`conditioner.py`) may lie between the rows and the drafts that are read off them.
+A coupler (`conditioner.py`) can condition the adaptive rows before drafts are read off them.
 
 Knows a stock model's linear layers and rows of a pass; knows no tree, no sequence and no file (`adapter_files.py`).
 """
@@ -13,8 +13,7 @@ Knows a stock model's linear layers and rows of a pass; knows no tree, no sequen
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,37 +28,41 @@ LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 MASKS, DOWN, UP, TOKENS = "masks", ".down", ".up", "tokens"
 COUPLER = "coupler."
 
+Hook = Callable[[Any, Any, Any], None]
+"""A forward hook: (module, inputs, output)."""
+
 
 @dataclass(slots=True)
 class Adapters:
     """Weights for adaptive rows of one model.
 
     Attributes:
-        masks: [k, D], what enters in place of a token's embedding, by place in the chain.
+        masks: [k, D], the vectors that replace a token's embedding, by index in the chain.
         pairs: name of a linear layer -> (down [r, in], up [out, r]).
-        coupler: None where drafts are read off the rows as they are.
-        tokens: int64 [n], the target's ids that can be drafted, ascending; all where None.
+        coupler: None if drafts are read off the rows as they are.
+        tokens: int64 [n], the target's token ids that can be drafted, ascending; None for all.
     """
 
     masks: torch.Tensor
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     coupler: Coupler | None = None
     tokens: torch.Tensor | None = None
-    _head: _Rows | None = None
-    """The target's output rows of `tokens`, once they were asked for."""
+    _head: _HeadRows | None = None
+    """The target's output rows of `tokens`; set when `logits` first needs them."""
 
     @property
     def length(self) -> int:
-        """k, the longest chain."""
+        """k, the most masks in a chain."""
         return len(self.masks)
 
     @property
     def rank(self) -> int:
+        """The largest rank of the low-rank additions; 0 without any."""
         return max((len(down) for down, _ in self.pairs.values()), default=0)
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes once drafts are read: weights, the output rows of `tokens`, and a packed copy of these."""
+        """Bytes in use while drafting: the weights, the output rows of `tokens`, and a packed copy of these rows."""
         gathered = 0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes
         packed = self._head is not None and isinstance(self._head.rows, PackedLinear)
         return gathered * (1 + packed) + sum(tensor.nbytes for tensor in self.tensors().values())
@@ -75,21 +78,22 @@ class Adapters:
         seed: int = 0,
         tokens: torch.Tensor | None = None,
     ) -> Adapters:
-        """Untrained adapters: `up` is zero, masks lie near the mean embedding. float32.
+        """Untrained adapters, float32: `up` is zero, masks are near the mean embedding.
 
         Args:
             model: a stock causal LM.
-            length: masks of a chain at most.
-            rank: of every low-rank addition; 0 trains masks alone.
-            linears: which of LINEARS get one.
-            coupler: hidden units of the coupler; 0 for none.
-            tokens: int64, ids that can be drafted, ascending; all where None.
+            length: most masks in a chain.
+            rank: of every low-rank addition; 0 for masks without additions.
+            linears: the names in LINEARS that get an addition.
+            coupler: hidden units of the coupler; 0 for no coupler.
+            seed: of the random weights.
+            tokens: int64, token ids that can be drafted, ascending; None for all.
 
-        Raises ValueError for sizes out of range and layers that the model does not have.
+        Raises:
+            ValueError: a size is out of range, or the model lacks a layer.
         """
         if length < 1 or rank < 0 or coupler < 0:
             raise ValueError(f"length must be 1 or more, rank and coupler 0 or more; got {length}, {rank}, {coupler}")
-        found = linears_of(model, linears)
         source = torch.Generator().manual_seed(seed)
         embeddings = model.get_input_embeddings().weight.detach().to("cpu", torch.float32)
         width = embeddings.shape[1]
@@ -100,14 +104,14 @@ class Adapters:
 
         pairs = {
             name: (random(rank, layer.in_features), torch.zeros(layer.out_features, rank))
-            for name, layer in found.items()
+            for name, layer in linears_of(model, linears).items()
             if rank
         }
-        made = Coupler.fresh(length, width, coupler, source) if coupler else None
-        return cls(masks, pairs, made, tokens).to(model.device, torch.float32)
+        weights = Coupler.fresh(length, width, coupler, source) if coupler else None
+        return cls(masks, pairs, weights, tokens).to(model.device, torch.float32)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Adapters:
-        """The same weights elsewhere."""
+        """The same weights on another device, in another dtype."""
         moved = {name: tensor.to(device, None if name == TOKENS else dtype) for name, tensor in self.tensors().items()}
         return Adapters.of(moved)
 
@@ -122,12 +126,16 @@ class Adapters:
         return named | {COUPLER + name: tensor for name, tensor in coupler.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Those of `tensors` that are trained."""
+        """The trained ones among `tensors`."""
         return {name: tensor for name, tensor in self.tensors().items() if name != TOKENS}
 
     @classmethod
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> Adapters:
-        """Back from `tensors`. Raises KeyError where one is missing."""
+        """The adapters whose `tensors` these are.
+
+        Raises:
+            KeyError: a tensor is missing.
+        """
         names = [name.removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
         coupler = None
         if any(name.startswith(COUPLER) for name in tensors):
@@ -136,48 +144,56 @@ class Adapters:
         return cls(tensors[MASKS], pairs, coupler, tensors.get(TOKENS))
 
     def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
-        """[n, D], rows behind the final norm -> [n, tokens], by the model's own output matrix."""
+        """Logits by the model's output matrix: states after the final norm, [n, D] -> [n, tokens that can be drafted]."""
         if self._head is None and self.tokens is not None:
-            self._head = _Rows(model.get_output_embeddings(), self.tokens)
+            self._head = _HeadRows(model.get_output_embeddings(), self.tokens)
             pack(self._head)
-        rows: torch.nn.Linear = model.get_output_embeddings() if self._head is None else self._head.rows
+        head: torch.nn.Linear = model.get_output_embeddings() if self._head is None else self._head.rows
         with packed_passes():
-            return rows(states)  # type: ignore[no-any-return]
+            return head(states)  # type: ignore[no-any-return]
 
     def delta(self, name: str, inputs: torch.Tensor) -> torch.Tensor:
-        """What a linear layer adds at adaptive rows: [..., in] -> [..., out]."""
+        """The low-rank addition of a linear layer at adaptive rows: [..., in] -> [..., out]."""
         down, up = self.pairs[name]
         return F.linear(F.linear(inputs, down.to(inputs.dtype)), up.to(inputs.dtype))
 
-    def told(self, numbers: Sequence[int], rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-        """What masks tell, the token before aside.
+    def condition_on_points(self, numbers: Sequence[int], rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        """Combine adaptive rows with the states of their chains' points.
 
         Args:
-            numbers: each one's mask, n of them.
-            rows: [n, D], theirs behind the final norm.
-            points: [n, D], of what their chains hang behind.
+            numbers: the mask number of each row, n of them.
+            rows: [n, D], after the final norm.
+            points: [n, D], the state of each row's point.
 
         Returns:
-            [n, D]; `rows` themselves without a coupler.
+            [n, D]; `rows` without a coupler.
         """
         if self.coupler is None:
             return rows
-        made = torch.empty_like(rows)
+        states = torch.empty_like(rows)
         for mask in sorted(set(numbers)):
             own = torch.tensor([row for row, number in enumerate(numbers) if number == mask], device=rows.device)
-            made[own] = self.coupler.told(mask, rows[own], points[own])
-        return made
+            states[own] = self.coupler.condition_on_points(mask, rows[own], points[own])
+        return states
 
     def combined(self, mask: int, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-        """States of one mask that know the token before the one they tell: [..., D] from `told`, and that token's
-        embedding [..., D] -> [..., D]; `states` themselves without a coupler."""
+        """Combine states of one mask with the tokens before its prediction.
+
+        Args:
+            mask: its number.
+            states: [..., D], from `condition_on_points`.
+            before: [..., D], embeddings of these tokens.
+
+        Returns:
+            [..., D]; `states` without a coupler.
+        """
         if self.coupler is None:
             return states
         return self.coupler.combined(mask, states, before.to(states.dtype))
 
 
-class _Rows(torch.nn.Module):
-    """Some rows of an output matrix, gathered once."""
+class _HeadRows(torch.nn.Module):
+    """Some rows of an output matrix, gathered once; a module, so that `pack` can pack it."""
 
     def __init__(self, output: torch.nn.Linear, tokens: torch.Tensor) -> None:
         super().__init__()
@@ -190,32 +206,35 @@ class _Rows(torch.nn.Module):
 
 
 def linears_of(model: Any, linears: Sequence[str] = LINEARS) -> dict[str, torch.nn.Linear]:
-    """A model's linear layers by name, "layers.0.self_attn.q_proj" and so on, in the order they run.
+    """A model's linear layers by name, such as "layers.0.self_attn.q_proj", in the order in which they run.
 
-    Raises ValueError for names not in LINEARS and layers that the model lacks.
+    Raises:
+        ValueError: a name is not in LINEARS, or the model lacks such layers.
     """
     if unknown := sorted(set(linears) - set(LINEARS)):
         raise ValueError(f"adapters act on {', '.join(LINEARS)}; there is no {', '.join(unknown)}")
-    found = {
+    modules = {
         name: module
         for name, module in model.get_decoder().named_modules()
         if isinstance(module, torch.nn.Linear) and name.rpartition(".")[2] in linears
     }
-    if missing := sorted(set(linears) - {name.rpartition(".")[2] for name in found}):
+    if missing := sorted(set(linears) - {name.rpartition(".")[2] for name in modules}):
         raise ValueError(f"this model has no {', '.join(missing)}; leave them out of the adapted layers")
-    return found
+    return modules
 
 
 class AdaptiveRows:
-    """The adaptive rows of one pass, all sequences together.
+    """The adaptive rows of one pass, of all sequences together.
 
     Args:
-        rows: their places in the pass, ascending.
-        numbers: each one's mask.
-        points: the rows that their chains hang behind.
+        adapters: their weights.
+        model: the stock model.
+        rows: their row numbers in the pass, ascending.
+        numbers: the mask number of each.
+        points: the row number of each one's point.
 
     Attributes:
-        states: [m, D], what they tell (`Adapters.told`), once the pass is through.
+        states: [m, D], their states after the pass, from `Adapters.condition_on_points`.
     """
 
     def __init__(
@@ -225,47 +244,41 @@ class AdaptiveRows:
         self._model = model
         self._numbers = numbers
         self._points = torch.tensor(points, device=model.device)
-        in_one_run = rows[-1] - rows[0] == len(rows) - 1
-        self._run = slice(rows[0], rows[-1] + 1) if in_one_run else None
-        self._rows = None if in_one_run else torch.tensor(rows, device=model.device)
+        contiguous = rows[-1] - rows[0] == len(rows) - 1
+        self._slice = slice(rows[0], rows[-1] + 1) if contiguous else None
+        self._rows = None if contiguous else torch.tensor(rows, device=model.device)
         self.states = adapters.masks.new_empty(0)
 
     def embeddings(self, ids: torch.Tensor) -> torch.Tensor:
-        """What enters the model: [1, T] token ids, any at adaptive rows -> [1, T, D]."""
+        """The model's input: token ids [1, T], any at adaptive rows -> [1, T, D]."""
         embeddings: torch.Tensor = self._model.get_input_embeddings()(ids)
         masks = self._adapters.masks[list(self._numbers)].to(embeddings.dtype)
-        embeddings[0, self._run if self._rows is None else self._rows] = masks
+        embeddings[0, self._slice if self._rows is None else self._rows] = masks
         return embeddings
 
-    @contextmanager
-    def acting(self) -> Iterator[None]:
-        """Let the adapters act at their rows while a pass runs."""
+    def hooks(self) -> list[tuple[torch.nn.Module, Hook]]:
+        """The forward hooks of the pass: one that keeps the states, and the low-rank additions."""
         decoder = self._model.get_decoder()
-        hooks = [decoder.register_forward_hook(self._keep)]
-        for name in self._adapters.pairs:
-            hooks.append(decoder.get_submodule(name).register_forward_hook(self._adding(name)))
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+        additions = [(decoder.get_submodule(name), self._adding(name)) for name in self._adapters.pairs]
+        return [(decoder, self._keep), *additions]
 
-    def _of(self, rows: torch.Tensor) -> torch.Tensor:
+    def _select(self, rows: torch.Tensor) -> torch.Tensor:
         """The adaptive ones of all rows: [1, T, d] -> [m, d]."""
-        return rows[0, self._run] if self._rows is None else rows[0].index_select(0, self._rows)
+        return rows[0, self._slice] if self._rows is None else rows[0].index_select(0, self._rows)
 
     def _keep(self, _module: Any, _inputs: Any, output: Any) -> None:
         states = output.last_hidden_state
-        self.states = self._adapters.told(self._numbers, self._of(states), states[0].index_select(0, self._points))
+        points = states[0].index_select(0, self._points)
+        self.states = self._adapters.condition_on_points(self._numbers, self._select(states), points)
 
-    def _adding(self, name: str) -> Any:
+    def _adding(self, name: str) -> Hook:
         down, up = self._adapters.pairs[name]
 
         def hook(_module: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
-            low = F.linear(self._of(inputs[0]), down)
+            low_rank = F.linear(self._select(inputs[0]), down)
             if self._rows is None:
-                output[0, self._run].addmm_(low, up.T)  # a view: other rows are not touched
+                output[0, self._slice].addmm_(low_rank, up.T)  # a view: other rows are not touched
             else:
-                output[0].index_add_(0, self._rows, F.linear(low, up))
+                output[0].index_add_(0, self._rows, F.linear(low_rank, up))
 
         return hook

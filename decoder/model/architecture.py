@@ -1,6 +1,8 @@
-"""Which models the decoder runs: attention that takes any mask, rotations that go by a row's position alone, and passes
-over a tree of tokens that give what the model gives by itself. Knows configurations and logits; runs the stock model,
-before it is set up for passes."""
+"""Checks that the decoder can run a model losslessly.
+
+Its attention must take any mask, its rotary embedding must depend only on a row's position, and its passes over trees
+must give the stock model's logits. Knows configurations and logits; runs the stock model for a trial.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,18 @@ import torch
 
 from decoder.errors import UnsupportedModel
 
-TRIED = 6
+TRIAL_TOKENS = 6
 """Tokens of the trial text."""
-_FAR = {torch.float64: 1e-6, torch.float32: 1e-2}
-_FAR_LOW = 0.3
-"""How far a pass may be from the stock model: numerics of a dtype, no more. Wrong attention is off by about 1."""
+_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-2}
+"""Largest allowed distance to the stock model's logits, in their spread. Wrong attention is off by about 1."""
+_TOLERANCE_16_BIT = 0.3
 
 
 def check(config: Any) -> None:
-    """Refuse what a configuration already shows.
+    """Check a model's configuration.
 
-    Raises UnsupportedModel.
+    Raises:
+        UnsupportedModel: it has sliding windows, mixed attention kinds or soft-capping.
     """
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
@@ -42,11 +45,11 @@ def check(config: Any) -> None:
 
 
 def positions(config: Any) -> int:
-    """Positions that prompt and answer may take.
+    """The number of positions that prompt and answer may use.
 
-    Under "longrope" a pass with any row behind the original window rotates all its rows otherwise
-    (`transformers.modeling_rope_utils.longrope_frequency_update`), so what a token is given would go by what is drafted
-    behind it: there the original window is all there is.
+    With "longrope", a pass with any row past the original window rotates all of its rows differently
+    (`transformers.modeling_rope_utils.longrope_frequency_update`). A token's logits would then depend on the drafts
+    after it, so only the original window is used.
     """
     most = int(config.max_position_embeddings)
     for rope in _ropes(config):
@@ -57,38 +60,43 @@ def positions(config: Any) -> int:
 
 
 def _ropes(config: Any) -> Iterator[dict[str, Any]]:
-    """Settings of the rotary embedding, of each kind of layer where they differ."""
-    own = getattr(config, "rope_parameters", None) or {}
-    for rope in (own, *own.values()):
+    """Settings of the rotary embedding: one dict, or one for each kind of layer."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    for rope in (parameters, *parameters.values()):
         if isinstance(rope, dict):
             yield rope
 
 
 def trial_text(config: Any) -> list[int]:
-    """TRIED token ids, all different; fewer for a window or vocabulary that is shorter."""
-    count = min(TRIED, positions(config), config.vocab_size)
-    return [place * (config.vocab_size // count) for place in range(count)]
+    """TRIAL_TOKENS different token ids; fewer if the window or the vocabulary is smaller."""
+    count = min(TRIAL_TOKENS, positions(config), config.vocab_size)
+    return [number * (config.vocab_size // count) for number in range(count)]
 
 
 @torch.inference_mode()
 def stock_logits(model: Any) -> torch.Tensor:
-    """[n, V]: what the model gives behind each token of the trial text."""
+    """The stock model's logits after each token of the trial text: [n, V]."""
     ids = torch.tensor([trial_text(model.config)], device=model.device)
     logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits[0]
     return logits
 
 
 def compare(ours: torch.Tensor, stock: torch.Tensor, model_type: str) -> None:
-    """Raises UnsupportedModel where passes give other logits than the stock model; both [n, V]."""
-    wanted = stock.double()
-    spread = (wanted - wanted.mean(-1, keepdim=True)).norm()
-    off = float((ours.double() - wanted).norm() / spread)
-    if off > _FAR.get(stock.dtype, _FAR_LOW):
-        raise unsupported(model_type, f"its logits come out otherwise there, by {off:.2g} of their spread")
+    """Compare the logits of passes with the stock model's, both [n, V].
+
+    Raises:
+        UnsupportedModel: they differ by more than rounding errors.
+    """
+    expected = stock.double()
+    spread = (expected - expected.mean(-1, keepdim=True)).norm()
+    distance = float((ours.double() - expected).norm() / spread)
+    if distance > _TOLERANCE.get(stock.dtype, _TOLERANCE_16_BIT):
+        raise unsupported(model_type, f"its logits differ from the stock model's by {distance:.2g} of their spread")
 
 
 def unsupported(model_type: str, reason: object) -> UnsupportedModel:
+    """The error for a model that fails the trial."""
     return UnsupportedModel(
-        f"{model_type} does not run in passes over trees of tokens: {reason}; "
+        f"{model_type} cannot run over trees of tokens: {reason}; "
         "choose a model with plain full attention, such as Llama, Qwen2, Qwen3 or Mistral"
     )

@@ -1,9 +1,9 @@
-"""Coupler: lets a draft know more than the row of its mask, which the paper of SDSAT does not have.
+"""Coupler: conditions a mask's draft on its chain's point and on the token before it. An addition to SDSAT's paper.
 
-A mask's row is computed before the tokens in front of the one it tells are chosen, and mixes the tokens that could
-follow any of them. When drafts are read off, the token before is known, and so is the state of the point that the mask
-hangs behind, which chose the token next to it. Linear maps of all three are what an EAGLE head starts from, and can be
-solved for; one hidden layer over them learns what is left.
+A mask's row is computed before the tokens that precede its prediction are chosen, so it mixes the continuations of all
+of them. When drafts are read off, more is known: the preceding token, and the state of the chain's point, which chose
+the first of these tokens. The coupler adds linear maps of row, point and token, which an EAGLE head starts from as
+well and which have a closed-form solution, and a hidden layer that learns the rest.
 
 Knows tensors; knows no model, no row of a pass and no tree.
 """
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 ROW = 0.1
-"""Share of a mask's own row before training."""
+"""Weight of a mask's own row before training."""
 
 
 @dataclass(slots=True)
@@ -25,10 +25,10 @@ class Coupler:
     """Weights.
 
     Attributes:
-        row, point, token: [k, D, D], by place in the chain: what a mask's row, its point's state and the token before
-            the one it tells add.
-        state, before: [C, D], hidden units over what row and point came to, and over the token.
-        out: [D, C].
+        row, point, token: [k, D, D], by index in the chain: maps of a mask's row, of its point's state, and of the
+            embedding of the token before its prediction.
+        state, before: [C, D], inputs of the hidden units: the sum of row and point, and the token's embedding.
+        out: [D, C], output of the hidden units.
     """
 
     row: torch.Tensor
@@ -40,28 +40,39 @@ class Coupler:
 
     @classmethod
     def fresh(cls, masks: int, width: int, hidden: int, source: torch.Generator) -> Coupler:
-        """Untrained: a tenth of the row, nothing else. float32 on the CPU."""
+        """Untrained weights, float32 on the CPU: they return ROW times the row.
+
+        Args:
+            masks: k.
+            width: D.
+            hidden: C.
+            source: of the random weights.
+        """
         row = ROW * torch.eye(width).repeat(masks, 1, 1)
         state, before = torch.randn(2, hidden, width, generator=source) / math.sqrt(width)
         return cls(row, torch.zeros_like(row), torch.zeros_like(row), state, before, torch.zeros(width, hidden))
 
     @property
     def hidden(self) -> int:
-        """C."""
+        """C, the number of hidden units."""
         return len(self.state)
 
-    def told(self, mask: int, rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-        """What is known before the token before: rows of one mask and their points' states, [n, D] each -> [n, D]."""
+    def condition_on_points(self, mask: int, rows: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+        """Combine rows of one mask with their points' states: [n, D] each -> [n, D]."""
         dtype = rows.dtype
         return F.linear(rows, self.row[mask].to(dtype)) + F.linear(points, self.point[mask].to(dtype))
 
     def combined(self, mask: int, states: torch.Tensor, before: torch.Tensor, normed: bool = False) -> torch.Tensor:
-        """States to read logits off.
+        """Combine states of one mask with the tokens before its prediction.
 
         Args:
-            states: [..., D], from `told`.
-            before: [..., D], embeddings of the tokens before.
-            normed: their root mean squares are 1 already.
+            mask: its index in the chain.
+            states: [..., D], from `condition_on_points`.
+            before: [..., D], embeddings of these tokens.
+            normed: whether the root mean squares of `before` are already 1.
+
+        Returns:
+            [..., D], from which the output matrix computes logits.
         """
         state, token, hidden, out = (
             weight.to(states.dtype) for weight in (self.state, self.token[mask], self.before, self.out)
@@ -72,13 +83,13 @@ class Coupler:
         return states + F.linear(before, token) + F.linear(units, out)
 
     def misfit(self, masks: int, width: int) -> bool:
-        """Whether a shape is wrong."""
+        """Whether a tensor has the wrong shape for k = `masks` and D = `width`."""
         square, units = (masks, width, width), (self.hidden, width)
         shapes = (square, square, square, units, units, (width, self.hidden))
         return any(tensor.shape != shape for tensor, shape in zip(self.tensors().values(), shapes, strict=True))
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """By name, in the order of the attributes."""
+        """All weights by name, in the order of the attributes."""
         return {name: getattr(self, name) for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Fingerprints of target models: what heads and adapters were trained for, as their config.json says it."""
+"""Fingerprints of target models: the config.json of heads and adapters names the model they were trained for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from decoder.model.target import TargetModel
 
 NONE = "off"
-"""In place of a head's or an adapter's name: none, not even one that comes with the package."""
+"""Used as the name of a head or adapters: load none, not even the ones that come with the package."""
 _ROWS = 64
 
 
 def describe(target: TargetModel, model: str) -> dict[str, Any]:
-    """What a head's config.json says of the model it was trained for."""
+    """The target model's entry in the config.json of a head or adapters."""
     return {
         "model": model,
         "hidden_size": target.model.config.hidden_size,
@@ -26,9 +26,7 @@ def describe(target: TargetModel, model: str) -> dict[str, Any]:
 
 
 def fingerprint(target: TargetModel) -> str:
-    """Of a model's weights: some rows of the embeddings and of the last layer's matrices, in bfloat16, so that
-    one loaded in float32 has the same.
-    """
+    """A hash of some rows of the embeddings and the last layer, in bfloat16, so that it does not depend on dtype."""
     digest = hashlib.sha256()
     decoder = target.model.get_decoder()
     last = [weight for _, weight in sorted(decoder.layers[-1].named_parameters())]

@@ -1,6 +1,6 @@
-"""What a target pass leaves behind for drafters: logits, hidden states, queries. A pass keeps only what was asked for.
+"""ForwardOutputs: the tensors of a target pass that drafters read: logits, hidden states, queries, features.
 
-Knows tensors and which rows of a pass were kept; knows no model and no drafter.
+A pass keeps only the required outputs. Knows tensors and rows; knows no model and no drafter.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from decoder.drafts.mask_chains import MaskRows
 
 @dataclass(frozen=True, slots=True)
 class RequiredOutputs:
-    """What a drafter reads besides the last logits, which are always there.
+    """The outputs that a drafter reads besides the last row's logits, which it always gets.
 
     Attributes:
         hidden: decoder layers (0 is the first) whose output is kept.
         queries: decoder layers whose queries, after the rotary embedding, are kept.
-        all_logits: hand over the logits of every row that chose a token of the step, not the last one's alone.
-        features: the final norm's output, which the target's head turns into logits.
+        all_logits: whether to keep the logits of every row that chose a token of the step, instead of the last row's.
+        features: whether to keep the output of the final norm, from which the target's head computes logits.
     """
 
     hidden: frozenset[int] = frozenset()
@@ -46,18 +46,18 @@ NOTHING = RequiredOutputs()
 
 @dataclass(frozen=True, slots=True)
 class ForwardOutputs:
-    """What a pass leaves behind for one sequence, one row for each token it computed.
+    """The outputs of a pass for one sequence, one row per token.
 
-    A verify pass has rows root, node 0, node 1, ...; row 0 follows the root, row i + 1 follows node i. A prefill has
-    the prompt's rows, but only the last one's logits and queries.
+    A verify pass has rows root, node 0, node 1, ...: row 0 predicts the token after the root, row i + 1 the token
+    after node i. A prefill has the prompt's rows, but logits and queries of the last row only.
 
     Attributes:
         logits: [rows, V], raw.
         hidden: layer -> [rows, D].
         queries: layer -> [rows, heads, head_dim].
-        features: [rows, D], behind the final norm; None where they were not asked for.
-        masks: the adaptive rows of the pass, which are in none of the others; those behind the row that chose the
-            step's last token once `kept` was asked; None where there are none.
+        features: [rows, D], after the final norm; None if not required.
+        masks: the adaptive rows, which the other attributes leave out. After `along`, those that follow the row that
+            chose the step's last token. None if there are none.
     """
 
     logits: torch.Tensor
@@ -68,14 +68,16 @@ class ForwardOutputs:
 
     @property
     def has_logits(self) -> bool:
-        """Whether logits are there; they always are, unless a recording without them is replayed."""
+        """Whether there are logits: always, except in a replayed recording without them."""
         return True
 
     def part(self, required_outputs: RequiredOutputs, start: int, stop: int, first: int, last: int) -> ForwardOutputs:
-        """One sequence's rows of a pass, start..stop, as views, and no more than it asked for.
+        """One sequence's required outputs of a pass, as views.
 
         Args:
-            first, last: its rows among those that have logits, which are its last ones; queries are of the same rows.
+            required_outputs: those of its drafter.
+            start, stop: its rows in the pass.
+            first, last: its rows among the rows with logits. They are its last rows; queries are of the same rows.
         """
         from_row = stop - (last - first)
         return ForwardOutputs(
@@ -87,26 +89,25 @@ class ForwardOutputs:
 
     @staticmethod
     def joined(chunks: Sequence[ForwardOutputs]) -> ForwardOutputs:
-        """Of a prompt processed in chunks: all hidden rows and features, the last chunk's logits and queries."""
+        """The outputs of a prompt in chunks: all hidden states and features, the last chunk's logits and queries."""
         last = chunks[-1]
         if len(chunks) == 1 or not (last.hidden or last.features is not None):
             return last
         hidden = {layer: torch.cat([chunk.hidden[layer] for chunk in chunks]) for layer in last.hidden}
         features = [chunk.features for chunk in chunks if chunk.features is not None]
-        joined = torch.cat(features) if len(features) == len(chunks) else None
-        return ForwardOutputs(last.logits, hidden, last.queries, joined)
+        all_features = torch.cat(features) if len(features) == len(chunks) else None
+        return ForwardOutputs(last.logits, hidden, last.queries, all_features)
 
-    def kept(self, path: Sequence[int], all_logits: bool = False) -> ForwardOutputs:
-        """What drafters get to see of a verify pass: the rows of the root and the accepted nodes.
+    def along(self, path: Sequence[int], all_logits: bool = False) -> ForwardOutputs:
+        """The outputs of the root and the accepted nodes of a verify pass, as drafters observe them.
 
         Args:
             path: accepted nodes.
-            all_logits: `logits` like `hidden`, [1 + len(path), V].
+            all_logits: whether `logits` have the rows of `hidden`: [1 + len(path), V].
 
         Returns:
-            `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token, `hidden`
-            and `features` [1 + len(path), D]: row i is the one that chose the step's token i. The same shapes as after
-            a prefill.
+            `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token; `hidden`
+            and `features` [1 + len(path), D], whose row i chose the step's token i. A prefill has the same shapes.
         """
         last = path[-1] + 1 if path else 0
         rows = [0, *(node + 1 for node in path)]
@@ -115,5 +116,5 @@ class ForwardOutputs:
             {layer: states[rows] for layer, states in self.hidden.items()},
             {layer: queries[last : last + 1] for layer, queries in self.queries.items()},
             None if self.features is None else self.features[rows],
-            None if self.masks is None else self.masks.behind(path),
+            None if self.masks is None else self.masks.after(path),
         )

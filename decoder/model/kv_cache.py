@@ -1,7 +1,7 @@
 """KVCache: the keys and values of one sequence, in one buffer that is written in place.
 
-Knows layers, heads and positions; knows no tokens. Rows of the running pass are *pending* behind the kept ones until
-`keep` says which of them were accepted.
+Knows layers, heads and positions; knows no tokens. The rows of the running pass follow the kept rows and are *pending*
+until `keep` selects the accepted ones.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class KVCache:
     """Keys and values of one sequence: [layers, 2, kv_heads, capacity, head_dim].
 
     Attributes:
-        length: kept positions; the next root is written there.
-        pending: rows the last pass wrote behind them, root first.
+        length: number of kept rows, and the position of the next root.
+        pending: number of rows that the last pass wrote after them, root first.
     """
 
     __slots__ = ("_buffer", "length", "pending")
@@ -44,24 +44,29 @@ class KVCache:
         return self._buffer.nbytes
 
     def reserve(self, rows: int) -> None:
-        """Make room for a pass over `rows` rows; grows the buffer (a copy) only past the planned capacity."""
+        """Make room for a pass over `rows` rows. Past the planned capacity the buffer grows, which copies it."""
         needed = self.length + rows
         if needed > self.capacity:
-            layers, two, heads, _, dim = self._buffer.shape
-            with torch.inference_mode(False):  # passes run in it, and `keep` could not write what is made there
-                grown = self._buffer.new_empty(layers, two, heads, max(needed, 2 * self.capacity), dim)
-                grown[:, :, :, : self.length] = self._buffer[:, :, :, : self.length]
-            self._buffer = grown
+            self._move_to(max(needed, 2 * self.capacity))
         self.pending = rows
+
+    def _move_to(self, capacity: int) -> None:
+        """Copy the kept rows to a new buffer."""
+        layers, two, heads, _, dim = self._buffer.shape
+        with torch.inference_mode(False):  # `keep` could not write to a tensor that was created in inference mode
+            buffer = self._buffer.new_empty(layers, two, heads, capacity, dim)
+            buffer[:, :, :, : self.length] = self.rows()
+        self._buffer = buffer
 
     def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Write one layer's pending rows.
 
         Args:
+            layer: index of the decoder layer.
             keys, values: [1, kv_heads, pending, head_dim].
 
         Returns:
-            keys and values of kept and pending rows, views [1, kv_heads, length + pending, head_dim].
+            keys and values of kept and pending rows: views [1, kv_heads, length + pending, head_dim].
         """
         end = self.length + self.pending
         self._buffer[layer, 0, :, self.length : end] = keys[0]
@@ -69,7 +74,7 @@ class KVCache:
         return self._buffer[layer, 0:1, :, :end], self._buffer[layer, 1:2, :, :end]
 
     def keep(self, path: Sequence[int]) -> None:
-        """Keep the root and the accepted nodes of the last pass, in order; the other rows are forgotten.
+        """Keep the root and the accepted nodes of the last pass, in order, and drop the other pending rows.
 
         Args:
             path: accepted node numbers (0 is the first draft node), ascending.
@@ -82,7 +87,7 @@ class KVCache:
         self.pending = 0
 
     def drop(self) -> None:
-        """Forget every pending row, the root too: the pass decided nothing."""
+        """Drop every pending row, the root included."""
         self.pending = 0
 
     def keep_all(self) -> None:
@@ -91,21 +96,25 @@ class KVCache:
         self.pending = 0
 
     def take(self, other: KVCache) -> None:
-        """Start with a copy of another cache's kept rows, in place of what is here."""
+        """Replace all rows by a copy of another cache's kept rows."""
         self.length = 0
         self.reserve(other.length)
         self._buffer[:, :, :, : other.length] = other.rows()
         self.keep_all()
 
     def truncate(self, length: int) -> None:
-        """Forget the kept rows behind the first `length`."""
+        """Keep the first `length` rows and drop the others.
+
+        Raises:
+            ValueError: the cache has fewer rows.
+        """
         if not 0 <= length <= self.length:
-            raise ValueError(f"cannot keep {length} of {self.length} rows")
+            raise ValueError(f"length must be 0 to {self.length}, the number of kept rows; got {length}")
         self.length = length
         self.pending = 0
 
     def copy(self, length: int) -> KVCache:
-        """A cache of its own with the first `length` kept rows, and no room for more."""
+        """An independent cache of the first `length` kept rows, without room for more."""
         layers, _, heads, _, dim = self._buffer.shape
         copied = KVCache(layers, heads, dim, length, self._buffer.dtype, self._buffer.device)
         copied._buffer.copy_(self._buffer[:, :, :, :length])
@@ -113,30 +122,29 @@ class KVCache:
         return copied
 
     def resize(self, capacity: int) -> None:
-        """Move the kept rows to a buffer of another capacity, which must hold them.
+        """Move the kept rows to a buffer of another capacity.
 
-        They stay where they are if there is as much room already, and no more than a quarter beyond it.
+        The buffer stays if its capacity is sufficient and at most a quarter larger.
+
+        Raises:
+            ValueError: the kept rows do not fit.
         """
         if capacity < self.length:
-            raise ValueError(f"cannot keep {self.length} rows in a capacity of {capacity}")
+            raise ValueError(f"the capacity must be at least {self.length}, the number of kept rows; got {capacity}")
         if capacity <= self.capacity <= capacity * 5 // 4:
             return
-        layers, two, heads, _, dim = self._buffer.shape
-        with torch.inference_mode(False):
-            moved = self._buffer.new_empty(layers, two, heads, capacity, dim)
-            moved[:, :, :, : self.length] = self._buffer[:, :, :, : self.length]
-        self._buffer = moved
+        self._move_to(capacity)
         self.pending = 0
 
     def keys(self, layer: int) -> torch.Tensor:
         """Kept keys of one layer, after the rotary embedding: a view [kv_heads, length, head_dim]."""
         return self._buffer[layer, 0, :, : self.length]
 
-    def assume(self, length: int) -> None:
-        """Take `length` rows of zeros for kept: for measuring passes, where only sizes matter."""
+    def fill_with_zeros(self, length: int) -> None:
+        """Set the kept rows to `length` rows of zeros, to time passes of that size."""
         self._buffer[:, :, :, :length] = 0
         self.length = length
 
     def rows(self) -> torch.Tensor:
-        """Kept rows, a view [layers, 2, kv_heads, length, head_dim]."""
+        """Kept rows: a view [layers, 2, kv_heads, length, head_dim]."""
         return self._buffer[:, :, :, : self.length]

@@ -1,14 +1,14 @@
-"""Packed linear layers: on a CPU, passes over a few rows take weights that were reordered once for them.
+"""Packed linear layers: on a CPU, passes over a few rows use weights that were reordered once.
 
-For two to some dozens of rows the stock kernel reorders the whole weight matrix at every call, so that a pass over two
-rows can take twice as long as one over a single row, which is what drafting has to pay. oneDNN's reordered weights
-spare that. A product with one row is a matrix-vector product, bound by memory: the stock kernel runs it on one thread
-and is ahead there without AVX-512 (with it the packed one takes 0.8 of its time in fp32, half in bf16), the packed one
-where there are more. Wide passes (prefill) gain nothing and keep the stock kernel. The rule goes by rows, threads and
-instructions, so the same pass of a process takes the same kernel everywhere.
+For two rows up to some dozens, the stock kernel reorders the whole weight matrix at every call, so a pass over two
+rows can take twice as long as a pass over one. Weights that oneDNN reordered once avoid this cost of drafting. A
+product with one row is limited by memory. The stock kernel runs it on one thread and is faster if there is only one
+thread and no AVX-512; otherwise the packed kernel is (with AVX-512 it takes 0.8 of the time in fp32, half in bf16).
+Wide passes such as prefill gain nothing and use the stock kernel. The choice depends on rows, threads and instruction
+set only, so within a process the same pass always runs the same kernel.
 
-The reordered copy takes as much memory as the weights; where that is not to be had, nothing is packed. Outside our
-passes the layers are the stock ones.
+The reordered copy takes as much memory as the weights; nothing is packed if memory is short. Outside our passes the
+layers behave like stock ones.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-MOST = 96
-"""Rows of the widest product that takes packed weights."""
+MAX_ROWS = 96
+"""Most rows of a product that uses packed weights."""
 _AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
-_SPARE = 2.0
-"""Free memory there must be, in sizes of the packed copy."""
+_FREE_SHARE = 2.0
+"""Free memory required, as a multiple of the packed copy."""
 
 
 class PackedLinear(torch.nn.Linear):
-    """A linear layer that was switched to this class by `pack`; its weights are shared with the layer it was."""
+    """A linear layer whose class `pack` changed to this one; its stock weights stay in use."""
 
     packed: torch.Tensor
     rows = range(0)
-    """Those of products that take packed weights; none outside our passes."""
+    """Row counts of products that use packed weights; empty outside our passes."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.numel() // input.shape[-1] in PackedLinear.rows:
@@ -44,9 +44,9 @@ class PackedLinear(torch.nn.Linear):
 
 @contextmanager
 def packed_passes() -> Iterator[None]:
-    """Let packed layers take their packed weights; one engine thread a process runs passes."""
+    """Let packed layers use their packed weights. Only the engine's thread may run passes."""
     fewest = 1 if torch.get_num_threads() > 1 or _AVX512 else 2
-    before, PackedLinear.rows = PackedLinear.rows, range(fewest, MOST + 1)
+    before, PackedLinear.rows = PackedLinear.rows, range(fewest, MAX_ROWS + 1)
     try:
         yield
     finally:
@@ -54,18 +54,18 @@ def packed_passes() -> Iterator[None]:
 
 
 def pack(model: Any) -> int:
-    """Reorder the weights of a model's linear layers, where that helps and there is memory for it.
+    """Reorder the weights of a model's linear layers, if that helps and memory suffices.
 
     Returns:
-        layers packed; 0 on other devices than the CPU, for dtypes that oneDNN does not have here, and where less than
-        twice the packed copy's memory is free.
+        number of packed layers: 0 on devices other than the CPU, for dtypes that oneDNN does not support here, and if
+        less than twice the packed copy's memory is free.
     """
     layers = [module for module in model.modules() if type(module) is torch.nn.Linear]
     if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16} or not layers:
         return 0
     size = sum(layer.weight.nbytes for layer in layers)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not available or free_bytes() < _SPARE * size:
+    if not available or free_bytes() < _FREE_SHARE * size:
         return 0
     try:
         for layer in layers:
@@ -81,7 +81,7 @@ def pack(model: Any) -> int:
 
 
 def free_bytes() -> int:
-    """Memory that can be had without swapping; 0 where the system does not say."""
+    """Memory available without swapping, in bytes; 0 if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:

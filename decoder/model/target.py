@@ -1,12 +1,12 @@
-"""TargetModel: the model whose output must be preserved, one pass at a time.
+"""TargetModel: runs the model whose output must be preserved, one pass at a time.
 
 Knows the stock transformers model, caches and trees; knows no drafter, no sampling, no text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,19 +15,26 @@ import torch
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model import architecture, attention
-from decoder.model.adapters import Adapters, AdaptiveRows
+from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import pack, packed_passes
 
 PREFILL_CHUNK = 512
-"""Prompt tokens a prefill pass takes at most; bounds its activations."""
+"""Most prompt tokens in a prefill pass; bounds the memory of its activations."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreePass:
-    """One sequence's part of a pass: its cache, its last committed token (the root), its draft tree, its needs, and the
-    adaptive rows behind them, which the target must have adapters for."""
+    """One sequence's part of a pass.
+
+    Attributes:
+        cache: its cache.
+        root: its last committed token.
+        tree: its draft tree.
+        required_outputs: the outputs that its drafter reads.
+        masks: its adaptive rows; the target must have adapters for them.
+    """
 
     cache: KVCache
     root: int
@@ -37,13 +44,13 @@ class TreePass:
 
     @property
     def rows(self) -> int:
-        """Ordinary rows and adaptive ones."""
+        """The number of rows, ordinary and adaptive."""
         return 1 + len(self.tree) + len(self.masks)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptChunk:
-    """One sequence's part of a pass while its prompt is still being processed: the next prompt tokens."""
+    """One sequence's part of a pass while its prompt is being processed: the next prompt tokens."""
 
     cache: KVCache
     ids: Sequence[int]
@@ -54,12 +61,12 @@ class TargetModel:
     """A stock causal language model run over trees of several sequences at once.
 
     Args:
-        model: a transformers causal LM whose attention goes through the attention interface (Llama, Qwen2, Qwen3,
-            Mistral, ...), on its device and in its dtype; it is switched to `decoder.model.attention` and to eval mode.
+        model: a transformers causal LM that uses the attention interface (Llama, Qwen2, Qwen3, Mistral, ...), on its
+            device and in its dtype; it is switched to `decoder.model.attention` and to eval mode.
 
     Raises:
         UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache), or a
-            trial pass gives other logits than the stock model.
+            trial pass differs from the stock model.
     """
 
     def __init__(self, model: Any) -> None:
@@ -70,33 +77,33 @@ class TargetModel:
         stock = architecture.stock_logits(model) if fresh else None
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
-        """Linear layers with packed weights."""
+        """Number of linear layers with packed weights."""
         self.adapters: Adapters | None = None
-        """What adaptive rows need, in the model's dtype."""
+        """Weights for adaptive rows, in the model's dtype."""
         self.model = model
         self.vocab_size: int = config.vocab_size
         self.max_positions: int = architecture.positions(config)
-        """Positions the model was built for: prompt and answer must fit."""
+        """The model's window, which prompt and answer must fit."""
         self.layers: int = config.num_hidden_layers
         self.heads: int = config.num_attention_heads
-        """Query heads a layer."""
+        """Query heads per layer."""
         self.kv_heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
         if stock is not None:
-            self._try(stock)
+            self._check_trial(stock)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""
         return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
 
-    def _try(self, stock: torch.Tensor) -> None:
-        """Compare a prompt and a tree of two branches with the stock model's logits, [n, V]."""
+    def _check_trial(self, stock: torch.Tensor) -> None:
+        """Compare passes over a prompt and a tree of two branches with the stock model's logits, [n, V]."""
         ids = architecture.trial_text(self.model.config)
-        half, kind = len(ids) // 2, self.model.config.model_type
+        half, model_type = len(ids) // 2, self.model.config.model_type
         if half < 2:
-            return  # no room for a tree
+            return  # too short for a tree
         tree = DraftTree()
         wrong, *right = [TokenSource("trial")] * (len(ids) - half)
         tree.add(ids[0], ROOT, wrong)
@@ -104,38 +111,43 @@ class TargetModel:
         required_outputs = RequiredOutputs(hidden=frozenset({0, self.layers - 1}), features=True)
         try:
             cache = self.new_cache(len(ids) + 1)
-            begun = self.prefill(ids[:half], cache, required_outputs).logits
-            made = self.forward_tree([TreePass(cache, ids[half], tree, required_outputs)])[0].logits
+            prompt_logits = self.prefill(ids[:half], cache, required_outputs).logits
+            tree_logits = self.forward_tree([TreePass(cache, ids[half], tree, required_outputs)])[0].logits
         except torch.OutOfMemoryError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise architecture.unsupported(kind, error) from error
-        rows = [0, *range(2, len(made))]  # row 1 is the branch that the text does not take
-        architecture.compare(torch.cat([begun, made[rows]]), stock[half - 1 :], kind)
+            raise architecture.unsupported(model_type, error) from error
+        rows = [0, *range(2, len(tree_logits))]  # row 1 is the branch that is not in the trial text
+        architecture.compare(torch.cat([prompt_logits, tree_logits[rows]]), stock[half - 1 :], model_type)
 
     def scaling(self, layer: int) -> float:
-        """What one layer's attention multiplies query-key products with before the softmax."""
-        own = getattr(self.model.get_decoder().layers[layer].self_attn, "scaling", None)
-        return float(own) if own is not None else float(self.head_dim**-0.5)
+        """The factor of query-key products before the softmax, in one layer."""
+        scaling = getattr(self.model.get_decoder().layers[layer].self_attn, "scaling", None)
+        return float(scaling) if scaling is not None else float(self.head_dim**-0.5)
 
-    def wait(self) -> None:
-        """Return once the device is done with what it was given: before that its time cannot be told."""
+    def synchronize(self) -> None:
+        """Wait until the device has finished its work, so that a pass can be timed."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def prefill(
         self, ids: Sequence[int], cache: KVCache, required_outputs: RequiredOutputs = NOTHING
     ) -> ForwardOutputs:
-        """Process prompt tokens behind what the cache holds and keep them, in passes of their own.
+        """Process prompt tokens in passes of their own, and keep their rows.
 
         Args:
-            ids: at least one token id; position of the first is `cache.length`.
+            ids: at least one token id; the first has the position `cache.length`.
+            cache: the sequence's cache.
+            required_outputs: the outputs to keep.
 
         Returns:
             ForwardOutputs of all rows; logits and queries of the last row only.
+
+        Raises:
+            ValueError: there are no tokens.
         """
         if not ids:
-            raise ValueError("prefill needs at least one token")
+            raise ValueError("there is nothing to prefill; give at least one token")
         parts = []
         for start in range(0, len(ids), PREFILL_CHUNK):
             parts += self.forward_tree([PromptChunk(cache, ids[start : start + PREFILL_CHUNK], required_outputs)])
@@ -146,20 +158,24 @@ class TargetModel:
     def forward_tree(self, batch: Sequence[TreePass | PromptChunk]) -> list[ForwardOutputs]:
         """One target pass over the roots and draft trees, or the next prompt tokens, of all sequences.
 
-        The rows of a tree are [root, node 0, node 1, ..., masks] at positions cache.length + depth. Afterwards every
-        cache has its rows pending; `keep` says which stay, of a prompt chunk all (`keep_all`), of masks none.
+        The rows of a tree are [root, node 0, node 1, ..., masks] at positions cache.length + depth. After the pass,
+        the rows are pending in the caches. `KVCache.keep` keeps the accepted ones; masks are never kept.
+
+        Args:
+            batch: one part per sequence.
 
         Returns:
-            one ForwardOutputs a sequence, in order; a chunk's has its last row's logits and queries only.
+            one ForwardOutputs per sequence, in order; that of a prompt chunk has logits and queries of its last row.
 
-        Raises ValueError for adaptive rows where the target has no adapters or too few masks.
+        Raises:
+            ValueError: there are adaptive rows, but the target has no adapters or too few masks.
         """
-        ids: list[int] = []  # [T], all sequences in one line
+        ids: list[int] = []  # [T], all sequences concatenated
         positions: list[int] = []  # [T]
         needed: list[int] = []  # rows whose logits are read
         adaptive: list[int] = []  # rows of masks
-        numbers: list[int] = []  # which mask each of them is
-        points: list[int] = []  # rows that they hang behind
+        numbers: list[int] = []  # their mask numbers
+        points: list[int] = []  # the rows of their points
         spans: list[attention.Span] = []
         required_outputs = NOTHING
         for part in batch:
@@ -175,28 +191,29 @@ class TargetModel:
                 adaptive += range(len(ids), len(ids) + len(part.masks))
                 numbers += part.masks.numbers
                 points += [start + row for row in part.masks.point_rows]
-                ids += [0] * len(part.masks)  # their vectors come from the adapters
+                ids += [0] * len(part.masks)  # placeholders: the adapters replace their embeddings
                 positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
             spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
             required_outputs |= part.required_outputs
         masks = self._adaptive(adaptive, numbers, points)
         whole = self._forward(ids, positions, spans, required_outputs, needed, masks)
-        made, row, mask = [], 0, 0
+        results, row, mask = [], 0, 0
         for part, span in zip(batch, spans, strict=True):
             extra = 0 if isinstance(part, PromptChunk) else len(part.masks)
             rows = 1 if isinstance(part, PromptChunk) else span.stop - span.start - extra
-            made.append(whole.part(part.required_outputs, span.start, span.stop - extra, row, row + rows))
+            outputs = whole.part(part.required_outputs, span.start, span.stop - extra, row, row + rows)
             if masks is not None and isinstance(part, TreePass) and extra:
-                made[-1] = replace(made[-1], masks=MaskRows(part.masks, masks.states[mask : mask + extra]))
+                outputs = replace(outputs, masks=MaskRows(part.masks, masks.states[mask : mask + extra]))
+            results.append(outputs)
             row, mask = row + rows, mask + extra
-        return made
+        return results
 
     def _adaptive(self, rows: list[int], numbers: list[int], points: list[int]) -> AdaptiveRows | None:
         if not rows:
             return None
         if self.adapters is None or max(numbers) >= self.adapters.length:
-            raise ValueError("a pass with masks needs a target with adapters for as many; see TargetModel.adapters")
+            raise ValueError("the target has no adapters for this many masks; set TargetModel.adapters, or draft fewer")
         return AdaptiveRows(self.adapters, self.model, rows, numbers, points)
 
     def _forward(
@@ -208,17 +225,28 @@ class TargetModel:
         needed: list[int],
         masks: AdaptiveRows | None = None,
     ) -> ForwardOutputs:
-        """Logits [len(needed), V], of the rows in `needed`; the rest of the artifacts of all T rows."""
+        """Run the model. Logits [len(needed), V] of the rows in `needed`; the other outputs of all T rows."""
         cache = attention.PassCache(spans, required_outputs.queries)
         tokens = torch.tensor([ids], device=self.device)
         inputs = {"input_ids": tokens} if masks is None else {"inputs_embeds": masks.embeddings(tokens)}
-        acting = nullcontext() if masks is None else masks.acting()
-        with (
-            self._kept_hidden(required_outputs.hidden) as hidden,
-            self._kept_features(required_outputs.features) as kept,
-            packed_passes(),
-            acting,
-        ):
+        decoder = self.model.get_decoder()
+        hidden: dict[int, torch.Tensor] = {}  # layer -> [T, D]
+        features: list[torch.Tensor] = []  # [T, D], if required
+
+        def keep_hidden(layer: int) -> Hook:
+            def hook(_module: Any, _inputs: Any, output: Any) -> None:
+                hidden[layer] = (output[0] if isinstance(output, tuple) else output)[0]
+
+            return hook
+
+        hooks = [(decoder.layers[layer], keep_hidden(layer)) for layer in sorted(required_outputs.hidden)]
+        if required_outputs.features:
+            hooks.append((decoder, lambda _module, _inputs, output: features.append(output[0][0])))
+        if masks is not None:
+            hooks += masks.hooks()
+        with packed_passes(), ExitStack() as handles:
+            for module, hook in hooks:
+                handles.enter_context(module.register_forward_hook(hook))
             output = self.model(
                 **inputs,
                 position_ids=torch.tensor([positions], device=self.device),
@@ -227,41 +255,7 @@ class TargetModel:
                 use_cache=True,
                 logits_to_keep=0 if len(needed) == len(ids) else torch.tensor(needed, device=self.device),  # 0: all
             )
-        return ForwardOutputs(output.logits[0], hidden, cache.queries, kept[0] if kept else None)
-
-    @contextmanager
-    def _kept_hidden(self, layers: frozenset[int]) -> Iterator[dict[int, torch.Tensor]]:
-        """Collect the output of decoder layers, [T, D] each, while a pass runs; no hooks where none is asked for."""
-        hidden: dict[int, torch.Tensor] = {}
-
-        def keep(layer: int) -> Any:
-            def hook(_module: Any, _inputs: Any, output: Any) -> None:
-                hidden[layer] = (output[0] if isinstance(output, tuple) else output)[0]
-
-            return hook
-
-        blocks = self.model.get_decoder().layers if layers else ()
-        hooks = [blocks[layer].register_forward_hook(keep(layer)) for layer in sorted(layers)]
-        try:
-            yield hidden
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    @contextmanager
-    def _kept_features(self, wanted: bool) -> Iterator[list[torch.Tensor]]:
-        """Collect what the decoder hands to the head, [T, D], while a pass runs; no hook where it is not asked for."""
-        kept: list[torch.Tensor] = []
-        hook = (
-            self.model.get_decoder().register_forward_hook(lambda _module, _inputs, output: kept.append(output[0][0]))
-            if wanted
-            else None
-        )
-        try:
-            yield kept
-        finally:
-            if hook is not None:
-                hook.remove()
+        return ForwardOutputs(output.logits[0], hidden, cache.queries, features[0] if features else None)
 
     def _chunk_mask(self, cache: KVCache, rows: int) -> torch.Tensor | None:
         if cache.length == 0 or rows == 1:
@@ -269,13 +263,13 @@ class TargetModel:
         return torch.ones(rows, cache.length + rows, dtype=torch.bool, device=self.device).tril_(cache.length)
 
     def _mask(self, part: TreePass | PromptChunk) -> torch.Tensor | None:
-        """bool [rows, cached + rows], None where `attention.Span` needs none."""
+        """The mask of one sequence's rows: bool [rows, cached + rows], or None as in `attention.Span`."""
         if isinstance(part, PromptChunk):
             return self._chunk_mask(part.cache, len(part.ids))
         rows = part.rows
         if not part.masks and (part.tree.is_chain or rows == 1):
             return self._chunk_mask(part.cache, rows)
         mask = torch.ones(rows, part.cache.length + rows, dtype=torch.bool, device=self.device)
-        own = part.masks.mask(part.tree) if part.masks else part.tree.mask()
-        mask[:, part.cache.length :] = torch.from_numpy(own).to(self.device)
+        pass_mask = part.masks.mask(part.tree) if part.masks else part.tree.mask()
+        mask[:, part.cache.length :] = torch.from_numpy(pass_mask).to(self.device)
         return mask

@@ -1,8 +1,8 @@
-"""The budget of a step: how many draft nodes are worth their time. Pure arithmetic.
+"""The node budget of a step: how many draft nodes are worth their time. Arithmetic only.
 
-A pass yields one token a sequence for certain and each node's value on top; it costs what the curve says. The node set
-maximises expected tokens per second over all sequences of the pass together, and drafting nothing is always in the
-running, so a draft that does not pay is not verified.
+A pass is expected to yield one token per sequence plus the value of each node, and costs what the cost curve says. The
+chosen nodes maximise expected tokens per second over all sequences of the pass. An empty draft is always among the
+options, so a draft that does not pay is not verified.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from decoder.drafts.tree import DraftTree
 
 
 def choose(trees: Sequence[DraftTree], costs: Sequence[float]) -> list[int]:
-    """How many nodes to keep of each tree.
+    """Choose how many nodes of each tree to verify.
 
     Args:
-        trees: nodes of a valued tree come in falling order of value; trees without values are kept whole.
-        costs: seconds of the pass with 0, 1, 2, ... draft nodes in all; as many as the trees have and one more.
+        trees: the values of a tree's nodes never rise; trees without values are verified whole.
+        costs: seconds of the pass with 0, 1, 2, ... draft nodes in all; one more than the trees have nodes.
 
     Returns:
         for each tree, the number of its first nodes to verify.
     """
-    kept = [len(tree) if not tree.values else 0 for tree in trees]
+    counts = [len(tree) if not tree.values else 0 for tree in trees]
     ranked = list(merge(*([(-value, number) for value in tree.values] for number, tree in enumerate(trees))))
-    nodes = sum(kept)
+    nodes = sum(counts)
     expected = float(len(trees))
-    best, chosen = expected / costs[nodes], 0
-    for more, (falling, _) in enumerate(ranked, 1):
-        expected -= falling
-        if expected / costs[nodes + more] > best:
-            best, chosen = expected / costs[nodes + more], more
-    for _, number in ranked[:chosen]:
-        kept[number] += 1
-    return kept
+    best_rate, best_size = expected / costs[nodes], 0
+    for size, (negative_value, _) in enumerate(ranked, 1):
+        expected -= negative_value
+        if expected / costs[nodes + size] > best_rate:
+            best_rate, best_size = expected / costs[nodes + size], size
+    for _, number in ranked[:best_size]:
+        counts[number] += 1
+    return counts

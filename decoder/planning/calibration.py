@@ -1,4 +1,4 @@
-"""Calibration: the cost curve of a target model on this machine, measured once and kept in a file.
+"""Calibration: measures the cost curve of a target model on this machine and stores it in a file.
 
 Knows target models and the clock; knows no drafter.
 """
@@ -22,21 +22,21 @@ ROWS = (1, 2, 4, 8, 16, 32, 64)
 CACHED = (512, 2048)
 REPEATS = 5
 SECONDS = 10.0
-"""Once this is spent, each size gets one more measurement at most."""
+"""After this time each size is measured at most once more."""
 
 
 def measure(
     target: TargetModel, rows: Sequence[int] = ROWS, cached: Sequence[int] = CACHED, seconds: float = SECONDS
 ) -> CostCurve:
-    """Time passes of one sequence, sizes in turn so that a slow moment falls on all of them.
+    """Time passes of one sequence, in turn over the sizes, so that a slow moment affects all of them.
 
-    Of each size the fastest counts: what else a machine does makes passes slower and never faster, and a size that is
-    taken for too dear is not tried again.
+    The fastest pass of each size counts. Other work on the machine can only slow passes down, and a size whose cost is
+    overestimated would never be tried again.
 
     Args:
         rows: sizes of a pass, root included.
-        cached: tokens in the cache; those that exceed the model's window are left out.
-        seconds: about how long it may take; a size is measured at least once behind its warm-up.
+        cached: tokens in the cache; sizes that exceed the model's window are skipped.
+        seconds: the approximate time that it may take; each size is measured at least once after its warm-up.
     """
     curve = CostCurve()
     sizes = [size for size in cached if size + max(rows) <= target.max_positions] or [0]
@@ -45,17 +45,17 @@ def measure(
         times: dict[int, list[float]] = {count: [] for count in rows}
         for repeat in range(REPEATS + 1):
             for count in rows:
-                taken = _time(target, size, count)
-                if repeat or count == max(rows):  # the first round warms up; the largest size is warmed by the others
-                    times[count].append(taken)
+                elapsed = _time(target, size, count)
+                if repeat or count == max(rows):  # the first round warms up; smaller sizes warm up the largest
+                    times[count].append(elapsed)
             if repeat and time.perf_counter() - started > seconds * number / len(sizes):
                 break
-        curve.set(bucket_of(size, 1), {count: min(taken) for count, taken in times.items()})
+        curve.set(bucket_of(size, 1), {count: min(elapsed) for count, elapsed in times.items()})
     return curve
 
 
-def measured(target: TargetModel, path: Path | None) -> CostCurve:
-    """The curve that lies at `path`, measured and written where there is none; None measures without keeping."""
+def load_or_measure(target: TargetModel, path: Path | None) -> CostCurve:
+    """The curve stored at `path`. Without a readable one it is measured, and stored there unless `path` is None."""
     if path is not None and path.is_file():
         try:
             return CostCurve.load(path)
@@ -68,14 +68,15 @@ def measured(target: TargetModel, path: Path | None) -> CostCurve:
 
 
 def fingerprint(target: TargetModel, model: str) -> str:
-    """Changes with what changes the curve: model, dtype, device, threads, versions, rows that take other kernels."""
+    """Identifies all that the curve depends on: model, dtype, device, threads, versions, row limits of the kernels."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
-    sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MOST, attention.MOST)
+    sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MAX_ROWS, attention.MAX_ROWS)
     facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _processor() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -84,10 +85,11 @@ def _processor() -> str:
 
 
 def _time(target: TargetModel, cached: int, rows: int) -> float:
+    """Seconds of one pass."""
     cache = target.new_cache(cached + rows)
-    cache.assume(cached)
+    cache.fill_with_zeros(cached)
     tree = DraftTree.chain([0] * (rows - 1), [TokenSource("calibration")] * (rows - 1))
-    target.wait()
+    target.synchronize()
     started = time.perf_counter()
     target.forward_tree([TreePass(cache, 0, tree)])[0].logits.argmax(-1).tolist()
     return time.perf_counter() - started

@@ -1,8 +1,8 @@
-"""What an answer may say, where it has to follow a grammar. Knows token ids; knows no grammar library and no text.
+"""Grammars: which tokens may come next. Knows token ids; knows no grammar library and no text.
 
-A grammar's state is part of an answer's history: it advances with every token that is chosen and with no other, so a
-walk through a draft tree judges each node by its own path, and what the walk rejects never was. `select` asks it once a
-position, before penalties' scores are divided by the temperature. Whoever looks ahead does so on a copy.
+A grammar's state is part of an answer's history. It advances with every chosen token and with no other, so rejected
+drafts leave no trace. `select` reads it once per position, after the penalties and before the temperature. A drafter
+that looks ahead works on a copy.
 """
 
 from __future__ import annotations
@@ -14,40 +14,42 @@ from numpy.typing import NDArray
 
 
 class GrammarState(Protocol):
-    """Where an answer stands in its grammar. Tokens that the grammar does not allow may be pushed by those who look
-    ahead: from then on nothing is allowed."""
+    """The state of one answer's grammar.
+
+    A drafter may push a token that is not allowed to a copy; after that no token is allowed.
+    """
 
     def allowed(self) -> NDArray[np.bool_]:
-        """bool [v]: the tokens that may come next; those from v on may not."""
+        """The tokens that may come next: bool [v]. Token ids from v on are not allowed."""
 
     def push(self, token: int) -> None:
-        """Go on behind a token."""
+        """Advance past a token."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing can follow but the end."""
+        """Whether only the end can follow."""
 
     def copy(self) -> GrammarState:
-        """A state of its own at the same place."""
+        """An independent state at the same position."""
 
 
 class Grammar(Protocol):
-    """A compiled grammar, shared by answers."""
+    """A compiled grammar, which many answers share."""
 
     def begin(self) -> GrammarState:
         """The state before the first token."""
 
 
 def keep_allowed(scores: NDArray[np.float64], logits: NDArray[np.float64], state: GrammarState) -> NDArray[np.float64]:
-    """Scores with -inf for what may not come next; float64 [V] -> float64 [V].
+    """Scores with -inf for tokens that the grammar does not allow; float64 [V] -> float64 [V].
 
-    Where biases forbid everything that the grammar allows, the grammar counts and `logits` decide. A state that allows
-    nothing forbids nothing: only drafts get there.
+    If biases forbid every allowed token, the raw `logits` of the allowed tokens are used instead. If the state allows
+    no token, which happens only in drafts, the scores are returned unchanged.
     """
     allowed = np.zeros(len(scores), dtype=np.bool_)
-    told = state.allowed()[: len(scores)]
-    allowed[: len(told)] = told
+    grammar_mask = state.allowed()[: len(scores)]
+    allowed[: len(grammar_mask)] = grammar_mask
     if not allowed.any():
         return scores
-    kept = np.where(allowed, scores, -np.inf)
-    return kept if np.isfinite(kept).any() else np.where(allowed, logits, -np.inf)
+    masked = np.where(allowed, scores, -np.inf)
+    return masked if np.isfinite(masked).any() else np.where(allowed, logits, -np.inf)

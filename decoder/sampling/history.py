@@ -1,4 +1,4 @@
-"""Which tokens a sequence holds so far, as `select` needs to know: counted for penalties, followed by a grammar."""
+"""History: the tokens so far as `select` reads them, counted for penalties and followed by a grammar."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from decoder.sampling.grammar import GrammarState
 
 
 class History:
-    """Token counts over the answer, and the set of tokens over prompt and answer.
+    """Token counts of the answer, and the set of tokens in prompt and answer.
 
-    Kept for every sequence; `push` is O(1). The prompt's set is built when a penalty first asks for it.
+    Every sequence has one; `push` is O(1). The set is built when a penalty first reads it.
+
+    Args:
+        prompt: the prompt's token ids.
+        grammar: state of the answer's grammar; None if it has none.
 
     Attributes:
-        grammar: where the answer stands in its grammar; None where it has none.
-        complete_after: how many tokens of the answer completed the grammar; None as long as it is not complete.
+        grammar: as above; advanced by `push`.
+        complete_after: the number of answer tokens that completed the grammar; None while it is incomplete.
+        counts: token id -> occurrences in the answer.
     """
 
     __slots__ = ("_prompt", "_seen", "complete_after", "counts", "grammar")
@@ -29,13 +34,13 @@ class History:
 
     @property
     def seen(self) -> set[int]:
-        """Token ids that occur in the prompt or the answer."""
+        """The token ids in the prompt or the answer."""
         if self._seen is None:
             self._seen = set(self._prompt) | set(self.counts)
         return self._seen
 
     def copy(self) -> History:
-        """A history of its own with the same tokens, for looking ahead; O(answer), O(prompt) where `seen` was built."""
+        """An independent history of the same tokens, for looking ahead: O(answer), or O(prompt) if `seen` is built."""
         copied = History(self._prompt, None if self.grammar is None else self.grammar.copy())
         copied.complete_after = self.complete_after
         copied._seen = None if self._seen is None else set(self._seen)
@@ -43,6 +48,7 @@ class History:
         return copied
 
     def push(self, token: int) -> None:
+        """Add the answer's next token."""
         self.counts[token] += 1
         if self._seen is not None:
             self._seen.add(token)

@@ -1,6 +1,6 @@
-"""Log-probabilities of chosen tokens. Knows logits; knows no sampling: they are of the raw distribution of the target.
+"""Log-probabilities of chosen tokens, under the target's raw distribution. Knows logits; knows no sampling.
 
-Computed along the walk alone, and only where an answer asks for them.
+Only the walk computes them, and only if the request wants them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-MOST = 20
-"""Largest number of alternatives a token."""
+MAX_ALTERNATIVES = 20
+"""Most alternatives per token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,16 @@ class TokenLogprob:
     """Natural logarithms of probabilities.
 
     Attributes:
-        logprob: of the token that was chosen.
-        top: (token, its logprob) of the likeliest tokens, best first.
+        logprob: of the chosen token.
+        top: (token, its log-probability) of the likeliest tokens, best first.
     """
 
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
 
 
-def measure(logits: torch.Tensor, token: int, top: int) -> TokenLogprob:
-    """Log-softmax of the raw logits [V] at `token` and at the `top` best tokens."""
+def token_logprob(logits: torch.Tensor, token: int, top: int) -> TokenLogprob:
+    """The log-softmax of raw logits [V], at `token` and at the `top` best tokens."""
     values = torch.log_softmax(logits.double(), dim=-1)
     best = values.topk(min(top, len(values)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)

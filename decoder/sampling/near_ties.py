@@ -1,11 +1,12 @@
-"""The margin rule of `exact: strict`: a choice that a pass over several rows made narrowly is made again by one row.
+"""Near-ties: `exact="strict"` leaves a narrow choice of a pass over several rows to a pass over one row.
 
-A pass over one row and a pass over several run different kernels, whose logits differ in the last bits, so a near-tie
-can fall the other way than in plain decoding. Strict answers commit the tokens before a near-tie, and let a one-token
-pass, which is plain decoding's own, choose. That lowers flips and no more: keys and values of rows computed together
-stay as they are, top-k, top-p and min-p can cut at another token, and passes are shared with other answers.
+Passes over one row and over several rows run different kernels, whose logits differ in the last bits. So a pass over
+several rows can decide a near-tie for another token than plain decoding. A strict answer commits the tokens before the
+near-tie and lets a one-token pass, the same as in plain decoding, choose the next. This makes differences rarer but
+does not rule them out: keys and values of rows computed together stay as they are, top-k, top-p and min-p can cut at
+another token, and passes are shared with other answers.
 
-Knows logits and margins; knows no tree and no cache. The walk asks (`verify.py`), the engine acts on it.
+Knows logits and margins; knows no tree and no cache. `verify.py` detects near-ties, the engine acts on them.
 """
 
 from __future__ import annotations
@@ -23,22 +24,20 @@ THRESHOLDS: dict[torch.dtype, float] = {
     torch.float16: 0.0625,
     torch.bfloat16: 0.5,
 }
-"""Margins, in logits, below which a choice is a near-tie, by the model's dtype.
+"""Margins in logits below which a choice is a near-tie, by the model's dtype.
 
-Between passes of one row and of nine, the distance of the two best logits of SmolLM2-135M differed by at most 0.5 in
-bfloat16, 0.0625 in float16 and 4e-5 in float32 (156 positions, logits around 20). Larger models, and other devices, can
-differ more: `bench decode` counts what remains. In float64 nothing ever flipped.
+Between passes over one row and over nine rows, the distance between the two best logits of SmolLM2-135M differed by at
+most 0.5 in bfloat16, 0.0625 in float16 and 4e-5 in float32 (156 positions, logits around 20). Larger models and other
+devices can differ more; `bench decode` counts the divergences that remain. In float64 no choice ever differed.
 """
 
 
 def decide(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> tuple[int, float]:
-    """The token that `select` picks, and by how much it beat the second best in what `select` compares.
-
-    Args: as `select`.
+    """The token that `select` picks, and its lead over the second best. Arguments as `select`.
 
     Returns:
-        (token id, margin >= 0, infinite where no other token could be picked). Sampling divides logits by the
-        temperature, and so the margin is.
+        (token id, margin >= 0). The margin is infinite if no other token could be picked. If the answer is sampled, it
+        is in units of logits divided by the temperature.
     """
     if params.plain_greedy and len(logits) > 1:
         best = logits.topk(2).values.tolist()
@@ -50,10 +49,10 @@ def decide(logits: torch.Tensor, params: SamplingParams, position: int, history:
 
 
 def select_margin(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> float:
-    """The margin of `decide`."""
+    """The margin that `decide` returns."""
     return decide(logits, params, position, history)[1]
 
 
 def is_near_tie(margin: float, params: SamplingParams, threshold: float) -> bool:
-    """Whether a margin of `decide`, taken back to logits, is below `threshold`."""
+    """Whether a margin from `decide`, converted to logits, is below `threshold`."""
     return margin * (params.temperature or 1.0) < threshold

@@ -1,7 +1,7 @@
-"""Keyed noise: a counter-based generator, so the noise at a position never depends on what was drawn before.
+"""Keyed noise from a counter-based generator: the noise at a position does not depend on earlier draws.
 
-Philox-4x64-10 (Salmon et al., SC 2011) through numpy's bit generator, whose raw stream is guaranteed stable. It
-runs on the CPU whatever the model's device, so CPU and GPU see the same integers.
+The generator is Philox-4x64-10 (Salmon et al., SC 2011) as in numpy, which guarantees a stable raw stream. It always
+runs on the CPU, so that models on CPU and GPU get the same integers.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 
 def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.float64]:
-    """Uniform noise strictly inside (0, 1) for token ids 0..count-1 at one absolute position.
+    """Uniform noise in the open interval (0, 1) for token ids 0..count-1 at one absolute position.
 
     Args:
-        seed, choice: the 128-bit key, 0 <= each < 2**64.
-        position: absolute position of the token to choose, >= 0.
+        seed, choice: the 128-bit key; each is at least 0 and below 2**64.
+        position: absolute position of the token to choose, at least 0.
         count: vocabulary size.
 
     Returns:
@@ -27,5 +27,5 @@ def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.flo
 
 
 def gumbel(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard Gumbel noise from uniforms in (0, 1), same shape, float64."""
+    """Standard Gumbel noise from uniforms in (0, 1): float64, the same shape."""
     return -np.log(-np.log(uniforms))

@@ -1,4 +1,4 @@
-"""Sampling parameters of one answer. Knows ranges; knows no model and no tensors."""
+"""SamplingParams: how the tokens of one answer are chosen. Knows ranges; knows no model and no tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Literal, get_args
 
 from decoder.sampling.grammar import Grammar
-from decoder.sampling.logprobs import MOST
+from decoder.sampling.logprobs import MAX_ALTERNATIVES
 
 Exact = Literal["default", "strict"]
 
@@ -22,23 +22,24 @@ class SamplingParams:
         max_tokens: most tokens to generate, at least 1.
         temperature: 0 is greedy; otherwise logits are divided by it.
         top_k: keep the k best tokens; 0 keeps all.
-        top_p: keep the smallest set of best tokens whose probability reaches top_p, the one that crosses it included.
-        min_p: keep tokens with probability >= min_p * the best token's.
-        repetition_penalty: divides positive logits (multiplies negative ones) of tokens in prompt or answer.
+        top_p: keep the smallest set of best tokens whose total probability reaches top_p.
+        min_p: keep tokens whose probability is at least min_p times the best token's.
+        repetition_penalty: divides positive logits, and multiplies negative ones, of tokens in prompt or answer.
         presence_penalty: subtracted once from logits of tokens in the answer.
         frequency_penalty: subtracted once per occurrence in the answer.
         logit_bias: token id -> amount added to its logit; -inf forbids the token.
-        seed: 0 <= seed < 2**64, keys the noise together with `choice` and the absolute position.
-        choice: index of this answer among several of one request.
+        seed: 0 <= seed < 2**64; keys the noise together with `choice` and the absolute position.
+        choice: index of this answer among several to one request.
         stop: strings that end the answer once its text contains one.
         stop_token_ids: token ids that end the answer, besides the model's own.
         ignore_eos: do not end at the model's own end tokens.
-        exact: "strict" lets a one-token pass decide where a pass over several rows found a near-tie (`near_ties.py`).
-        grammar: what the answer has to follow; it ends when the grammar is complete. Comes before the temperature.
-        logprobs: measure the log-probabilities of chosen tokens, with so many alternatives; None measures none.
+        exact: "strict" lets a one-token pass decide near-ties of passes over several rows (`near_ties.py`).
+        grammar: the grammar that the answer follows; the answer ends when the grammar is complete.
+        logprobs: alternatives per token whose log-probabilities to return, besides the chosen token's; None returns
+            no log-probabilities.
 
     Raises:
-        ValueError: a value is outside its range; the message names field and range.
+        ValueError: a value is outside its range; the message names the field and the range.
     """
 
     max_tokens: int = 256
@@ -70,12 +71,8 @@ class SamplingParams:
         _require(self.top_k >= 0, "top_k", "0 (off) or positive", self.top_k)
         _require(0.0 < self.top_p <= 1.0, "top_p", "in (0, 1]", self.top_p)
         _require(0.0 <= self.min_p < 1.0, "min_p", "in [0, 1)", self.min_p)
-        _require(
-            0.0 < self.repetition_penalty < math.inf,
-            "repetition_penalty",
-            "positive",
-            self.repetition_penalty,
-        )
+        penalty = self.repetition_penalty
+        _require(0.0 < penalty < math.inf, "repetition_penalty", "positive", penalty)
         for name in ("presence_penalty", "frequency_penalty"):
             value = getattr(self, name)
             _require(math.isfinite(value), name, "a finite number", value)
@@ -86,7 +83,8 @@ class SamplingParams:
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
         _require(all(self.stop), "stop", "non-empty strings", self.stop)
         _require(self.exact in get_args(Exact), "exact", "'default' or 'strict'", self.exact)
-        _require(self.logprobs is None or 0 <= self.logprobs <= MOST, "logprobs", f"in [0, {MOST}]", self.logprobs)
+        in_range = self.logprobs is None or 0 <= self.logprobs <= MAX_ALTERNATIVES
+        _require(in_range, "logprobs", f"in [0, {MAX_ALTERNATIVES}]", self.logprobs)
 
     @property
     def plain_greedy(self) -> bool:
@@ -102,11 +100,11 @@ class SamplingParams:
 
     @property
     def reads_history(self) -> bool:
-        """Whether the choice of a token depends on which tokens came before it, besides the logits."""
+        """Whether the choice of a token depends on the tokens before it in other ways than through the logits."""
         penalised = self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)
         return penalised or self.grammar is not None
 
 
-def _require(holds: bool, name: str, allowed: str, value: object) -> None:
-    if not holds:
+def _require(valid: bool, name: str, allowed: str, value: object) -> None:
+    if not valid:
         raise ValueError(f"{name} must be {allowed}, got {value!r}")

@@ -1,12 +1,11 @@
-"""`select`: the one function that chooses a token. Lossless means: accept a draft token iff `select` picks it.
+"""`select`: the only function that chooses a token. Lossless means: accept a draft token iff `select` picks it.
 
 Knows logits, sampling parameters, position and history; knows no tree, no drafter, no cache.
 
-Order of the processors: repetition, presence and frequency penalties, logit bias, grammar, temperature, top-k, top-p,
-min-p.
-Tokens are ordered by (logit descending, token id ascending), so ties have one answer. Sampling takes the argmax of
-log-probabilities plus Gumbel noise keyed by (seed, choice, position): an exact draw from the warped softmax
-(Gumbel-max), identical whoever asks and how often.
+The processors run in this order: repetition, presence and frequency penalties, logit bias, grammar, temperature,
+top-k, top-p, min-p. Tokens are ordered by (logit descending, token id ascending), so ties have one result. Sampling
+takes the argmax of log-probabilities plus Gumbel noise keyed by (seed, choice, position). This is an exact draw from
+the warped softmax (Gumbel-max), and repeating it gives the same token.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 
 Floats = NDArray[np.float64]
-_FEW = 1024
-"""Tokens that top-p looks through first."""
+_NUCLEUS_START = 1024
+"""The number of best tokens that top-p sorts first."""
 
 
 def select(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
@@ -31,7 +30,7 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
     Args:
         logits: [V], any float dtype and device; the target's raw logits for this position.
         params: the answer's sampling parameters.
-        position: absolute position of the token to choose (prompt length + index in the answer).
+        position: absolute position of the token to choose: prompt length + index in the answer.
         history: tokens before this position.
 
     Returns:
@@ -46,7 +45,7 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
 def perturbed_scores(
     logits: torch.Tensor, params: SamplingParams, position: int, history: History
 ) -> tuple[NDArray[np.int64], Floats]:
-    """What `select` takes the argmax of, noise included where it samples. Arguments as `select`.
+    """The scores whose argmax `select` takes, with noise if the answer is sampled. Arguments as `select`.
 
     Returns:
         (tokens int64 [n] ascending, scores float64 [n]): the tokens that may be chosen, and their scores.
@@ -63,7 +62,7 @@ def perturbed_scores(
 
 
 def penalised(logits: Floats, params: SamplingParams, history: History) -> Floats:
-    """Raw logits with penalties over `history` and bias applied. float64 [V] -> float64 [V], a new array."""
+    """Raw logits with penalties and bias applied: float64 [V] -> float64 [V], a new array."""
     scores = logits.copy()
     if params.repetition_penalty != 1.0:
         seen = np.fromiter((t for t in history.seen if t < len(scores)), np.int64)
@@ -80,18 +79,18 @@ def penalised(logits: Floats, params: SamplingParams, history: History) -> Float
 
 
 def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Floats]:
-    """Temperature, top-k, top-p, min-p.
+    """Apply temperature, top-k, top-p and min-p.
 
     Args:
         scores: float64 [V], processed logits.
 
     Returns:
-        (tokens int64 [n] ascending, log-weights float64 [n]): the tokens kept, and their log-probabilities up to one
-        common constant.
+        (tokens int64 [n] ascending, log-weights float64 [n]): the remaining tokens, and their log-probabilities up to
+        a common constant.
     """
     best = scores.max()
-    # A temperature near zero would overflow; differences to the best logit keep the order and stay finite or -inf.
-    # The best itself may be infinite, after a tiny repetition penalty.
+    # Logits divided by a temperature near zero would overflow; differences to the best logit stay finite or -inf.
+    # The best logit itself may be infinite, after a tiny repetition penalty.
     with np.errstate(over="ignore", invalid="ignore"):
         log_weights = np.where(scores == best, 0.0, (scores - best) / params.temperature)
     tokens = np.flatnonzero(log_weights > -np.inf)
@@ -109,21 +108,21 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
 
 
 def _nucleus(log_weights: Floats, top_p: float) -> NDArray[np.int64]:
-    """Indices, ascending, of the best values, ordered as in `_best`, that together reach `top_p` of all weight.
+    """Indices, ascending, of the smallest set of best values, ordered as in `_best`, with `top_p` of the total weight.
 
-    Sorting a whole vocabulary takes longer than all the rest of `select`, so the best few are tried first.
+    Sorting a whole vocabulary takes longer than the rest of `select`, so a few of the best values are sorted first.
     """
     weights = np.exp(log_weights)
     enough = top_p * weights.sum()
-    size = _FEW
+    size = _NUCLEUS_START
     while True:
-        among = _best(log_weights, size) if size < len(log_weights) else np.arange(len(log_weights))
-        order = among[np.argsort(-log_weights[among], kind="stable")]
-        # The mass of strictly better tokens decides, so the token that crosses top_p stays.
+        candidates = _best(log_weights, size) if size < len(log_weights) else np.arange(len(log_weights))
+        order = candidates[np.argsort(-log_weights[candidates], kind="stable")]
+        # The weight of strictly better tokens decides, so the token that crosses top_p stays.
         before = np.cumsum(weights[order]) - weights[order]
-        kept = max(1, int(np.count_nonzero(before < enough)))
-        if kept < len(order) or len(order) == len(log_weights):
-            return np.sort(order[:kept])
+        count = max(1, int(np.count_nonzero(before < enough)))
+        if count < len(order) or len(order) == len(log_weights):
+            return np.sort(order[:count])
         size *= 8
 
 

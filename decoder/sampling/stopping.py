@@ -10,7 +10,7 @@ Detokenize = Callable[[Sequence[int]], str]
 def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
     """Cut `text` before the stop string that is complete first; of several that end there, the longest counts.
 
-    Returns the text kept and whether it was cut.
+    Returns the text before the cut and whether it was cut.
     """
     ends = [(start + len(string), start) for string in stop if (start := text.find(string)) >= 0]
     if not ends:
@@ -19,18 +19,18 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
 
 
 class StopStrings:
-    """Tells when the newest token completed a stop string.
+    """Detects when the newest token completes a stop string.
 
     Args:
         stops: non-empty strings.
-        detokenize: ids -> text, control tokens left out.
+        detokenize: ids -> text without control tokens.
     """
 
     def __init__(self, stops: Sequence[str], detokenize: Detokenize) -> None:
         self._stops = tuple(stops)
         self._detokenize = detokenize
         self._reach = max(map(len, self._stops), default=0) + 4
-        """Characters of the answer's end to look at: a stop string, and a few for a character cut at the border."""
+        """Characters to read at the answer's end: a stop string, and a few more for a character cut at the border."""
 
     def completed_by_last(self, tokens: Sequence[int]) -> bool:
         """Whether the text of `tokens` contains a stop string that it did not contain without the last token."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from decoder.model.devices import trouble
+from decoder.model.devices import device_problem
 
-__all__ = ["trouble"]
+__all__ = ["device_problem"]

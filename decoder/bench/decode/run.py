@@ -16,7 +16,7 @@ from decoder.bench.decode.report import decode_markdown
 from decoder.bench.decode.rows import PLAIN, decode_rows, differences
 from decoder.bench.simulated.report import write_json
 from decoder.planning import cost_curve
-from decoder.planning.calibration import measured
+from decoder.planning.calibration import load_or_measure
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.environment import environment
 from decoder.recording.opened import Opened, open_model, open_stock
@@ -59,7 +59,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     valued = any(not is_peer(mode) and make_from_spec(split_exact(mode)[0]).valued for mode in modes)
     if valued:
-        engine.context.cost = measured(engine.target, None)
+        engine.context.cost = load_or_measure(engine.target, None)
         if options.cost_64 is not None:
             engine.context.cost = AssumedCurve(engine.context.cost.costs(0, 1, 0)[0], options.cost_64)
     measured_curve = engine.context.cost.to_json() if valued else None

@@ -112,7 +112,7 @@ class SdsatDrafter(Drafter):
             return NO_MASKS
         ends = self._ends(tree)
         points = sorted((point for point in ends if ends[point] >= self.least), key=lambda point: -ends[point])
-        return MaskChains.behind(points[: self.points] or [ROOT], self._masks)
+        return MaskChains.after(points[: self.points] or [ROOT], self._masks)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         self._rows, self._at, self._guesses = outputs.masks, sequence.position, None

@@ -149,7 +149,8 @@ def mask_states(
         )
     states: torch.Tensor = output.last_hidden_state[0]
     behind = torch.cat([states[at] for (_, states), at in zip(frozen, points, strict=True)])
-    return adapters.told(numbers, states, behind.repeat_interleave(length, 0)).view(-1, length, states.shape[-1])
+    conditioned = adapters.condition_on_points(numbers, states, behind.repeat_interleave(length, 0))
+    return conditioned.view(-1, length, states.shape[-1])
 
 
 class Vocabulary:

@@ -137,9 +137,9 @@ def _model(what: str, model: str, models_folder: Path) -> Finding:
 def _device(device: str) -> Finding:
     if device == "cpu":  # which every torch has, and looking takes seconds
         return Finding("device", True, device)
-    from workers.worker.devices import trouble
+    from workers.worker.devices import device_problem
 
-    found = trouble(device)
+    found = device_problem(device)
     if found is None:
         return Finding("device", True, device)
     return Finding("device", False, found, "Set RAG_DEVICE to cpu, or to a device that is there.")

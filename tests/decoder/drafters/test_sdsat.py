@@ -226,7 +226,7 @@ def test_one_pass_drafts_and_verifies_in_every_pass_behind_the_first() -> None:
     watched.least = 0.0
     decoded(engine("llama", "small"), prompts()[2], MODES["greedy_no_eos"], watched)
     assert len(watched.passes[0][0]) == 0, "nothing behind the prompt to draft from"
-    assert watched.passes[0][1] == MaskChains.behind([ROOT], 3)
+    assert watched.passes[0][1] == MaskChains.after([ROOT], 3)
     for tree, masks in watched.passes[1:-4]:
         assert len(tree) == 4
         assert set(masks.points) == {ROOT, *range(4)}
@@ -376,7 +376,7 @@ def test_without_adapters_it_says_so() -> None:
         engine("llama", "random").start([1, 2], drafter=SdsatDrafter(length=4))
     with pytest.raises(ValueError, match="adapters"):
         bare.target.forward_tree(
-            [TreePass(bare.target.new_cache(9), 1, DraftTree(), masks=MaskChains.behind([ROOT], 1))]
+            [TreePass(bare.target.new_cache(9), 1, DraftTree(), masks=MaskChains.after([ROOT], 1))]
         )
     for wrong in ({"length": 0}, {"nodes": 0}, {"least": 1.0}):
         with pytest.raises(ValueError, match="must be"):

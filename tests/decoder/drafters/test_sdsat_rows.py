@@ -88,7 +88,7 @@ def test_nothing_hooks_a_pass_without_masks(monkeypatch: pytest.MonkeyPatch) -> 
     target.forward_tree([TreePass(cache, 8, DraftTree.chain([1, 2], [TokenSource("t")] * 2))])
     assert not hooked
     monkeypatch.undo()
-    target.forward_tree([TreePass(cache, 8, DraftTree(), masks=MaskChains.behind([ROOT], 2))])
+    target.forward_tree([TreePass(cache, 8, DraftTree(), masks=MaskChains.after([ROOT], 2))])
     assert not any(module._forward_hooks for module in target.model.modules())
 
 
@@ -111,7 +111,7 @@ def test_masks_see_their_point_its_past_and_their_own_chain(architecture: str) -
                 if len(text) > 1:
                     target.prefill(text[:-1], cache)
                 slow = alone(target, cache, text[-1], length)
-                behind = made.masks.behind(path)
+                behind = made.masks.after(path)
                 assert behind is not None
                 torch.testing.assert_close(behind.states, slow, rtol=1e-9, atol=1e-9)
                 compared += 1
@@ -151,4 +151,4 @@ def alone(target: TargetModel, cache: KVCache, last: int, length: int) -> torch.
     for hook in hooks:
         hook.remove()
     rows = torch.cat(states)
-    return target.adapters.told(range(length), rows, point.expand_as(rows))
+    return target.adapters.condition_on_points(range(length), rows, point.expand_as(rows))

@@ -59,7 +59,7 @@ def test_a_segment_that_is_not_given_still_counts_its_drafted_tokens() -> None:
 
 
 def test_one_source_a_token() -> None:
-    with pytest.raises(ValueError, match="one a token"):
+    with pytest.raises(ValueError, match="one source per token"):
         attribute([1, 2], [None])
 
 

@@ -145,5 +145,5 @@ def test_damaged_bytes_are_refused() -> None:
 
 
 def test_sizes_that_are_not_indexed_are_refused() -> None:
-    with pytest.raises(ValueError, match="are indexed"):
+    with pytest.raises(ValueError, match="the index has n-grams"):
         TokenIndex.build([[1, 2]]).first([1] * 5)

@@ -21,7 +21,7 @@ def pass_of(rows: int, kept: int, dtype: torch.dtype) -> tuple[torch.Tensor, tor
     return query.to(dtype), keys.to(dtype), values.to(dtype), mask
 
 
-@pytest.mark.parametrize(("rows", "kept"), [(1, 5), (2, 1), (7, 40), (64, 300), (attention.MOST, 17)])
+@pytest.mark.parametrize(("rows", "kept"), [(1, 5), (2, 1), (7, 40), (64, 300), (attention.MAX_ROWS, 17)])
 def test_products_are_the_stock_kernel_up_to_rounding(rows: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     query, keys, values, mask = pass_of(rows, kept, torch.bfloat16)
     exact = attention._attend(query.double(), keys.double(), values.double(), mask, 0.3)
@@ -48,11 +48,11 @@ def test_products_are_the_stock_kernel_up_to_rounding(rows: int, kept: int, monk
 def test_products_are_for_bf16_and_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "_BF16_PRODUCTS", True)
     query, keys, _, _ = pass_of(8, 20, torch.bfloat16)
-    assert attention._by_products(query, keys)
-    assert not attention._by_products(query.float(), keys.float())
-    wide, long, _, _ = pass_of(attention.MOST + 1, 20, torch.bfloat16)
-    assert not attention._by_products(wide, long)
-    monkeypatch.setattr(attention, "_SCORES", 6 * 8 * 28 - 1)
-    assert not attention._by_products(query, keys), "scores that memory has no room for"
+    assert attention._products_are_faster(query, keys)
+    assert not attention._products_are_faster(query.float(), keys.float())
+    wide, long, _, _ = pass_of(attention.MAX_ROWS + 1, 20, torch.bfloat16)
+    assert not attention._products_are_faster(wide, long)
+    monkeypatch.setattr(attention, "_MAX_SCORES", 6 * 8 * 28 - 1)
+    assert not attention._products_are_faster(query, keys), "scores that memory has no room for"
     monkeypatch.setattr(attention, "_BF16_PRODUCTS", False)
-    assert not attention._by_products(query, keys)
+    assert not attention._products_are_faster(query, keys)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from decoder.load import load_engine
-from decoder.model.devices import check_device, trouble
+from decoder.model.devices import check_device, device_problem
 
 
 @pytest.fixture
@@ -22,24 +22,24 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.usefixtures("gpus")
 def test_devices_that_are_there() -> None:
-    assert [trouble(device) for device in ("cpu", "cuda", "cuda:0", "cuda:1")] == [None] * 4
+    assert [device_problem(device) for device in ("cpu", "cuda", "cuda:0", "cuda:1")] == [None] * 4
 
 
 @pytest.mark.usefixtures("gpus")
 def test_a_number_too_high_is_told_with_those_there_are() -> None:
-    assert trouble("cuda:2") == "there is no cuda:2: torch finds 2 GPUs, cuda:0 to cuda:1"
+    assert device_problem("cuda:2") == "there is no cuda:2: torch finds 2 GPUs, cuda:0 to cuda:1"
 
 
 def test_a_torch_without_cuda_and_a_machine_without_gpu_are_told_apart(gpus: pytest.MonkeyPatch) -> None:
     gpus.setattr(torch.cuda, "is_available", lambda: False)
-    assert "finds no GPU" in (trouble("cuda") or "")
+    assert "finds no GPU" in (device_problem("cuda") or "")
     gpus.setattr(torch.version, "cuda", None)
     gpus.setattr(torch.version, "hip", None)
-    assert (trouble("cuda") or "").startswith("this torch has no CUDA: ")
+    assert (device_problem("cuda") or "").startswith("this torch has no CUDA: ")
 
 
 def test_a_device_that_is_none() -> None:
-    with pytest.raises(ValueError, match="no device 'gpu'; it is cpu, cuda or cuda:N"):
+    with pytest.raises(ValueError, match="no device 'gpu'; choose cpu, cuda or cuda:N"):
         check_device("gpu")
 
 

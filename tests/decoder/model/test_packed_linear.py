@@ -7,7 +7,7 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import packed_linear
-from decoder.model.packed_linear import MOST, PackedLinear, pack, packed_passes
+from decoder.model.packed_linear import MAX_ROWS, PackedLinear, pack, packed_passes
 from decoder.model.target import TargetModel, TreePass
 from tests.support.tiny_models import tiny_model
 
@@ -25,11 +25,11 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_packed_products_are_the_stock_ones_up_to_rounding() -> None:
     model = small_model()
     layer = next(module for module in model.modules() if type(module) is torch.nn.Linear)  # type: ignore[attr-defined]
-    inputs = torch.randn(1, MOST + 1, layer.in_features)
+    inputs = torch.randn(1, MAX_ROWS + 1, layer.in_features)
     with torch.inference_mode():
         stock = layer(inputs)
         assert pack(model) > 10
-        for rows in (1, 2, 7, MOST, MOST + 1):
+        for rows in (1, 2, 7, MAX_ROWS, MAX_ROWS + 1):
             given = inputs[:, :rows]
             outside = layer(given)
             with packed_passes():

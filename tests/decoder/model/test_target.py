@@ -139,7 +139,7 @@ def test_hidden_states_and_queries_are_kept_where_asked_for(architecture: str, m
     tree = random_tree(3, 7)
     path = [0, next(node for node, parent in enumerate(tree.parents) if parent == 0)]
     verified = target.forward_tree([TreePass(cache, 11, tree, required_outputs)])[0]
-    kept = verified.kept(path)
+    kept = verified.along(path)
     text = [*PROMPT, 11, *(tree.tokens[node] for node in path)]
     with torch.no_grad():
         stock = tiny_model(architecture)(torch.tensor([text]), output_hidden_states=True)

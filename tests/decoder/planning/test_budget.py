@@ -14,7 +14,7 @@ import pytest
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.planning import calibration
 from decoder.planning.budget import choose
-from decoder.planning.calibration import measure, measured
+from decoder.planning.calibration import load_or_measure, measure
 from decoder.planning.cost_curve import ROWS, AssumedCurve, CostCurve, bucket_of
 from tests.support.tiny_models import tiny_target
 
@@ -158,7 +158,7 @@ def test_an_outlier_is_not_believed_and_a_lasting_change_is() -> None:
 def test_a_curve_is_kept_and_a_broken_file_measured_anew(tmp_path: Path) -> None:
     target = tiny_target()
     path = tmp_path / "cost.json"
-    curve = measured(target, path)
+    curve = load_or_measure(target, path)
     assert CostCurve.load(path).costs(400, 1, 64) == pytest.approx(curve.costs(400, 1, 64), rel=1e-3, abs=1e-6)
     path.write_text('{"rows": [1], "seconds": {}}')
     with pytest.raises(ValueError, match="delete it"):
@@ -166,7 +166,7 @@ def test_a_curve_is_kept_and_a_broken_file_measured_anew(tmp_path: Path) -> None
     path.write_text(json.dumps({"rows": ROWS, "seconds": {"0,0": [math.inf] * len(ROWS)}}))
     with pytest.raises(ValueError, match="delete it"):
         CostCurve.load(path)
-    measured(target, path)
+    load_or_measure(target, path)
     assert CostCurve.load(path).costs(400, 1, 64)
 
 

@@ -79,7 +79,7 @@ def test_the_pass_it_trains_on_is_the_one_that_decodes(architecture: str) -> Non
         for point in at:
             cache = tiny.new_cache(40)
             tiny.prefill(answer.tokens[:point].tolist(), cache)
-            part = TreePass(cache, int(answer.tokens[point]), DraftTree(), masks=MaskChains.behind([ROOT], 3))
+            part = TreePass(cache, int(answer.tokens[point]), DraftTree(), masks=MaskChains.after([ROOT], 3))
             masks = tiny.forward_tree([part])[0].masks
             assert masks is not None
             torch.testing.assert_close(made[row], masks.states, rtol=1e-9, atol=1e-9)

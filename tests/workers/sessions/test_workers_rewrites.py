@@ -29,7 +29,7 @@ SYSTEM = Segment(kind="system", key="y", text="You are kind to foxes. " * 3)
 
 def prefix(*ids: int) -> Prefix:
     cache = KVCache(1, 1, 2, len(ids), torch.float32, torch.device("cpu"))
-    cache.assume(len(ids))
+    cache.fill_with_zeros(len(ids))
     return Prefix(ids, cache, {})
 
 

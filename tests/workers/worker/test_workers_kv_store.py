@@ -30,7 +30,7 @@ ROOM = 64 * 2**20
 def prefix(*ids: int) -> Prefix:
     """A prefix of the ids, of some bytes each."""
     cache = KVCache(1, 1, 2, len(ids), torch.float32, torch.device("cpu"))
-    cache.assume(len(ids))
+    cache.fill_with_zeros(len(ids))
     return Prefix(ids, cache, {})
 
 
