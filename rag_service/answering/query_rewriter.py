@@ -23,6 +23,8 @@ import anyio.to_thread
 from rag_service.access.principal import Principal
 from rag_service.prompting import standalone as rewrite
 from rag_service.prompting.follow_up import needs_rewriting
+from rag_service.prompting.jobs import NO_TURN, make_job
+from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.standalone import Exchange
 from rag_service.settings import Settings
 from workers.broker.app import AsyncRedisClient
@@ -122,18 +124,16 @@ class Rewriter:
                 await stream.aforget()  # a worker that still writes it finds nothing, and stops
 
     def _job(self, question: str, segments: Sequence[Segment], whose: Principal, session_id: str) -> GenerateJob:
-        return GenerateJob(
-            answer_id=uuid.uuid4().hex,
-            tenant=whose.tenant,
-            person=whose.person,
+        return make_job(
+            uuid.uuid4().hex,
+            whose,
+            Prompt(list(segments), 0, 0, []),
             session_id="",
             question=question,
-            segments=list(segments),
-            turn=-1,
+            turn=NO_TURN,
             sampling=Sampling(max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact="strict"),
             speculation=Speculation(drafter=self._settings.drafter),
             rewrites=session_id,
-            created=time.time(),
         )
 
     def _digest(self, segments: Sequence[Segment]) -> str:

@@ -33,7 +33,8 @@ async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncItera
     provenance = Provenance(job, pipeline.tokens)
     seen = _place(after)
     try:
-        async for item in pipeline.events(job.answer_id):  # from the start: where text stands follows from all before
+        # From the start: a token's place in the text follows from all tokens before it.
+        async for item in pipeline.answers.events(job.answer_id):
             if item is None:
                 yield HEARTBEAT
                 continue
@@ -76,7 +77,7 @@ async def _shown(
             left = {"passages_left": job.passages_left, "turns_left": job.turns_left}
             return "passages", {**ids, "retrieval_query": job.retrieval_query, **left, "passages": event.passages}
         case DoneEvent():
-            return "done", (await pipeline.result(job.answer_id)).model_dump()
+            return "done", (await pipeline.answers.result(job.answer_id)).model_dump()
         case ErrorEvent():
             return "error", failure(event)
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from decoder.drafter_names import DRAFTER_NAMES
 from decoder.recording.prompts import BenchError
 from rag_service.client.errors import RagError
-from rag_service.contract.schemas import DRAFTERS
 from rag_service.errors import RagServiceError
 
 
@@ -41,7 +41,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--max-chars", type=int, help="leave out items whose text is longer, passages and all")
     parser.add_argument("--max-tokens", type=int, default=128, help="most tokens an answer has (default 128)")
     parser.add_argument(
-        "--drafter", default="auto", choices=sorted({*DRAFTERS} - {"off", "plain"}), help="default auto"
+        "--drafter", default="auto", choices=sorted({*DRAFTER_NAMES} - {"off", "plain"}), help="default auto"
     )
     parser.add_argument("--top-k", type=int, help="passages a question retrieves (default as set)")
     parser.add_argument(

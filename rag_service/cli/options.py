@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rag_service.contract.schemas import DRAFTERS
+from decoder.drafter_names import DRAFTER_NAMES
 
 Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: the running stack's]")
@@ -29,8 +29,8 @@ Collection = Annotated[
 
 
 def _known_drafter(name: str | None) -> str | None:
-    if name is not None and name not in DRAFTERS:
-        raise typer.BadParameter(f"{name[:80]!r} is no drafter; choose one of {', '.join(DRAFTERS)}.")
+    if name is not None and name not in DRAFTER_NAMES:
+        raise typer.BadParameter(f"{name[:80]!r} is no drafter; choose one of {', '.join(DRAFTER_NAMES)}.")
     return name
 
 
@@ -40,7 +40,7 @@ SpeculationName = Annotated[
         "--speculation",
         metavar="NAME",
         help="off, auto or a drafter's name: changes the speed, never the answer.",
-        autocompletion=lambda: list(DRAFTERS),
+        autocompletion=lambda: list(DRAFTER_NAMES),
         callback=_known_drafter,
     ),
 ]
@@ -50,7 +50,7 @@ Compared = Annotated[
         "--drafter",
         metavar="NAME",
         help="auto or a drafter's name, to compare with plain decoding.",
-        autocompletion=lambda: list(DRAFTERS),
+        autocompletion=lambda: list(DRAFTER_NAMES),
         callback=_known_drafter,
     ),
 ]

@@ -5,40 +5,19 @@ Knows names, types and ranges; knows no defaults that settings decide (those are
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from decoder.drafter_names import DrafterName
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, at_most
 from workers.broker.messages import IngestFailure, JobProgress, JobStatus, ListedJob
+from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
 
 __all__ = ["IngestFailure", "JobProgress", "ListedJob"]
 
-DrafterName = Literal[
-    "off",
-    "auto",
-    "plain",
-    "pld",
-    "copyspec",
-    "casd",
-    "pld_plus",
-    "logitspec",
-    "small_model",
-    "copyspec+small_model",
-    "casd+small_model",
-    "eagle",
-    "copyspec+eagle",
-    "casd+eagle",
-    "sdsat",
-    "sdsat_two_step",
-]
-DRAFTERS: tuple[str, ...] = get_args(DrafterName)
-"""Drafters that a query may name; `off` and `plain` decode plainly, those of a small model need RAG_DRAFT_MODEL,
-those of an EAGLE head one for the model, which RAG_EAGLE_HEAD can name, and so with RAG_SDSAT_ADAPTERS."""
-
 Mode = Literal["hybrid", "dense", "lexical", "none"]
-StopString = Annotated[str, Field(min_length=1, max_length=200)]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
 """Said in the JSON schema; the validator says it better."""
@@ -97,33 +76,13 @@ def _as_prediction(value: Any) -> Any:
     return {"type": "content", "content": value} if isinstance(value, str) else value
 
 
-class AnswerOptions(RequestBody):
-    """How an answer is generated; what queries and edits have in common."""
+class GenerationOptions(SamplingFields, RequestBody):
+    """The options of every request that generates, OpenAI's included."""
 
-    stream: bool = Field(default=False, description="Answer with server-sent events.")
-    on_conflict: Literal["wait", "reject"] = Field(
-        default="wait",
-        description="When the session's last answer is not finished: `wait` for it, or `reject` with 409 "
-        "`session_busy` at once.",
-    )
-    max_tokens: int | None = Field(default=None, ge=1, le=32768)
-    temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0 is greedy.")
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: int = Field(default=0, ge=0, le=1_000_000, description="Keep the k best tokens; 0 keeps all.")
-    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
-    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
-    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    stop: Stop = Field(default_factory=list, description="Strings that end the answer; it never contains one.")
     logit_bias: LogitBias = Field(default_factory=dict, description="Token id to an amount added to its logit.")
-    seed: int | None = Field(default=None, ge=0, lt=2**63, description="Drawn when absent; always returned.")
-    stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(
-        default_factory=list, description="Strings that end the answer; it never contains one."
-    )
-    exact: Literal["default", "strict"] = Field(
-        default="default",
-        description="`strict` chooses near-ties again in passes of one token, as plain decoding does: in half "
-        "precision fewer tokens differ from it, for a few more passes.",
-    )
+    stream: bool = Field(default=False, description="Answer with server-sent events.")
     speculation: DrafterName | SpeculationOptions | None = Field(
         default=None,
         description="`off`, `auto` or a drafter's name. Changes how fast an answer comes, never what it says.",
@@ -132,6 +91,17 @@ class AnswerOptions(RequestBody):
     @property
     def stops(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+
+class AnswerOptions(GenerationOptions):
+    """How an answer is generated; the common part of queries and edits."""
+
+    on_conflict: Literal["wait", "reject"] = Field(
+        default="wait",
+        description="When the session's last answer is not finished: `wait` for it, or `reject` with 409 "
+        "`session_busy` at once.",
+    )
+    seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Drawn when absent; always returned.")
 
 
 class QueryRequest(AnswerOptions):

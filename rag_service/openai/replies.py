@@ -60,7 +60,7 @@ async def whole(
 
 
 async def _finished(pipeline: Pipeline, ids: Sequence[str], gone: Callable[[], Awaitable[None]]) -> list[Answer] | None:
-    answering = asyncio.gather(*map(pipeline.finished, ids))
+    answering = asyncio.gather(*map(pipeline.answers.finished, ids))
     leaving = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +95,7 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
                     yield _data(form.chunk(form.piece(index, piece, run)), include_usage)
                     run = []
             elif isinstance(event, DoneEvent | ErrorEvent):
-                ended[index] = answer = await pipeline.result(ids[index])
+                ended[index] = answer = await pipeline.answers.result(ids[index])
                 if answer.answer is None:
                     raise failed(answer)
                 reader = readers[index]
@@ -123,7 +123,7 @@ async def _merged(pipeline: Pipeline, ids: Sequence[str]) -> AsyncIterator[tuple
 
     async def follow(index: int, answer_id: str) -> None:
         try:
-            async for item in pipeline.events(answer_id):
+            async for item in pipeline.answers.events(answer_id):
                 await arrived.put((index, None if item is None else item[1]))
         except Exception as error:
             await arrived.put(error)
@@ -145,7 +145,7 @@ async def _merged(pipeline: Pipeline, ids: Sequence[str]) -> AsyncIterator[tuple
 async def _measured(pipeline: Pipeline, answer: Answer) -> list[Measured]:
     run = MeasuredRun(pipeline.tokens)
     found: list[Measured] = []
-    async for item in pipeline.events(answer.answer_id):
+    async for item in pipeline.answers.events(answer.answer_id):
         if item is not None and isinstance(item[1], TokenEvent):
             found += run.push(item[1].ids, item[1].logprobs, item[1].text)
     return found
@@ -155,7 +155,7 @@ async def _cancel(pipeline: Pipeline, ids: Sequence[str]) -> None:
     with anyio.CancelScope(shield=True):
         for answer_id in ids:
             try:
-                await pipeline.cancel(answer_id)
+                await pipeline.answers.cancel(answer_id)
             except Exception as error:  # it ended by itself, or Redis is away: then it runs on unread
                 as_problem(error)
 

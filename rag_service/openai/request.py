@@ -10,22 +10,11 @@ from rag_service.errors import BadRequest
 from rag_service.openai.schemas import ChatMessage, ChatRequest, CompletionRequest, Function, ResponseFormat
 from rag_service.prompting.conversation import Conversation, Message
 from workers.broker.messages import CallableFunction, Calls
+from workers.broker.sampling import SamplingFields
 from workers.grammar.schemas import BadSchema, check_calls, check_schema
 from workers.tokens.call_form import CallForm
 
-_SAME = (
-    "temperature",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "stop",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "exact",
-    "speculation",
-    "retrieval",
-)
+_SAME = {*SamplingFields.model_fields, "logit_bias", "stop", "speculation", "retrieval"}
 """Fields with the same name and meaning."""
 _OPEN = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
 """What says more about an object's properties than `properties`."""

@@ -22,14 +22,8 @@ from pydantic import (
 )
 
 from rag_service.contract.json_body import RequestBody, at_most
-from rag_service.contract.schemas import (
-    DrafterName,
-    LogitBias,
-    Prediction,
-    RetrievalOptions,
-    SpeculationOptions,
-    StopString,
-)
+from rag_service.contract.schemas import GenerationOptions, Prediction, RetrievalOptions
+from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT
 
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
 
@@ -218,22 +212,17 @@ class ResponseFormat(_Body):
         return self.json_schema.schema_ if self.json_schema else None
 
 
-class _Generation(_Body):
-    """What chat and plain completions have in common."""
+class _Generation(_Body, GenerationOptions):
+    """The common part of chat and plain completions."""
 
     model: str = Field(description="The served model's name or `default`; `rag:<collection>` grounds the answer.")
-    max_tokens: int | None = Field(default=None, ge=1, le=32768)
     temperature: float = Field(default=1.0, ge=0.0, le=5.0, description="0 is greedy.")
     top_p: float = Field(default=1.0, ge=0.0, le=1.0)
     n: int = Field(default=1, ge=1, le=16, description="Answers to give; each draws with noise of its own.")
-    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: StopString | Annotated[list[StopString], Field(max_length=16)] = Field(default_factory=list)
-    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    logit_bias: LogitBias = Field(default_factory=dict)
-    stream: bool = False
+    seed: int | None = Field(default=None, ge=-(2**63), lt=SEED_LIMIT)
     stream_options: StreamOptions = Field(default_factory=lambda: StreamOptions.model_validate({}))
     prediction: Prediction | None = Field(default=None, description="What the answer will be, or much of it.")
+    retrieval: RetrievalOptions = RetrievalOptions()
     user: Ignored
     metadata: Ignored
     store: Ignored
@@ -241,18 +230,11 @@ class _Generation(_Body):
     safety_identifier: Ignored
     prompt_cache_key: Ignored
     prompt_cache_retention: Ignored
-    # This service's own.
-    top_k: int = Field(default=0, ge=0, le=1_000_000)
-    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
-    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
-    exact: Literal["default", "strict"] = "default"
-    speculation: DrafterName | SpeculationOptions | None = None
-    retrieval: RetrievalOptions = RetrievalOptions()
 
 
 class ChatRequest(_Generation):
     messages: Annotated[list[ChatMessage], at_most(2048)] = Field(min_length=1, max_length=2048)
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=32768)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")

@@ -8,7 +8,6 @@ When the window has no room, passages leave from the lowest rank on; messages ne
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from rag_service.contract.schemas import AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
 from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
     INSTRUCTION,
     NOTHING_FOUND,
@@ -110,16 +110,14 @@ def job(
     """
     built = build(request, found.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
     measured = {"choice": request.choice, "logprobs": request.logprobs}
-    return GenerateJob(
-        answer_id=answer_id,
-        tenant=principal.tenant,
-        person=principal.person,
+    return make_job(
+        answer_id,
+        principal,
+        built,
         session_id="",
         collection=request.collection,
         question=request.question,
-        segments=built.segments,
-        turn=-1,
-        passages=built.passages,
+        turn=NO_TURN,
         sampling=sampling(request, max_tokens).model_copy(update=measured),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
@@ -127,7 +125,6 @@ def job(
         calls=request.calls,
         retrieval_query=found.query,
         rewrite_ms=found.rewrite_ms,
-        created=time.time(),
     )
 
 

@@ -9,7 +9,6 @@ Knows records and turns; knows no Redis and no HTTP.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +18,14 @@ from rag_service.contract.schemas import Answer, EditRequest
 from rag_service.errors import Conflict
 from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.jobs import NO_TURN, make_job
 from workers.broker.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
 from workers.sessions.streams import AnswerRecord
 from workers.tokens.tokenizer import Tokens
 
-APART = -1
-"""`GenerateJob.turn` of an answer that is not to become part of its session."""
-
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class EditBase:
     """What an edit's prompt continues.
 
     Attributes:
@@ -81,7 +78,7 @@ def root(record: AnswerRecord) -> str:
     return edit.root if edit else record["answer_id"]
 
 
-def conversation(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Collection[int]) -> Conversation:
+def edit_base(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Collection[int]) -> EditBase:
     """Where a finished answer is edited.
 
     Args:
@@ -90,11 +87,11 @@ def conversation(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Col
     """
     for turn in turns:
         if turn.answer_id == record["answer_id"]:
-            return Conversation(turns, turn.segments[-1], len(turns))
+            return EditBase(turns, turn.segments[-1], len(turns))
     done = finished(record)
     ids = done.ids[:-1] if done.ids[-1] in end_ids else done.ids
     answer = Segment(kind="answer", key=record["answer_id"], text=done.text, ids=ids)
-    return Conversation(_recorded(record, answer), answer, APART)
+    return EditBase(_recorded(record, answer), answer, NO_TURN)
 
 
 def passages(record: AnswerRecord) -> list[dict[str, Any]]:
@@ -129,18 +126,18 @@ def job(
     Raises:
         ContextOverflow: even without passages it does not fit.
     """
-    found = conversation(record, turns, tokens.eos_ids)
+    edited = edit_base(record, turns, tokens.eos_ids)
     # Room for the whole answer and for what is added to it.
-    roomy = max(usual_tokens, min(len(found.answer.ids or ()) + usual_tokens // 2, 32768))
+    roomy = max(usual_tokens, min(len(edited.answer.ids or ()) + usual_tokens // 2, 32768))
     max_tokens = request.max_tokens or roomy
     built = prompt.build(
         request.instruction,
         passages(record),
-        found.turns,
+        edited.turns,
         tokens,
         window=window,
         max_tokens=max_tokens,
-        edited=found.answer,
+        edited=edited.answer,
     )
     assert built.edited is not None
     edit = Edit(
@@ -152,25 +149,17 @@ def job(
         text=base.answer or "",
         citations=[citation.model_dump() for citation in base.citations or ()],
     )
-    return GenerateJob(
-        answer_id=answer_id,
-        tenant=principal.tenant,
-        person=principal.person,
+    return make_job(
+        answer_id,
+        principal,
+        built,
         session_id=base.session_id,
         collection=base.collection,
         question=base.question,
-        segments=built.segments,
-        new_from=built.new_from,
-        turn=found.turn,
-        passages=built.passages,
+        turn=edited.turn,
         sampling=sampling(request, max_tokens),
         speculation=speculation(request, drafter),
         edit=edit,
-        forgotten=built.forgotten,
-        passages_left=built.left,
-        gone=built.gone,
-        turns_left=built.turns_left,
-        created=time.time(),
     )
 
 

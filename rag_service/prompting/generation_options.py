@@ -1,4 +1,4 @@
-"""From a request's options to a job's: sampling and speculation. Pure, but for the seed drawn where none is given."""
+"""From a request's options to a job's: sampling and speculation. Pure, but for drawing an absent seed."""
 
 from __future__ import annotations
 
@@ -6,28 +6,22 @@ import secrets
 
 from rag_service.contract.schemas import AnswerOptions, SpeculationOptions
 from workers.broker.messages import Sampling, Speculation
+from workers.broker.sampling import SamplingFields
 
 
 def sampling(request: AnswerOptions, max_tokens: int) -> Sampling:
     return Sampling(
+        **request.model_dump(include=set(SamplingFields.model_fields)),
         max_tokens=max_tokens,
-        temperature=request.temperature,
-        top_k=request.top_k,
-        top_p=request.top_p,
-        min_p=request.min_p,
-        repetition_penalty=request.repetition_penalty,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        logit_bias={int(token): amount for token, amount in request.logit_bias.items()},
+        logit_bias={int(token): bias for token, bias in request.logit_bias.items()},
         seed=secrets.randbits(32) if request.seed is None else request.seed,
         stop=request.stops,
-        exact=request.exact,
     )
 
 
 def speculation(request: AnswerOptions, drafter: str) -> Speculation:
     """Args: drafter: of requests that name none."""
-    asked = request.speculation
-    if isinstance(asked, SpeculationOptions):
-        return Speculation(drafter=asked.drafter, max_nodes=asked.max_nodes)
-    return Speculation(drafter=asked or drafter)
+    options = request.speculation
+    if isinstance(options, SpeculationOptions):
+        return Speculation(drafter=options.drafter, max_nodes=options.max_nodes)
+    return Speculation(drafter=options or drafter)

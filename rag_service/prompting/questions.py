@@ -7,7 +7,6 @@ Next, by the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from rag_service.access.principal import Principal
@@ -15,6 +14,7 @@ from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
 from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.jobs import make_job
 from workers.broker.messages import GenerateJob, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
@@ -49,25 +49,17 @@ def job(
     built = prompt.build(
         request.question, found.passages, turns, tokens, window=window, max_tokens=max_tokens, grounded=grounded
     )
-    return GenerateJob(
-        answer_id=answer_id,
-        tenant=principal.tenant,
-        person=principal.person,
+    return make_job(
+        answer_id,
+        principal,
+        built,
         session_id=session_id,
         collection=collection,
         question=request.question,
-        segments=built.segments,
-        new_from=built.new_from,
         turn=len(turns),
-        passages=built.passages,
         sampling=sampling(request, max_tokens),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         retrieval_query=found.query,
         rewrite_ms=found.rewrite_ms,
-        forgotten=built.forgotten,
-        passages_left=built.left,
-        gone=built.gone,
-        turns_left=built.turns_left,
-        created=time.time(),
     )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.broker import keys
+from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
 FinishReason = Literal["stop", "length", "cancelled", "error"]
@@ -37,25 +38,17 @@ class Segment(_Message):
     chunk_id: str | None = None
 
 
-class Sampling(_Message):
-    """Sampling parameters of one answer; the ranges are those of decoder.SamplingParams."""
+class Sampling(SamplingFields, _Message):
+    """Sampling parameters of one answer."""
 
-    max_tokens: int = Field(default=256, ge=1, le=32768)
-    temperature: float = Field(default=0.0, ge=0.0, le=5.0)
-    top_k: int = Field(default=0, ge=0)
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    min_p: float = Field(default=0.0, ge=0.0, lt=1.0)
-    repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
-    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
+    max_tokens: int = Field(default=256, ge=1, le=MOST_TOKENS)
     logit_bias: dict[int, float] = Field(default_factory=dict)
-    seed: int = Field(ge=0, lt=2**63)
-    stop: list[str] = Field(default_factory=list, max_length=16)
-    exact: Literal["default", "strict"] = "default"
+    seed: int = Field(ge=0, lt=SEED_LIMIT)
+    stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS)
     choice: int = Field(default=0, ge=0, lt=2**32)
     """Index of this answer among several of one request: each draws other tokens."""
     logprobs: int | None = Field(default=None, ge=0, le=20)
-    """Number of alternatives a token whose log-probabilities are measured; None measures none."""
+    """Measure log-probabilities, with so many alternatives a token; None measures none."""
 
 
 class Speculation(_Message):

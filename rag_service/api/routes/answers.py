@@ -24,7 +24,7 @@ async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = F
 
     `?token_ids=true` adds the ids that the model chose.
     """
-    return await pipeline.result(answer_id, token_ids)
+    return await pipeline.answers.result(answer_id, token_ids)
 
 
 @router.get(
@@ -43,10 +43,10 @@ async def events(
 
     204 when the last event was already seen: a browser's EventSource then stops asking.
     """
-    record = await pipeline.record(answer_id)
+    record = await pipeline.answers.record(answer_id)
     after = last_event_id or "0-0"
     try:
-        left = await pipeline.waiting_events(answer_id, after)
+        left = await pipeline.answers.waiting_events(answer_id, after)
     except ValueError as error:
         raise InvalidRequest(f"Last-Event-ID: {error}.") from None
     if not left and (record["result"] or record["error"]):
@@ -57,7 +57,7 @@ async def events(
 @router.delete("/{answer_id}", responses=error_responses(404))
 async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
     """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
-    return Cancelled(cancelled=await pipeline.cancel(answer_id))
+    return Cancelled(cancelled=await pipeline.answers.cancel(answer_id))
 
 
 @router.post(
@@ -80,11 +80,11 @@ async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) 
     """
     new_id = await pipeline.edit(answer_id, body)
     if body.stream:
-        return sse.streaming(pipeline, (await pipeline.record(new_id))["job"])
-    return await pipeline.finished(new_id)
+        return sse.streaming(pipeline, (await pipeline.answers.record(new_id))["job"])
+    return await pipeline.answers.finished(new_id)
 
 
 @router.get("/{answer_id}/versions", responses=error_responses(404))
 async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
     """An answer and its edits, the first version first; any version's id gives the same list."""
-    return VersionList(versions=await pipeline.versions(answer_id))
+    return VersionList(versions=await pipeline.answers.versions(answer_id))

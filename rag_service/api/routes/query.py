@@ -42,5 +42,5 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     """
     answer_id = await pipeline.answer(body)
     if body.stream:
-        return sse.streaming(pipeline, (await pipeline.record(answer_id))["job"])
-    return await pipeline.finished(answer_id)
+        return sse.streaming(pipeline, (await pipeline.answers.record(answer_id))["job"])
+    return await pipeline.answers.finished(answer_id)

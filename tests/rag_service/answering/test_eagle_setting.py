@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from decoder.drafter_names import DRAFTER_NAMES
 from rag_service.cli import app
 from rag_service.cli.stack.doctor import _worker_memory
-from rag_service.contract.schemas import DRAFTERS
 from workers.sessions.queue import Queue, QueueUnavailable
 from workers.worker import main
 from workers.worker.main import WorkerConfig
@@ -36,7 +36,7 @@ def test_the_setting_reaches_the_worker(tmp_path: Path, monkeypatch: pytest.Monk
     assert CliRunner().invoke(app, ["worker"]).exit_code == 0
     assert [config.eagle_head for config in seen] == [None, "some/folder"]
     assert [config.eagle_allow_pickle for config in seen] == [False, True]
-    assert {"eagle", "copyspec+eagle", "casd+eagle"} <= set(DRAFTERS)
+    assert {"eagle", "copyspec+eagle", "casd+eagle"} <= set(DRAFTER_NAMES)
 
 
 def test_the_worker_hands_it_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from decoder.drafter_names import DRAFTER_NAMES
 from rag_service.cli import app
-from rag_service.contract.schemas import DRAFTERS
 from workers.worker import main
 from workers.worker.main import WorkerConfig
 
@@ -32,7 +32,7 @@ def test_the_setting_reaches_the_worker(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("RAG_SDSAT_ADAPTERS", "some/folder")
     assert CliRunner().invoke(app, ["worker"]).exit_code == 0
     assert [config.sdsat_adapters for config in seen] == [None, "some/folder"]
-    assert {"sdsat", "sdsat_two_step"} <= set(DRAFTERS)
+    assert {"sdsat", "sdsat_two_step"} <= set(DRAFTER_NAMES)
 
 
 def test_the_worker_hands_them_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

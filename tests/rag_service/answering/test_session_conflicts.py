@@ -51,7 +51,7 @@ async def test_the_second_waits_for_the_first(
     second = asyncio.create_task(client.post("/v1/query", json=body))
     await asyncio.wait_for(waiting.wait(), 30)
     assert not second.done()
-    assert (await pipeline.record(first))["status"] == "running"
+    assert (await pipeline.answers.record(first))["status"] == "running"
     world.stage.open.set()
     answer = (await second).json()
     assert answer["turn"] == 2, answer
@@ -70,7 +70,7 @@ async def test_reject_refuses_at_once(client: httpx.AsyncClient, world: Any, run
     elsewhere = asyncio.create_task(client.post("/v1/query", json={**QUESTION, "on_conflict": "reject"}))
     world.stage.open.set()
     assert (await elsewhere).status_code == 200, "other sessions are not busy"
-    assert (await pipeline.finished(first)).status == "succeeded"
+    assert (await pipeline.answers.finished(first)).status == "succeeded"
     again = await client.post("/v1/query", json={**QUESTION, "session_id": "busy", "on_conflict": "reject"})
     assert again.json()["turn"] == 2
 
@@ -79,7 +79,7 @@ async def test_a_session_whose_id_was_made_up_is_busy_too(client: httpx.AsyncCli
     world.stage.hold_at = 4
     pipeline = client.pipeline  # type: ignore[attr-defined]
     answer_id = await pipeline.answer(QueryRequest(**QUESTION))
-    session_id = (await pipeline.record(answer_id))["session_id"]
+    session_id = (await pipeline.answers.record(answer_id))["session_id"]
     response = await client.post("/v1/query", json={**QUESTION, "session_id": session_id, "on_conflict": "reject"})
     assert response.json()["code"] == "session_busy"
 
@@ -200,10 +200,10 @@ async def test_an_answer_that_lost_its_turn_stays_out_of_the_session(
     redis.expire("rag:default:session:busy:claim", 0)
     assert pipeline.sessions.claim("default", "busy", "another") is None
     world.stage.open.set()
-    assert (await pipeline.finished(first)).status == "succeeded"
+    assert (await pipeline.answers.finished(first)).status == "succeeded"
     assert pipeline.sessions.turns("default", "busy") == []
     assert redis.get("rag:default:session:busy:claim") == "another", "only who has it may give it back"
-    job = (await pipeline.record(first))["job"].model_copy(update={"answer_id": "late"})
+    job = (await pipeline.answers.record(first))["job"].model_copy(update={"answer_id": "late"})
     with pytest.raises(ClaimLost):
         pipeline.queue.enqueue_generate(job, claimed=True)
     assert not redis.exists("rag:default:answer:late")

@@ -63,7 +63,7 @@ async def test_an_answer_says_that_passages_left_the_window(
         assert len(kept) == 1 + len(before["passages"]) - after["passages_left"]
         memory = (await client.get(f"/v1/sessions/{session}")).json()["memory"]
     assert memory["epoch"] == 1 + sum(map(bool, left)), "a turn that lost passages begins the tokens anew, once"
-    jobs = [(await pipeline.record(answer["answer_id"]))["job"] for answer in answers]
+    jobs = [(await pipeline.answers.record(answer["answer_id"]))["job"] for answer in answers]
     for before, after, gone in zip(jobs, jobs[1:], left[1:], strict=False):
         assert (after.segments[: len(before.segments)] == before.segments) is (gone == 0)
 

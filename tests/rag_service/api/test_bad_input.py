@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from decoder.drafter_names import DRAFTER_NAMES
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api import sse
 from rag_service.api.problems import MEDIA_TYPE
-from rag_service.contract.schemas import DRAFTERS, QueryRequest
+from rag_service.contract.schemas import QueryRequest
 from rag_service.main import create_app
 from rag_service.settings import Retrieval, Settings
 from retriever import EmbedderUnavailable
@@ -310,7 +311,7 @@ async def test_a_slow_answer_is_not_lost(make_client: Any, world: Any) -> None:
         response = await client.post("/v1/query", json={"question": "x", "collection": "animals"})
         problem = check_problem(response, 503, "answer_timeout")
         world.stage.open.set()
-        async for _ in client.pipeline.events(problem["answer_id"]):
+        async for _ in client.pipeline.answers.events(problem["answer_id"]):
             pass
         answer = (await client.get(f"/v1/answers/{problem['answer_id']}")).json()
         assert answer["answer"] == world.stage.text
@@ -355,9 +356,9 @@ async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, tokens:
 
 
 def test_the_api_knows_the_drafters() -> None:
-    from decoder.drafters import DRAFTERS as known
+    from decoder.drafters import DRAFTER_NAMES as known
 
-    assert set(DRAFTERS) == set(known)
+    assert set(DRAFTER_NAMES) == set(known)
 
 
 async def test_redis_that_goes_away_interrupts_a_stream_and_loses_nothing(
@@ -368,7 +369,7 @@ async def test_redis_that_goes_away_interrupts_a_stream_and_loses_nothing(
         pipeline = client.pipeline
         pipeline.queue.workers = lambda: [{"name": "busy elsewhere"}]
         answer_id = await pipeline.answer(QueryRequest(question="What jumps?", collection="animals"))
-        events = sse.events(pipeline, (await pipeline.record(answer_id))["job"], "0-0")
+        events = sse.events(pipeline, (await pipeline.answers.record(answer_id))["job"], "0-0")
         (first,) = parse(await anext(events))
         assert first[1] == "passages"
         server.stop()

@@ -35,7 +35,7 @@ async def edit(client: httpx.AsyncClient, answer: dict[str, Any], **changes: Any
 
 
 async def job_of(client: httpx.AsyncClient, answer: dict[str, Any]) -> Any:
-    return (await client.pipeline.record(answer["answer_id"]))["job"]  # type: ignore[attr-defined]
+    return (await client.pipeline.answers.record(answer["answer_id"]))["job"]  # type: ignore[attr-defined]
 
 
 async def test_an_edit_is_a_new_version_and_the_next_turn(client: httpx.AsyncClient, world: Any) -> None:
@@ -217,7 +217,7 @@ async def test_what_cannot_be_edited_is_refused(client: httpx.AsyncClient, world
     await client.delete(f"/v1/answers/{running}")
     await asyncio.to_thread(world.wait_for_cancel)
     world.stage.open.set()
-    assert (await pipeline.finished(running)).finish_reason == "cancelled"
+    assert (await pipeline.answers.finished(running)).finish_reason == "cancelled"
     await refused(running, 409, "not_editable")
     world.stage.hold_at, world.stage.text = None, " \n"
     empty = await ask(client)

@@ -99,7 +99,7 @@ async def test_a_silent_stream_has_heartbeats_and_goes_on(make_client: Any, worl
     async with make_client(world.redis_url, world.data_dir, answers={"heartbeat": 0.01}) as client:
         pipeline = client.pipeline
         answer_id = await pipeline.answer(QueryRequest(**QUESTION))
-        job = (await pipeline.record(answer_id))["job"]
+        job = (await pipeline.answers.record(answer_id))["job"]
         text = ""
         async for part in sse.events(pipeline, job, "0-0"):
             text += part
@@ -120,7 +120,7 @@ async def test_a_cancelled_answer_keeps_its_text(client: httpx.AsyncClient, worl
     assert (await client.delete(f"/v1/answers/{answer_id}")).json() == {"cancelled": True}
     await asyncio.to_thread(world.wait_for_cancel)
     world.stage.open.set()
-    answer = (await pipeline.finished(answer_id)).model_dump()
+    answer = (await pipeline.answers.finished(answer_id)).model_dump()
     assert answer["finish_reason"] == "cancelled"
     assert answer["status"] == "cancelled"
     assert world.stage.text.startswith(answer["answer"])
@@ -134,11 +134,11 @@ async def test_a_reader_that_goes_away_does_not_stop_the_answer(client: httpx.As
     world.stage.hold_at = 4
     pipeline = client.pipeline  # type: ignore[attr-defined]
     answer_id = await pipeline.answer(QueryRequest(**QUESTION))
-    reader = sse.events(pipeline, (await pipeline.record(answer_id))["job"], "0-0")
+    reader = sse.events(pipeline, (await pipeline.answers.record(answer_id))["job"], "0-0")
     assert "event: passages" in await anext(reader)
     await reader.aclose()  # type: ignore[attr-defined]
     world.stage.open.set()
-    assert (await pipeline.finished(answer_id)).answer == world.stage.text
+    assert (await pipeline.answers.finished(answer_id)).answer == world.stage.text
 
 
 async def test_a_follow_up_prompt_begins_with_all_that_came_before(client: httpx.AsyncClient, world: Any) -> None:
@@ -192,7 +192,7 @@ async def test_token_ids_come_where_asked_for(client: httpx.AsyncClient, world: 
 @pytest.mark.parametrize("exact", ["default", "strict"])
 async def test_exact_reaches_the_worker_and_its_counts_come_back(client: httpx.AsyncClient, exact: str) -> None:
     answer = await ask(client, exact=exact)
-    record = await client.pipeline.record(answer["answer_id"])  # type: ignore[attr-defined]
+    record = await client.pipeline.answers.record(answer["answer_id"])  # type: ignore[attr-defined]
     assert record["job"].sampling.exact == exact
     assert {"near_ties", "near_ties_changed", "extra_passes"} <= set(answer["speculation"])
 
@@ -258,8 +258,8 @@ async def test_token_events_name_the_passage_they_copy(client: httpx.AsyncClient
 
     pipeline = client.pipeline  # type: ignore[attr-defined]
     answer_id = await pipeline.answer(QueryRequest(**QUESTION))
-    await pipeline.finished(answer_id)
-    job = (await pipeline.record(answer_id))["job"]
+    await pipeline.answers.finished(answer_id)
+    job = (await pipeline.answers.record(answer_id))["job"]
     index = next(n for n, segment in enumerate(job.segments) if segment.kind == "passage")
     origin = TokenOrigin(drafter="pld", segment=index, offset=3)
     event = TokenEvent(t=0, ids=[1, 2, 3], text="x", sources=[origin, origin, None])

@@ -141,10 +141,10 @@ async def test_an_answer_apart_is_no_turn_and_continues_the_session(client: http
     turns = (await client.get(f"/v1/sessions/{session}")).json()["turns"]
     assert [turn["answer_id"] for turn in turns] == [first["answer_id"]]
     after = (await client.post("/v1/query", json=follow_up)).json()
-    jobs = [(await pipeline.record(one["answer_id"]))["job"] for one in (beside, after)]
+    jobs = [(await pipeline.answers.record(one["answer_id"]))["job"] for one in (beside, after)]
     assert jobs[0].segments == jobs[1].segments
     assert (beside["turn"], after["turn"]) == (2, 2)
     await client.delete(f"/v1/sessions/{session}")
     assert (await client.get(f"/v1/answers/{beside['answer_id']}")).status_code == 404
     alone = await pipeline.answer(QueryRequest(**asked, apart=True))
-    assert (await pipeline.finished(alone)).session_id == ""
+    assert (await pipeline.answers.finished(alone)).session_id == ""

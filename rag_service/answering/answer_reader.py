@@ -1,0 +1,140 @@
+"""An answer as it stands: its record, its events as they come, its result, its versions, and its cancellation.
+
+Knows what is kept of answers in Redis; knows no prompts and no HTTP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+
+import anyio
+
+from rag_service.answering import answers
+from rag_service.contract.ids import unknown_answer
+from rag_service.contract.schemas import Answer, Version
+from rag_service.errors import Unavailable
+from rag_service.prompting import edits
+from rag_service.settings import Answers
+from workers.broker.app import AsyncRedisClient, RedisClient
+from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent
+from workers.sessions.queue import Queue
+from workers.sessions.sessions import Sessions
+from workers.sessions.streams import AnswerRecord, AnswerStream
+from workers.tokens.tokenizer import Tokens
+
+POLL_MS = 400
+"""Longest wait for one read of a stream."""
+
+
+class AnswerReader:
+    """The answers of one owner."""
+
+    def __init__(
+        self,
+        owner: str,
+        settings: Answers,
+        tokens: Tokens,
+        queue: Queue,
+        sessions: Sessions,
+        redis: RedisClient,
+        async_redis: AsyncRedisClient,
+    ) -> None:
+        self._owner = owner
+        self._settings = settings
+        self._tokens = tokens
+        self._queue = queue
+        self._sessions = sessions
+        self._redis = redis
+        self._async_redis = async_redis
+
+    def stream(self, answer_id: str) -> AnswerStream:
+        return AnswerStream(self._redis, self._owner, answer_id, self._async_redis)
+
+    async def record(self, answer_id: str) -> AnswerRecord:
+        """What is kept of an answer.
+
+        Raises:
+            NotFound: nothing (any more).
+        """
+        record = await self.stream(answer_id).arecord()
+        if record is None:
+            raise unknown_answer(answer_id)
+        return record
+
+    async def events(self, answer_id: str, after: str = "0-0") -> AsyncIterator[tuple[str, AnswerEvent] | None]:
+        """Events after an entry id as they come, up to the last one; None after each stretch of silence.
+
+        Raises:
+            NotFound: the answer is not kept (any more).
+        """
+        stream = self.stream(answer_id)
+        silent_since = time.monotonic()
+        while True:
+            entries = await stream.aread(after, POLL_MS)
+            for entry_id, event in entries:
+                after = entry_id
+                yield entry_id, event
+                if isinstance(event, DoneEvent | ErrorEvent):
+                    return
+            if entries:
+                silent_since = time.monotonic()
+            elif time.monotonic() - silent_since >= self._settings.heartbeat:
+                silent_since = time.monotonic()
+                if await stream.arecord() is None:
+                    raise unknown_answer(answer_id)
+                yield None
+
+    async def waiting_events(self, answer_id: str, after: str) -> bool:
+        """Whether there are events after an entry id. Raises ValueError if `after` is not an entry id."""
+        return bool(await self.stream(answer_id).aread(after, count=1))
+
+    async def result(self, answer_id: str, token_ids: bool = False) -> Answer:
+        """The answer in its present state; with its token ids where asked for.
+
+        Raises:
+            NotFound: it is not kept (any more).
+        """
+        record = await self.record(answer_id)
+        present = partial(answers.present, record, self._tokens, self._settings.min_run, token_ids)
+        return await anyio.to_thread.run_sync(present)
+
+    async def finished(self, answer_id: str) -> Answer:
+        """Wait for the end of an answer.
+
+        Raises:
+            Unavailable: it takes longer than the settings allow; it runs on, and can be read later.
+        """
+        with anyio.move_on_after(self._settings.timeout) as waiting:
+            async for _ in self.events(answer_id):
+                pass
+        if waiting.cancelled_caught:
+            raise Unavailable(
+                f"The answer is not ready after {self._settings.timeout:g} s. It is not lost: read it at "
+                f"/v1/answers/{answer_id}, or follow /v1/answers/{answer_id}/events.",
+                "answer_timeout",
+                retry_after=10,
+                answer_id=answer_id,
+            )
+        return await self.result(answer_id)
+
+    async def cancel(self, answer_id: str) -> bool:
+        """Ask for an answer to stop; False if it ended already.
+
+        Raises:
+            NotFound: it is not kept (any more).
+        """
+        await self.record(answer_id)
+        return await anyio.to_thread.run_sync(self._queue.cancel, self._owner, answer_id)
+
+    async def versions(self, answer_id: str) -> list[Version]:
+        """The versions of an answer that are kept, the first one first; any of them may be asked with.
+
+        Raises:
+            NotFound: the answer is not kept (any more).
+        """
+        root = edits.root(await self.record(answer_id))
+        ids = await anyio.to_thread.run_sync(self._sessions.versions, self._owner, root)
+        records = [await self.stream(one).arecord() for one in ids]
+        return [answers.version(record) for record in records if record is not None]

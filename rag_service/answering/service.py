@@ -1,0 +1,152 @@
+"""What the service opens once per process, and each principal's view of it.
+
+Knows settings, models' files, Redis and the collections; knows no prompts and no HTTP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import anyio
+
+from rag_service.access.api_keys import ApiKeys
+from rag_service.access.principal import Principal
+from rag_service.answering.admission import Admission
+from rag_service.answering.answer_reader import AnswerReader
+from rag_service.answering.models import model_folder, window_of
+from rag_service.answering.query_rewriter import RECORD_S, Rewriter
+from rag_service.answering.retrieval import Retrieval
+from rag_service.settings import Settings
+from retriever import Embedder, EmbedderUnavailable, Library, make_embedder
+from workers.broker.app import make_app, make_async_redis, make_redis
+from workers.errors import QueueUnavailable
+from workers.ingests.files import JobFiles
+from workers.ingests.queue import IngestQueue
+from workers.ingests.redis_ledger import RedisJobLedger
+from workers.sessions.answer_store import erase_collection
+from workers.sessions.passage_ids import forget_passages
+from workers.sessions.queue import Queue
+from workers.sessions.sessions import Sessions
+from workers.tokens.tokenizer import Tokens
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Totals:
+    asked: int = 0
+    """Answers enqueued by this process."""
+
+
+class Service:
+    """Settings, tokenizer, collections, Redis and queues, opened once per process; `of` gives a principal's view.
+
+    Args:
+        settings: the service's.
+        redis_url: the Redis to use.
+        embedder, tokens, window: of the configured models; None reads them from the models folder.
+
+    Raises:
+        InvalidSettings: a model's files are missing.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        redis_url: str,
+        *,
+        embedder: Embedder | None = None,
+        tokens: Tokens | None = None,
+        window: int | None = None,
+    ) -> None:
+        self.settings = settings
+        folder = partial(model_folder, models_folder=settings.models_folder)
+        self.tokens = tokens or Tokens.load(folder(settings.model))
+        self.window = window or window_of(folder(settings.model))
+        self.principal = Principal()
+        self.embedder = embedder or make_embedder(settings.embedding_model, folder)
+        self.library = Library(settings.data_dir, self.embedder)
+        self.redis = make_redis(redis_url)
+        self._async_redis = make_async_redis(redis_url)
+        self.api_keys = ApiKeys(self.redis, self._async_redis)
+        self._celery = make_app(redis_url)
+        ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
+        self.queue = Queue(self._celery, self.redis, **ttl)
+        ledger = RedisJobLedger(self.redis, JobFiles(settings.uploads_folder))
+        self.ingests = IngestQueue(self._celery, self.redis, ledger)
+        self.sessions = Sessions(self.redis, settings.answers.session_ttl)
+        self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
+        self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
+        brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
+        self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
+        self.totals = Totals()
+        self._warming: threading.Thread | None = None
+
+    def warm(self) -> None:
+        """Begin to load the embedding model, which the first search would wait for; `warming` until it is there."""
+        load = getattr(self.embedder, "load", None)
+        if load is not None and self.settings.retrieval.mode in ("hybrid", "dense"):
+            self._warming = threading.Thread(target=_tried, args=(load,), name="embedding model")
+            self._warming.start()
+
+    @property
+    def warming(self) -> bool:
+        return self._warming is not None and self._warming.is_alive()
+
+    def of(self, principal: Principal) -> Self:
+        """A principal's view: the same service with the collections and answers that the principal may see."""
+        view = copy.copy(self)
+        view.principal = principal
+        view.library = self.library.of(principal.tenant).only(principal.collections)
+        return view
+
+    @property
+    def answers(self) -> AnswerReader:
+        """The principal's answers."""
+        return AnswerReader(
+            self.principal.owner,
+            self.settings.answers,
+            self.tokens,
+            self.queue,
+            self.sessions,
+            self.redis,
+            self._async_redis,
+        )
+
+    async def close(self) -> None:
+        self.library.close()
+        await self._async_redis.aclose()
+        self.redis.close()
+        self._celery.close()
+
+    def delete_collection(self, name: str) -> None:
+        """Delete a collection, its documents, its ingests and what was kept of its answers to copy from.
+
+        Raises UnknownCollection, and QueueUnavailable where such answers are kept and Redis is away.
+        """
+        self.library.collection(name)
+        if self.settings.answers.store_tokens:
+            erase_collection(self.redis, self.principal.tenant, name)
+        with contextlib.suppress(QueueUnavailable):
+            self.ingests.cancel_all(self.principal.tenant, name)
+        self.library.delete(name)
+        self.forget_passages()
+
+    def forget_passages(self) -> None:
+        """Some documents are gone: forget the ids of the tenant's passages. While Redis is away they only expire."""
+        with contextlib.suppress(QueueUnavailable):
+            forget_passages(self.redis, self.principal.tenant)
+
+
+def _tried(load: Callable[[], None]) -> None:
+    try:
+        load()
+    except EmbedderUnavailable as error:  # searches say so, too
+        log.error("%s", error)
