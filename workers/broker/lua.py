@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workers.errors import unavailable
+
 CREATE = """
 -- keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished
 -- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
@@ -275,6 +277,7 @@ return moved
 """
 
 
-def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float | bytes] = ()) -> Any:
-    """Run a script on a sync client."""
-    return client.register_script(script)(keys=list(keys), args=list(args))
+def run(client: Any, script: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
+    """Run a script on a sync client. Raises QueueUnavailable while Redis is away."""
+    with unavailable():
+        return client.register_script(script)(keys=list(keys), args=list(args))

@@ -128,9 +128,8 @@ class AnswerStream:
             AnswerMissing: there is no record.
         """
         self._claim = keys.session_claim(self.tenant, session_id)
-        with unavailable():
-            names = [self._record, self._claim, keys.session(self.tenant, session_id)]
-            reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
+        names = [self._record, self._claim, keys.session(self.tenant, session_id)]
+        reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
         if reply is None:
             raise AnswerMissing(self.answer_id)
         self._epoch = str(reply[2])
@@ -150,13 +149,9 @@ class AnswerStream:
             StreamAhead: the `t` of a token event is not the number of ids in the stream.
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
-        with unavailable():
-            reply = lua.run(
-                self._redis,
-                lua.WRITE,
-                [self._record, self._events, self._claim],
-                [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch],
-            )
+        names = [self._record, self._events, self._claim]
+        args = [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch]
+        reply = lua.run(self._redis, lua.WRITE, names, args)
         if reply[0] in _ERRORS:
             raise _ERRORS[reply[0]](self.answer_id)
         if reply[0] == "ahead":
@@ -203,7 +198,7 @@ class AnswerStream:
             keys.UNFINISHED,
         ]
         text, texts = stored(turn) if turn is not None else ("", {})
-        args: list[str | int | float | bytes] = [
+        args = [
             _status(event),
             "result" if isinstance(event, DoneEvent) else "error",
             wire.dumps(event),
@@ -220,8 +215,7 @@ class AnswerStream:
             keys.answer_task(self.tenant, self.answer_id),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
-        with unavailable():
-            reply = lua.run(self._redis, lua.FINISH, names, args)
+        reply = lua.run(self._redis, lua.FINISH, names, args)
         if reply in ("gone", "taken"):
             raise _ERRORS[reply](self.answer_id)
         return bool(reply != "apart")

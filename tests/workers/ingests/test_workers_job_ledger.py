@@ -26,7 +26,7 @@ from workers.broker.app import make_redis
 from workers.broker.messages import IngestFile, IngestJob, JobProgress
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import JobClaim, JobLedger
-from workers.ingests.redis_ledger import GONE, RedisJobLedger
+from workers.ingests.redis_ledger import UPLOAD_MISSING, RedisJobLedger
 
 TENANTS = ("one", "two", "three")
 COLLECTIONS = ("a", "b")
@@ -267,7 +267,7 @@ def test_a_job_whose_files_are_gone_ends_and_says_so(opened: Opened) -> None:
     assert opened.ledger.take("w") is None
     progress = opened.ledger.job("one", "j")
     assert progress is not None
-    assert (progress.status, progress.failures[0].reason) == ("failed", GONE)
+    assert (progress.status, progress.failures[0].reason) == ("failed", UPLOAD_MISSING)
 
 
 def test_an_end_that_redis_forgot_is_not_done_twice(opened: Opened) -> None:
