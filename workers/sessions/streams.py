@@ -53,7 +53,7 @@ BLOCK_MS = 400
 Entries = list[tuple[str, AnswerEvent]]
 """Events with their entry ids."""
 
-_ERRORS = {"gone": AnswerMissing, "ended": AnswerEnded, "taken": AnswerTaken}
+_ERRORS = {"missing": AnswerMissing, "ended": AnswerEnded, "taken": AnswerTaken}
 _ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
@@ -162,7 +162,7 @@ class AnswerStream:
         self,
         event: DoneEvent | ErrorEvent,
         *,
-        held_back: TokenEvent | None = None,
+        pending: TokenEvent | None = None,
         session_id: str = "",
         turn: TurnRecord | None = None,
         turns_before: int | None = None,
@@ -172,7 +172,7 @@ class AnswerStream:
 
         Args:
             event: the result or the error.
-            held_back: text without ids that became final only now.
+            pending: text without ids that became final only now.
             session_id, turn: append the turn, if any, to this session; its next turn is free from then on.
             turns_before: append only if the session has this many turns.
             log: the turn's prompt and answer, stored with the turn.
@@ -202,7 +202,7 @@ class AnswerStream:
             _status(event),
             "result" if isinstance(event, DoneEvent) else "error",
             wire.dumps(event),
-            wire.dumps(held_back) if held_back is not None else "",
+            wire.dumps(pending) if pending is not None else "",
             self._ttl_s,
             text,
             "" if turns_before is None else turns_before,
@@ -216,9 +216,9 @@ class AnswerStream:
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         reply = lua.run(self._redis, lua.FINISH, names, args)
-        if reply in ("gone", "taken"):
+        if reply in ("missing", "taken"):
             raise _ERRORS[reply](self.answer_id)
-        return bool(reply != "apart")
+        return bool(reply != "detached")
 
     def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
         """Events after an entry id, oldest first; waits up to `block_ms` for the first one. [] if there are none.

@@ -137,7 +137,7 @@ class Histories(RuleBasedStateMachine):
         every = [(one, worker, claim) for one in self.known.values() for worker, claim in one.claims]
         one, worker, claim = data.draw(st.sampled_from(every))
         holds = one.status == "running" and one.worker == worker
-        assert claim.state() == ("lost" if not holds else "cancelled" if one.asked else "held")
+        assert claim.state() == ("lost" if not holds else "cancelled" if one.asked else "claimed")
         progress = JobProgress(job_id=one.job.job_id, status="running", done=1, total=1)
         if how == "end":
             assert claim.end(progress.model_copy(update={"status": "succeeded"})) == holds
