@@ -88,12 +88,12 @@ def _markdown_blocks(text: str) -> Iterator[Block]:
             continue
         if first > covered:
             yield from _paragraphs(text, starts[covered], starts[first] - 1)
-        span = trimmed(text, starts[first], starts[last] - 1)
         kind = _KINDS.get(token.type, "text")
-        if span and kind == "heading":
-            yield Block(*span, kind, level=int(token.tag[1:]), heading=plain_heading(tokens[index + 1].content))
-        elif span:
-            yield Block(*span, kind)
+        for span in trimmed(text, starts[first], starts[last] - 1):
+            if kind == "heading":
+                yield Block(*span, kind, level=int(token.tag[1:]), heading=plain_heading(tokens[index + 1].content))
+            else:
+                yield Block(*span, kind)
         covered = last
     if starts[covered] < len(text):
         yield from _paragraphs(text, starts[covered], len(text))
@@ -121,15 +121,12 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
         yield Block(first, last, "text")
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """`start, end` without blank lines at either end; None if nothing is left."""
-    piece = text[start:end]
-    body = piece.rstrip()
-    if not body.strip():
-        return None
-    leading = len(body) - len(body.lstrip())
-    newline = body.rfind("\n", 0, leading)
-    return start + newline + 1, start + len(body)
+def trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """`start, end` without blank lines at the start and white space at the end; nothing if the span is blank."""
+    body = text[start:end].rstrip()
+    if body:
+        leading = len(body) - len(body.lstrip())
+        yield start + body.rfind("\n", 0, leading) + 1, start + len(body)
 
 
 def page_at(pages: Sequence[int], offset: int) -> int | None:

@@ -80,12 +80,16 @@ def _split(text: str, block: Block, target: int, maximum: int) -> Iterator[tuple
         return
     lines = _splitter(_STRUCTURE[block.kind], target)
     words = _splitter(_within_line(), target)
-    start = block.start
+    start = position = block.start
     for run in lines.split_text(text[block.start : block.end]):
         for piece in words.split_text(run) if len(run.encode()) > maximum else [run]:
-            if span := trimmed(text, start, start + len(piece)):
-                yield span
-            start += len(piece)
+            size = _size(text, start, position)  # a short sentence before a long one joins the long one's first part
+            if size * 5 >= target * 2 or size + len(piece.encode()) > maximum:
+                yield from trimmed(text, start, position)
+                start = position
+            position += len(piece)
+        yield from trimmed(text, start, position)
+        start = position
 
 
 @lru_cache

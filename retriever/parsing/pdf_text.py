@@ -6,6 +6,8 @@ Knows pypdfium2. Reads the text layer only: a scan without one is reported, not 
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from itertools import accumulate
 
 import pypdfium2
 
@@ -33,10 +35,8 @@ def read_pdf(data: bytes, stem: str) -> LoadedDocument:
         if "password" in str(error).lower():
             raise UnreadableDocument("the PDF is protected by a password; save it without one") from None
         raise UnreadableDocument("the PDF is damaged and cannot be opened; export it again") from None
-    try:
+    with closing(document):
         return _read_pages(document, stem)
-    finally:
-        document.close()
 
 
 def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
@@ -45,15 +45,8 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
     unreadable = 0
     for index in range(count):
         try:
-            page = document[index]
-            try:
-                text_page = page.get_textpage()
-                try:
-                    texts.append(_tidy(text_page.get_text_bounded()))
-                finally:
-                    text_page.close()
-            finally:
-                page.close()
+            with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
+                texts.append(_tidy(text_page.get_text_bounded()))
         except pypdfium2.PdfiumError:
             unreadable += 1
             texts.append("")
@@ -61,13 +54,9 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
         raise UnreadableDocument("the PDF is damaged: none of its pages can be read; export it again")
     if not any(texts):
         raise UnreadableDocument("no text found; it may be a scan: run text recognition (OCR) over it first")
-    starts: list[int] = []
-    position = 0
-    for text in texts:
-        starts.append(position)
-        position += len(text) + len(PAGE_BREAK)
+    starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
     title = _title(document) or stem
-    return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=tuple(starts))
+    return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=starts)
 
 
 def _tidy(text: str) -> str:

@@ -37,7 +37,7 @@ LAPSE_S = 5
 """Seconds of silence after which other workers take over a worker's tasks: five heartbeats."""
 
 
-def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S) -> Celery:
+def make_app(redis_url: str) -> Celery:
     """The Celery application: JSON only, acknowledged late, one task ahead at most, no results kept.
 
     Raises:
@@ -70,7 +70,7 @@ def make_app(redis_url: str, *, visibility_timeout_s: int = VISIBILITY_TIMEOUT_S
         broker_connection_max_retries=None,  # forever: a worker outlives a restart of Redis
         broker_connection_timeout=TIMEOUT_S,
         broker_transport_options={
-            "visibility_timeout": visibility_timeout_s,
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
             "socket_connect_timeout": TIMEOUT_S,
             "socket_timeout": 5 * TIMEOUT_S,
             "socket_keepalive": True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workers.errors import unavailable
+
 CREATE = """
 -- keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished
 -- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
@@ -102,10 +104,10 @@ end
 
 WRITE = f"""
 -- keys: record, events, claim; args: event, t or '', number of ids, answer id, lease of the claim, epoch or ''
--- returns {{'written', entry id}}, {{'ahead', ids streamed}}, {{'ended'}}, {{'taken'}} or {{'gone'}}
+-- returns {{'written', entry id}}, {{'ahead', ids streamed}}, {{'ended'}}, {{'taken'}} or {{'missing'}}
 {_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')
-if not status then return {{'gone'}} end
+if not status then return {{'missing'}} end
 if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {{'ended'}} end
 if taken(ARGV[6]) then return {{'taken'}} end
 if redis.call('GET', KEYS[3]) == ARGV[4] then redis.call('EXPIRE', KEYS[3], ARGV[5]) end
@@ -120,15 +122,15 @@ return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 FINISH = f"""
 -- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts,
 --       session texts, unfinished
--- args: status, field, final event, held back event or '', ttl, turn or '', turns expected or '', session ttl,
+-- args: status, field, final event, pending event or '', ttl, turn or '', turns expected or '', session ttl,
 --       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
 --       its task, tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer,
 --       their parts
--- returns 'gone' (no record), 'ended' (finished before), 'taken' (another worker took it over), 'finished' or 'apart'
---         (finished, but not part of the session)
+-- returns 'missing' (no record), 'ended' (finished before), 'taken' (another worker took it over), 'finished' or
+--         'detached' (finished, but not part of the session)
 {_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')
-if not status then return 'gone' end
+if not status then return 'missing' end
 if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return 'ended' end
 if taken(ARGV[12]) then return 'taken' end
 if ARGV[4] ~= '' then redis.call('XADD', KEYS[2], '*', 'event', ARGV[4]) end
@@ -144,8 +146,8 @@ local holder = redis.call('GET', KEYS[8])
 if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
 if ARGV[6] == '' then return 'finished' end
 if ARGV[7] ~= '' then
-  if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'apart' end
-  if holder and holder ~= ARGV[11] then return 'apart' end  -- its claim lapsed, and another answer has the turn
+  if redis.call('LLEN', KEYS[5]) ~= tonumber(ARGV[7]) then return 'detached' end
+  if holder and holder ~= ARGV[11] then return 'detached' end  -- its claim lapsed, and another answer has the turn
 end
 redis.call('RPUSH', KEYS[5], ARGV[6])
 for name, text in pairs(cjson.decode(ARGV[13])) do redis.call('HSETNX', KEYS[11], name, text) end
@@ -275,6 +277,7 @@ return moved
 """
 
 
-def run(client: Any, script: str, keys: Sequence[str], args: Sequence[str | int | float | bytes] = ()) -> Any:
-    """Run a script on a sync client."""
-    return client.register_script(script)(keys=list(keys), args=list(args))
+def run(client: Any, script: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
+    """Run a script on a sync client. Raises QueueUnavailable while Redis is away."""
+    with unavailable():
+        return client.register_script(script)(keys=list(keys), args=list(args))

@@ -50,7 +50,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
         report = collection.ingest(
             [_source(file) for file in job.files],
             progress=progress,
-            cancelled=lambda: closing() or claim.state() != "held",
+            cancelled=lambda: closing() or claim.state() != "claimed",
             job=job.job_id,
         )
     except CollectionBusy:
@@ -59,7 +59,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
         fail(claim, str(error))
         return
     state = claim.state()
-    if report.cancelled and closing() and state == "held":
+    if report.cancelled and closing() and state == "claimed":
         raise RuntimeClosed
     if report.replaced or claim.attempts > 1:  # the first try may have replaced some
         passage_ids.forget(job.tenant)

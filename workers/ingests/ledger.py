@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from workers.broker.messages import IngestJob, JobProgress, JobStatus, ListedJob
 
-ClaimState = Literal["held", "cancelled", "lost"]
+ClaimState = Literal["claimed", "cancelled", "lost"]
 """`lost`: another worker may have the job now, so this one must store nothing more."""
 
 

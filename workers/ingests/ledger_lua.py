@@ -75,25 +75,25 @@ end
 return false
 """
 
-_HELD = """
-local function held(worker)
+_CLAIMED = """
+local function claimed(worker)
   return redis.call('HGET', KEYS[1], 'status') == 'running' and redis.call('HGET', KEYS[1], 'worker') == worker
 end
 """
 
 STATE = f"""
 -- keys: job; args: worker
--- returns 'held', 'cancelled' or 'lost'
-{_HELD}
-if not held(ARGV[1]) then return 'lost' end
-return redis.call('HEXISTS', KEYS[1], 'cancel') == 1 and 'cancelled' or 'held'
+-- returns 'claimed', 'cancelled' or 'lost'
+{_CLAIMED}
+if not claimed(ARGV[1]) then return 'lost' end
+return redis.call('HEXISTS', KEYS[1], 'cancel') == 1 and 'cancelled' or 'claimed'
 """
 
 REPORT = f"""
 -- keys: job; args: worker, progress
 -- returns 1, or 0 (it is another's)
-{_HELD}
-if not held(ARGV[1]) then return 0 end
+{_CLAIMED}
+if not claimed(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'progress', ARGV[2])
 return 1
 """
@@ -102,8 +102,8 @@ END = f"""
 -- keys: job, running jobs, ended jobs; args: worker, progress, status, running job's field,
 --       seconds for which it is kept
 -- returns 1, or 0 (it is another's)
-{_HELD}
-if not held(ARGV[1]) then return 0 end
+{_CLAIMED}
+if not claimed(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[3], 'progress', ARGV[2])
 redis.call('HDEL', KEYS[1], 'worker', 'cancel', 'request', 'attempts')
 redis.call('EXPIRE', KEYS[1], ARGV[5])
@@ -115,8 +115,8 @@ return 1
 PUT_BACK = f"""
 -- keys: job, running jobs, waiting jobs of the tenant; args: worker, job id, running job's field
 -- returns 1, or 0 (it is another's)
-{_HELD}
-if not held(ARGV[1]) then return 0 end
+{_CLAIMED}
+if not claimed(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'status', 'queued')
 redis.call('HDEL', KEYS[1], 'worker')
 redis.call('HINCRBY', KEYS[1], 'attempts', -1)
@@ -127,11 +127,11 @@ return 1
 
 CANCEL = """
 -- keys: job, waiting jobs of the tenant, ended jobs; args: job id, seconds for which it is kept
--- returns 'ended' (it waited), 'asked' (it runs) or '' (it had ended, or is not kept)
+-- returns 'ended' (it waited), 'stopping' (it runs) or '' (it had ended, or is unknown)
 local status = redis.call('HGET', KEYS[1], 'status')
 if status == 'running' then
   redis.call('HSET', KEYS[1], 'cancel', 1)
-  return 'asked'
+  return 'stopping'
 end
 if status ~= 'queued' then return '' end
 redis.call('LREM', KEYS[2], 0, ARGV[1])

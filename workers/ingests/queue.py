@@ -12,9 +12,9 @@ import uuid
 from celery import Celery
 
 from workers.broker.app import INGEST_QUEUE, INGEST_TASK, RedisClient
-from workers.broker.messages import IngestJob, JobProgress, ListedJob
+from workers.broker.messages import IngestJob
 from workers.errors import QueueUnavailable, unavailable
-from workers.ingests.ledger import JobCounts, JobLedger
+from workers.ingests.ledger import JobLedger
 
 __all__ = ["IngestQueue", "QueueUnavailable"]
 
@@ -22,7 +22,9 @@ MOST_LISTED = 1_000_000
 
 
 class IngestQueue:
-    """The API's view of ingests. Every method raises QueueUnavailable while Redis is away.
+    """The API's view of ingests: the ledger's own methods, and those that send messages.
+
+    Every method raises QueueUnavailable while Redis is away.
 
     Args:
         app: from `make_app`.
@@ -34,6 +36,8 @@ class IngestQueue:
         self._app = app
         self._redis = client
         self._ledger = ledger
+        self.cancel, self.job, self.jobs, self.collection = ledger.cancel, ledger.job, ledger.jobs, ledger.collection
+        self.waiting, self.counts = ledger.waiting, ledger.counts
 
     def enqueue(self, job: IngestJob) -> None:
         """Accept a job: it will end as succeeded, failed or cancelled, and the workers delete its files.
@@ -50,34 +54,11 @@ class IngestQueue:
         with unavailable():
             self._app.send_task(INGEST_TASK, task_id=uuid.uuid4().hex, retry=False)
 
-    def cancel(self, tenant: str, job_id: str) -> bool:
-        """End a waiting ingest at once, or stop a running one. False if it has ended or is unknown."""
-        return self._ledger.cancel(tenant, job_id)
-
     def cancel_all(self, tenant: str, collection: str) -> None:
         """End all ingests of a deleted collection: they must not fill a new one of its name."""
         for job in self._ledger.jobs(tenant, MOST_LISTED):
             if job.collection == collection and job.status in ("queued", "running"):
                 self._ledger.cancel(tenant, job.job_id)
-
-    def job(self, tenant: str, job_id: str) -> JobProgress | None:
-        """An ingest's progress; None if it is unknown."""
-        return self._ledger.job(tenant, job_id)
-
-    def collection(self, tenant: str, job_id: str) -> str | None:
-        """The collection of an ingest; None if the ingest is unknown."""
-        return self._ledger.collection(tenant, job_id)
-
-    def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
-        """A tenant's ingests, the latest first, at most `limit`."""
-        return self._ledger.jobs(tenant, limit)
-
-    def waiting(self, tenant: str) -> int:
-        """Number of a tenant's ingests that no worker has taken yet."""
-        return self._ledger.waiting(tenant)
-
-    def counts(self) -> JobCounts:
-        return self._ledger.counts()
 
     def unsent(self) -> bool:
         """Whether a job can be taken and no message announces it."""

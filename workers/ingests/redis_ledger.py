@@ -68,8 +68,7 @@ class RedisJobLedger:
     def _take(self, worker: str, unreadable: list[JobClaim]) -> JobClaim | None:
         """`take`; jobs that cannot be read now stay claimed, so that jobs of other collections get their turn."""
         while True:
-            with unavailable():
-                taken = lua.run(self._redis, ledger_lua.TAKE, _ORDER, [worker])
+            taken = lua.run(self._redis, ledger_lua.TAKE, _ORDER, [worker])
             if not taken:
                 return None
             tenant, job_id, attempts = taken
@@ -101,13 +100,11 @@ class RedisJobLedger:
             self._redis.set(keys.INGEST_RECOVERED, server)
 
     def available(self) -> bool:
-        with unavailable():
-            return bool(lua.run(self._redis, ledger_lua.TAKE, _ORDER, [""]))
+        return bool(lua.run(self._redis, ledger_lua.TAKE, _ORDER, [""]))
 
     def cancel(self, tenant: str, job_id: str) -> bool:
         names = [keys.job(tenant, job_id), keys.jobs_waiting(tenant), keys.INGEST_ENDED]
-        with unavailable():
-            result = lua.run(self._redis, ledger_lua.CANCEL, names, [job_id, JOB_TTL_S])
+        result = lua.run(self._redis, ledger_lua.CANCEL, names, [job_id, JOB_TTL_S])
         if result == "ended" and (progress := self.job(tenant, job_id)) is not None:
             self._files.end(job_id, progress)
         return bool(result)
@@ -141,9 +138,9 @@ class RedisJobLedger:
             return int(self._redis.llen(keys.jobs_waiting(tenant)))
 
     def counts(self) -> JobCounts:
+        names = [keys.INGEST_TENANTS, keys.INGEST_RUNNING]
+        queued, first, running, oldest = lua.run(self._redis, ledger_lua.COUNTS, names)
         with unavailable():
-            names = [keys.INGEST_TENANTS, keys.INGEST_RUNNING]
-            queued, first, running, oldest = lua.run(self._redis, ledger_lua.COUNTS, names)
             ended = self._redis.hgetall(keys.INGEST_ENDED)
         times: dict[JobStatus, str] = {"queued": first, "running": oldest}
         return JobCounts(
@@ -153,9 +150,8 @@ class RedisJobLedger:
         )
 
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
-        args: list[str | int | float] = [worker, self._lapse_s, len(running), *running, *not_put_back]
-        with unavailable():
-            return int(lua.run(self._redis, ledger_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
+        args = [worker, self._lapse_s, len(running), *running, *not_put_back]
+        return int(lua.run(self._redis, ledger_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
 
     def recover(self) -> int:
         recovered = 0
@@ -198,7 +194,7 @@ class RedisJobLedger:
             keys.jobs_waiting(job.tenant),
             keys.INGEST_TENANTS,
         ]
-        args: list[str | int | float] = [
+        args = [
             job.job_id,
             job.tenant,
             job.created,
@@ -207,8 +203,7 @@ class RedisJobLedger:
             progress.status,
             JOB_TTL_S,
         ]
-        with unavailable():
-            return bool(lua.run(self._redis, ledger_lua.ADD, names, args))
+        return bool(lua.run(self._redis, ledger_lua.ADD, names, args))
 
     def _load(self, tenant: str, job_id: str) -> IngestJob | None:
         """The job from disk; jobs of earlier versions come from Redis."""
@@ -244,33 +239,23 @@ class RedisJobClaim:
     attempts: int
 
     def state(self) -> ClaimState:
-        with unavailable():
-            state: ClaimState = lua.run(self.client, ledger_lua.STATE, [self._key], [self.worker])
+        state: ClaimState = lua.run(self.client, ledger_lua.STATE, [self._key], [self.worker])
         return state
 
     def report(self, progress: JobProgress) -> bool:
-        with unavailable():
-            return bool(lua.run(self.client, ledger_lua.REPORT, [self._key], [self.worker, wire.dumps(progress)]))
+        return bool(lua.run(self.client, ledger_lua.REPORT, [self._key], [self.worker, wire.dumps(progress)]))
 
     def end(self, progress: JobProgress) -> bool:
         if self.state() == "lost":
             return False
         self.files.end(self.job.job_id, progress)  # first: recovers the end if Redis loses it
         names = [self._key, keys.INGEST_RUNNING, keys.INGEST_ENDED]
-        args: list[str | int | float] = [
-            self.worker,
-            wire.dumps(progress),
-            progress.status,
-            self._field,
-            JOB_TTL_S,
-        ]
-        with unavailable():
-            return bool(lua.run(self.client, ledger_lua.END, names, args))
+        args = [self.worker, wire.dumps(progress), progress.status, self._field, JOB_TTL_S]
+        return bool(lua.run(self.client, ledger_lua.END, names, args))
 
     def put_back(self) -> None:
         names = [self._key, keys.INGEST_RUNNING, keys.jobs_waiting(self.job.tenant)]
-        with unavailable():
-            lua.run(self.client, ledger_lua.PUT_BACK, names, [self.worker, self.job.job_id, self._field])
+        lua.run(self.client, ledger_lua.PUT_BACK, names, [self.worker, self.job.job_id, self._field])
 
     @property
     def _key(self) -> str:

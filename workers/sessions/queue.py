@@ -73,7 +73,7 @@ class Queue:
         ]
         task = keys.answer_task(job.owner, job.answer_id)
         request, texts = stored(job, whole=not job.session_id)
-        args: list[str | int | float] = [
+        args = [
             self._answer_ttl_s,
             wire.dumps(PassagesEvent(passages=None)),  # the record has them
             time.time(),
@@ -85,10 +85,8 @@ class Queue:
             max(self._answer_ttl_s, self._session_ttl_s),
             json.dumps(texts),
             task,
+            *("request", request, "status", "queued", "streamed", 0),
         ]
-        fields: dict[str, str | int] = {"request": request, "status": "queued", "streamed": 0}
-        for name, value in fields.items():
-            args += [name, value]
         with unavailable():
             try:
                 if lua.run(self._redis, lua.CREATE, names, args) == -1:
@@ -101,7 +99,7 @@ class Queue:
             except BaseException:
                 names.append(keys.session_turns(job.owner, job.session_id))
                 # no task was sent, so if Redis is away, what remains expires unread
-                with contextlib.suppress(QueueUnavailable), unavailable():
+                with contextlib.suppress(QueueUnavailable):
                     lua.run(self._redis, lua.FORGET, names, [job.session_id, job.answer_id, task])
                 raise
 

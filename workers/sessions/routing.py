@@ -32,8 +32,7 @@ def home_queue(client: RedisClient, owner: str, session_id: str) -> str:
         QueueUnavailable: Redis is away.
     """
     names = [keys.session(owner, session_id), keys.WORKERS, keys.WORKER_INFO, keys.QUEUES]
-    with unavailable():
-        worker = lua.run(client, lua.ROUTE, names, [GENERATE_QUEUE, HEARD_S])
+    worker = lua.run(client, lua.ROUTE, names, [GENERATE_QUEUE, HEARD_S])
     return own_queue(str(worker)) if worker else GENERATE_QUEUE
 
 
@@ -43,8 +42,7 @@ def share(client: RedisClient, worker: str) -> int:
     Raises:
         QueueUnavailable: Redis is away.
     """
-    with unavailable():
-        return int(lua.run(client, lua.SHARE, [keys.QUEUES, GENERATE_QUEUE], [own_queue(worker), LISTED_S]))
+    return int(lua.run(client, lua.SHARE, [keys.QUEUES, GENERATE_QUEUE], [own_queue(worker), LISTED_S]))
 
 
 def waiting(client: RedisClient) -> int:

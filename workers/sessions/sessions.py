@@ -103,31 +103,29 @@ class Sessions:
             with self._redis.pipeline(transaction=False) as pipe:
                 for name in (name for group in groups for name in group):
                     pipe.memory_usage(name, samples=0)
-                taken = [int(size or 0) for size in pipe.execute()]
-        ends = len(groups[0]), len(groups[0]) + len(groups[1])
+                sizes = iter(pipe.execute())
+        ids_bytes, turns_bytes, answers_bytes = (sum(int(next(sizes) or 0) for _ in group) for group in groups)
         return SessionMemory(
             tokens=self.size(tenant, session_id),
             epoch=epoch,
-            ids_bytes=sum(taken[: ends[0]]),
-            turns_bytes=sum(taken[ends[0] : ends[1]]),
-            answers_bytes=sum(taken[ends[1] :]),
+            ids_bytes=ids_bytes,
+            turns_bytes=turns_bytes,
+            answers_bytes=answers_bytes,
         )
 
-    def claim(self, tenant: str, session_id: str, answer_id: str, lease_s: int = BUILD_S) -> str | None:
+    def claim(self, tenant: str, session_id: str, answer_id: str) -> str | None:
         """Claim the session's next turn for an answer. If another answer has it, return that answer's id.
 
         The lease lapses if the claimer dies before it enqueues the answer; a queued answer keeps the turn to its end.
         Claiming again for the same answer renews the lease.
         """
         names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
-        with unavailable():
-            holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, lease_s])[0]
+        holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, BUILD_S])[0]
         return str(holder) if holder else None
 
     def release(self, tenant: str, session_id: str, answer_id: str) -> None:
         """Give the next turn back, if this answer has it."""
-        with unavailable():
-            lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
+        lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
 
     def versions(self, tenant: str, root: str) -> list[str]:
         """Ids of an answer's versions in order; only its own if there are no others.
@@ -155,21 +153,17 @@ class Sessions:
                     pipe.llen(keys.session_turns(tenant, session_id))
                     pipe.lindex(keys.session_turns(tenant, session_id), 0)
                 replies = pipe.execute()
-        summaries = []
-        for index, session_id in enumerate(ids):
-            fields, turns, first = replies[3 * index : 3 * index + 3]
-            if fields:
-                question = str(json.loads(first)["question"]) if first else ""
-                summaries.append(
-                    SessionSummary(
-                        session_id=session_id,
-                        created=float(fields["created"]),
-                        updated=float(fields["updated"]),
-                        turns=int(turns),
-                        question=question,
-                    )
-                )
-        return summaries
+        return [
+            SessionSummary(
+                session_id=session_id,
+                created=float(fields["created"]),
+                updated=float(fields["updated"]),
+                turns=int(turns),
+                question=str(json.loads(first)["question"]) if first else "",
+            )
+            for session_id, fields, turns, first in zip(ids, replies[::3], replies[1::3], replies[2::3], strict=True)
+            if fields
+        ]
 
     def erase(self, tenant: str, session_id: str) -> bool:
         """Erase the session and all its answers; a running one stops. False if there is no such session."""

@@ -53,7 +53,7 @@ BLOCK_MS = 400
 Entries = list[tuple[str, AnswerEvent]]
 """Events with their entry ids."""
 
-_ERRORS = {"gone": AnswerMissing, "ended": AnswerEnded, "taken": AnswerTaken}
+_ERRORS = {"missing": AnswerMissing, "ended": AnswerEnded, "taken": AnswerTaken}
 _ENTRY_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
@@ -128,9 +128,8 @@ class AnswerStream:
             AnswerMissing: there is no record.
         """
         self._claim = keys.session_claim(self.tenant, session_id)
-        with unavailable():
-            names = [self._record, self._claim, keys.session(self.tenant, session_id)]
-            reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
+        names = [self._record, self._claim, keys.session(self.tenant, session_id)]
+        reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
         if reply is None:
             raise AnswerMissing(self.answer_id)
         self._epoch = str(reply[2])
@@ -150,13 +149,9 @@ class AnswerStream:
             StreamAhead: the `t` of a token event is not the number of ids in the stream.
         """
         t, count = (event.t, len(event.ids)) if isinstance(event, TokenEvent) else ("", 0)
-        with unavailable():
-            reply = lua.run(
-                self._redis,
-                lua.WRITE,
-                [self._record, self._events, self._claim],
-                [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch],
-            )
+        names = [self._record, self._events, self._claim]
+        args = [wire.dumps(event), t, count, self.answer_id, CLAIM_S, self._epoch]
+        reply = lua.run(self._redis, lua.WRITE, names, args)
         if reply[0] in _ERRORS:
             raise _ERRORS[reply[0]](self.answer_id)
         if reply[0] == "ahead":
@@ -167,7 +162,7 @@ class AnswerStream:
         self,
         event: DoneEvent | ErrorEvent,
         *,
-        held_back: TokenEvent | None = None,
+        pending: TokenEvent | None = None,
         session_id: str = "",
         turn: TurnRecord | None = None,
         turns_before: int | None = None,
@@ -177,7 +172,7 @@ class AnswerStream:
 
         Args:
             event: the result or the error.
-            held_back: text without ids that became final only now.
+            pending: text without ids that became final only now.
             session_id, turn: append the turn, if any, to this session; its next turn is free from then on.
             turns_before: append only if the session has this many turns.
             log: the turn's prompt and answer, stored with the turn.
@@ -203,11 +198,11 @@ class AnswerStream:
             keys.UNFINISHED,
         ]
         text, texts = stored(turn) if turn is not None else ("", {})
-        args: list[str | int | float | bytes] = [
+        args = [
             _status(event),
             "result" if isinstance(event, DoneEvent) else "error",
             wire.dumps(event),
-            wire.dumps(held_back) if held_back is not None else "",
+            wire.dumps(pending) if pending is not None else "",
             self._ttl_s,
             text,
             "" if turns_before is None else turns_before,
@@ -220,11 +215,10 @@ class AnswerStream:
             keys.answer_task(self.tenant, self.answer_id),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
-        with unavailable():
-            reply = lua.run(self._redis, lua.FINISH, names, args)
-        if reply in ("gone", "taken"):
+        reply = lua.run(self._redis, lua.FINISH, names, args)
+        if reply in ("missing", "taken"):
             raise _ERRORS[reply](self.answer_id)
-        return bool(reply != "apart")
+        return bool(reply != "detached")
 
     def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
         """Events after an entry id, oldest first; waits up to `block_ms` for the first one. [] if there are none.

@@ -135,14 +135,14 @@ class Relay:
         self.texts = [self.text_stream.push(token)[0] for token in self.ids]
         self.sources = [source for event in self.streamed for source in event.sources]
         self.logprobs = [measured for event in self.streamed for measured in event.logprobs or ()]
-        self.held_back = ""
+        self.pending = ""
         self.written = len(self.ids)
         """Number of ids in the stream."""
         self.finish_reason: FinishReason | None = None
 
     @property
     def text(self) -> str:
-        return "".join(self.texts) + self.held_back
+        return "".join(self.texts) + self.pending
 
     def take(self, step: Step) -> None:
         """Add a step's tokens up to the end of the text, and write the new ones to the stream."""
@@ -165,7 +165,7 @@ class Relay:
             if (step.tokens and self.finish_reason != "cancelled") or (rest_streamed and not step.tokens):
                 self.texts[-1] += rest
             else:
-                self.held_back = rest
+                self.pending = rest
         self.write()
 
     def write(self) -> None:
@@ -342,7 +342,7 @@ def _finish(
     prompt: list[int],
     parts: Sequence[PromptSegment],
 ) -> None:
-    held_back = TokenEvent(t=len(relay.ids), ids=[], text=relay.held_back) if relay.held_back else None
+    pending = TokenEvent(t=len(relay.ids), ids=[], text=relay.pending) if relay.pending else None
     turn, log = _turn(job, done, tokens), None
     if turn is not None:
         *added, answer = turn.segments
@@ -354,7 +354,7 @@ def _finish(
 
     def write() -> None:
         if not relay.stream.finish(
-            done, held_back=held_back, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
+            done, pending=pending, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
         ):
             logger.warning("answer %s does not follow its session's last turn and is not added to it", job.answer_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -34,17 +35,11 @@ def forget_workers(redis_url: str, name: str | None = None) -> None:
 
     Does nothing while Redis is away: the entries expire.
     """
-    client = make_redis(redis_url)
-    try:
-        with unavailable():
-            if name is None:
-                client.delete(keys.WORKERS, keys.WORKER_INFO)
-            else:
-                _forget(client, name)
-    except QueueUnavailable:
-        pass
-    finally:
-        client.close()
+    with contextlib.closing(make_redis(redis_url)) as client, contextlib.suppress(QueueUnavailable), unavailable():
+        if name is None:
+            client.delete(keys.WORKERS, keys.WORKER_INFO)
+        else:
+            _forget(client, name)
 
 
 def _forget(client: RedisClient, name: str) -> None:
@@ -91,19 +86,15 @@ class Heartbeat:
         if self._thread.ident is None:
             return
         self._thread.join()
-        try:
-            with unavailable():
-                _forget(self._redis, self._name)
-        except QueueUnavailable:
-            pass  # the entry expires
+        with contextlib.suppress(QueueUnavailable), unavailable():  # if Redis is away, the entry expires
+            _forget(self._redis, self._name)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             if self._alive():
                 try:
-                    with unavailable():
-                        names = [keys.WORKERS, keys.WORKER_INFO]
-                        lua.run(self._redis, lua.BEAT, names, [self._name, json.dumps(dict(self._info())), FORGOTTEN_S])
+                    info = json.dumps(dict(self._info()))
+                    lua.run(self._redis, lua.BEAT, [keys.WORKERS, keys.WORKER_INFO], [self._name, info, FORGOTTEN_S])
                     if time.monotonic() >= self._settled_at:
                         self._after_beat()
                 except QueueUnavailable as error:

@@ -7,6 +7,7 @@ is dropped. If the first worker was only slow, the answer's epoch decides: its l
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -60,18 +61,14 @@ class Leases:
             return
         try:
             names = [keys.RUNNING, keys.WORKERS]
-            args: list[str | int | float] = [field, self._worker, self._lapse_s]
-            with unavailable():
-                ours = bool(lua.run(self._redis, lua.HOLD, names, args))
-            if not ours:
+            leased = bool(lua.run(self._redis, lua.HOLD, names, [field, self._worker, self._lapse_s]))
+            if not leased:
                 log.info("another worker has %s already", field)
-            yield ours
+            yield leased
         finally:
-            try:
-                with unavailable():
-                    lua.run(self._redis, lua.RELEASE_LEASE, [keys.RUNNING], [field, self._worker])
-            except QueueUnavailable:
-                pass  # the next `reclaim` of this worker sends it again, and it finds itself finished
+            # if Redis is away, the next `reclaim` of this worker sends the task again, although it has ended
+            with contextlib.suppress(QueueUnavailable):
+                lua.run(self._redis, lua.RELEASE_LEASE, [keys.RUNNING], [field, self._worker])
             with self._lock:
                 self._running.discard(field)
 
@@ -87,7 +84,7 @@ class Leases:
             with self._lock:  # a task that starts now is either among the script's arguments, or enters Redis after it
                 running = sorted(self._running)
                 meanwhile = sorted(self._sent_meanwhile - self._running)
-                args: list[str | int | float] = [self._worker, self._lapse_s, keys.GENERATE_TASK, *running]
+                args = [self._worker, self._lapse_s, keys.GENERATE_TASK, *running]
                 fields = lua.run(self._redis, lua.RECLAIM, [keys.RUNNING, keys.WORKERS], args)
             for field in fields:
                 log.warning("the worker of %s vanished; sending it again", field)

@@ -26,7 +26,7 @@ from workers.broker.app import make_redis
 from workers.broker.messages import IngestFile, IngestJob, JobProgress
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import JobClaim, JobLedger
-from workers.ingests.redis_ledger import GONE, RedisJobLedger
+from workers.ingests.redis_ledger import UPLOAD_MISSING, RedisJobLedger
 
 TENANTS = ("one", "two", "three")
 COLLECTIONS = ("a", "b")
@@ -137,7 +137,7 @@ class Histories(RuleBasedStateMachine):
         every = [(one, worker, claim) for one in self.known.values() for worker, claim in one.claims]
         one, worker, claim = data.draw(st.sampled_from(every))
         holds = one.status == "running" and one.worker == worker
-        assert claim.state() == ("lost" if not holds else "cancelled" if one.asked else "held")
+        assert claim.state() == ("lost" if not holds else "cancelled" if one.asked else "claimed")
         progress = JobProgress(job_id=one.job.job_id, status="running", done=1, total=1)
         if how == "end":
             assert claim.end(progress.model_copy(update={"status": "succeeded"})) == holds
@@ -267,7 +267,7 @@ def test_a_job_whose_files_are_gone_ends_and_says_so(opened: Opened) -> None:
     assert opened.ledger.take("w") is None
     progress = opened.ledger.job("one", "j")
     assert progress is not None
-    assert (progress.status, progress.failures[0].reason) == ("failed", GONE)
+    assert (progress.status, progress.failures[0].reason) == ("failed", UPLOAD_MISSING)
 
 
 def test_an_end_that_redis_forgot_is_not_done_twice(opened: Opened) -> None:

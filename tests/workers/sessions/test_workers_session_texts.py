@@ -66,7 +66,7 @@ def test_records_come_back_as_they_were(client: Any, queue: Queue, text: str) ->
 
 def test_an_answer_without_a_session_is_stored_whole(client: Any) -> None:
     job = make_job(LONG).model_copy(update={"session_id": ""})
-    text, texts = stored(job, apart=True)
+    text, texts = stored(job, whole=True)
     assert texts == {}
     assert json.loads(text)["segments"][0]["text"] == LONG
     assert read_job(client, "default", text) == job

@@ -125,7 +125,7 @@ def test_an_answer_ends_once_with_its_turn(queue: Queue, client: Any) -> None:
     queue.enqueue_generate(make_job())
     stream = AnswerStream(client, "default", "a1")
     tail = TokenEvent(t=0, ids=[], text="s")
-    assert stream.finish(make_done(), held_back=tail, session_id="s1", turn=make_turn())
+    assert stream.finish(make_done(), pending=tail, session_id="s1", turn=make_turn())
     assert stream.finish(ErrorEvent(code="late", detail="."), session_id="s1", turn=make_turn())
     with pytest.raises(AnswerEnded):
         stream.write(TokenEvent(t=0, ids=[1], text="x"))
