@@ -1,7 +1,7 @@
-"""The demo: bring everything up, ingest the sample documents, ask, follow up, and prove that copying changed nothing.
+"""The demo: start everything, ingest the sample documents, ask, follow up, and check that speculation changes nothing.
 
     scripts/demo                                  (installs and pulls models first)
-    python examples/demo.py [--url URL]           against a service that runs already
+    python examples/demo.py [--url URL]           uses a running service
 
 Exits with 1 when an answer or its citations differ from those of `speculation: off`.
 """
@@ -38,7 +38,7 @@ BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if COLOU
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a service that runs already")
+    parser.add_argument("--url", help="address of a running service")
     url = parser.parse_args().url
     if url:
         return show(Rag(url))
@@ -47,17 +47,17 @@ def main() -> int:
 
 
 def show(rag: Rag) -> int:
-    """Everything the demo prints; 0 if speculation changed nothing."""
+    """Run the demo against a service. Returns 0 if speculation changed nothing."""
     heading(f"Ingesting {len(list(DOCUMENTS.iterdir()))} sample documents")
     job = rag.upload(COLLECTION, sorted(DOCUMENTS.iterdir()))
     for failure in job["failures"]:
         print(f"  {failure['name']}: {failure['reason']}")
     if job["status"] != "succeeded" or job["failures"]:
-        print(f"  the ingest ended as {job['status']}")
+        print(f"  The ingest ended with status {job['status']}.")
         return 1
     print(f"  {job['done']} documents in the collection {COLLECTION!r}")
 
-    rag.ask("What is SEV1?", **{**OPTIONS, "max_tokens": 8})  # a first pass is slow for reasons of its own
+    rag.ask("What is SEV1?", **{**OPTIONS, "max_tokens": 8})  # the first pass is slower: it warms the model up
     copied = [answer for questions in SESSIONS for answer in session(rag, questions, "auto", shown=True)]
     heading("The same questions with speculation off")
     plain = [answer for questions in SESSIONS for answer in session(rag, questions, "off", shown=False)]
@@ -69,8 +69,8 @@ def show(rag: Rag) -> int:
         times = f"{fast['timings']['decode']:.0f} ms, {slow['timings']['decode']:.0f} ms with it off"
         print(f"  answer {number}: text {verdict(text)}, citations {verdict(citations)}")
         print(f"    {passes}; decoding took {times}")
-    print(f"\n{BOLD}{'Nothing changed but the work.' if same else 'THE ANSWERS DIFFER.'}{RESET}")
-    print(f"{DIM}The answers come from a 135M demo model; docs/how-to/own-model.md names better ones.{RESET}")
+    print(f"\n{BOLD}{'All answers and citations are identical.' if same else 'THE ANSWERS DIFFER.'}{RESET}")
+    print(f"{DIM}The answers come from a 135M demo model. docs/how-to/own-model.md names better models.{RESET}")
     return 0 if same else 1
 
 
@@ -81,7 +81,7 @@ def session(rag: Rag, questions: Sequence[str], speculation: str, *, shown: bool
     for question in questions:
         if shown:
             heading(("Follow-up: " if known else "Question: ") + question)
-            print(f"  {GREEN}green{DIM} was copied by a drafter and checked by the model{RESET}\n" if COLOURS else "")
+            print(f"  {GREEN}green{DIM} text was drafted and verified by the model{RESET}\n" if COLOURS else "")
             print("  ", end="")
         for event, data in rag.stream(question, speculation=speculation, **OPTIONS, **known):
             if event == "token" and shown:
@@ -124,7 +124,7 @@ def details(answer: dict[str, Any]) -> None:
 
 @contextmanager
 def running_service(data_dir: Path) -> Iterator[Rag]:
-    """`rag up` on a free port with its data in `data_dir`; yields a client, stops it at the end."""
+    """Run `rag up` on a free port with its data in `data_dir`. Yields a client, and stops the service at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -152,7 +152,7 @@ def running_service(data_dir: Path) -> Iterator[Rag]:
 
 def wait_until_ready(rag: Rag, service: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    reason = "it never answered"
+    reason = "it did not respond"
     while service.poll() is None and time.monotonic() < deadline:
         try:
             rag.call("GET", "/readyz")
@@ -160,7 +160,7 @@ def wait_until_ready(rag: Rag, service: subprocess.Popen[bytes], log: Path) -> N
         except (OSError, RagProblem) as error:
             reason = str(error)
         time.sleep(0.2)
-    sys.exit(f"The service did not get ready: {reason}\n{log.read_text(errors='replace')[-4000:]}")
+    sys.exit(f"The service did not become ready: {reason}\n{log.read_text(errors='replace')[-4000:]}")
 
 
 def heading(text: str) -> None:

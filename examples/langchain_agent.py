@@ -1,12 +1,12 @@
-"""An agent with a collection as a tool: it decides when to look something up.
+"""An agent with a collection as a tool: it decides when to search.
 
     rag up                                              # in another terminal
     rag ingest examples/documents --collection handbook
     python examples/langchain_agent.py "Who may approve a flight?"
 
-The agent's model must call tools. The served model does if its chat template has tools (Qwen2.5's has, SmolLM2's has
-not); AGENT_MODEL names another one for `init_chat_model`, such as openai:gpt-5-mini (langchain-openai has to be
-installed). The passages come from rag-service either way.
+The agent's model must call tools. The served model can if its chat template has tools (Qwen2.5's does, SmolLM2's does
+not). To use another model, set AGENT_MODEL to a name for `init_chat_model`, such as openai:gpt-5-mini (it needs
+langchain-openai). The passages come from rag-service either way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PASSAGE = PromptTemplate.from_template("[{document_id}, characters {source_start
 
 
 def search_tool(collection: str, about: str, k: int = 3) -> BaseTool:
-    """The collection as a tool; what it finds says where it stands."""
+    """The collection as a tool. Each passage names its document and characters."""
     retriever = RagServiceRetriever(collection=collection, k=k)
     return create_retriever_tool(retriever, f"search_{collection}", f"Finds passages {about}.", document_prompt=PASSAGE)
 
@@ -38,7 +38,7 @@ def agent(model: BaseChatModel, collection: str, about: str) -> Any:
     return create_agent(
         model,
         [search_tool(collection, about)],
-        system_prompt="Look things up before you answer, and name the documents that you rest on.",
+        system_prompt="Search before you answer, and name the documents that you use.",
     )
 
 
@@ -46,15 +46,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question")
     parser.add_argument("--collection", default="handbook")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     name = os.environ.get("AGENT_MODEL")
     model = init_chat_model(name) if name else ChatRagService(max_tokens=256)
-    answering = agent(model, asked.collection, "of the company's handbook")
+    answering = agent(model, arguments.collection, "of the company's handbook")
     try:
-        told = answering.invoke({"messages": [("human", asked.question)]})
-    except InvalidRequest as refused:
-        parser.exit(1, f"{refused} Or set AGENT_MODEL.\n")
-    for message in told["messages"]:
+        result = answering.invoke({"messages": [("human", arguments.question)]})
+    except InvalidRequest as error:
+        parser.exit(1, f"{error} Or set AGENT_MODEL.\n")
+    for message in result["messages"]:
         message.pretty_print()
 
 

@@ -21,7 +21,7 @@ from rag_service.langchain import ChatRagService, RagServiceRetriever
 
 
 def cited_chain(collection: str) -> Runnable[dict[str, Any], dict[str, Any]]:
-    """{question} -> {answer, sources}: the service looks for passages, and says which words it copied from where."""
+    """{question} -> {answer, sources}: the service retrieves passages and cites the source of copied words."""
     prompt = ChatPromptTemplate.from_messages([("system", "Answer in one short paragraph."), ("human", "{question}")])
     return prompt | ChatRagService(collection=collection, max_tokens=128) | with_sources
 
@@ -44,7 +44,7 @@ def with_sources(message: AIMessage) -> dict[str, Any]:
 
 
 def own_prompt_chain(collection: str, k: int = 3) -> Runnable[str, str]:
-    """question -> answer, with a prompt of the chain's own. What it copies comes as fast; citing is up to the chain."""
+    """question -> answer, with a prompt of the chain's own. Copies are as fast; the chain has to cite by itself."""
     prompt = ChatPromptTemplate.from_template(
         "Answer from these passages, quoting them.\n\n{passages}\n\nQuestion: {question}"
     )
@@ -63,13 +63,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question")
     parser.add_argument("--collection", default="handbook")
-    asked = parser.parse_args()
-    told = cited_chain(asked.collection).invoke({"question": asked.question})
-    print(told["answer"])
-    for source in told["sources"]:
+    arguments = parser.parse_args()
+    result = cited_chain(arguments.collection).invoke({"question": arguments.question})
+    print(result["answer"])
+    for source in result["sources"]:
         print(f"  {source['kind']}: {source['words']!r} ({source['document']}, characters {source['characters']})")
-    print("\nWith a prompt of the chain's own:")
-    for piece in own_prompt_chain(asked.collection).stream(asked.question):
+    print("\nWith the chain's own prompt:")
+    for piece in own_prompt_chain(arguments.collection).stream(arguments.question):
         print(piece, end="", flush=True)
     print()
 

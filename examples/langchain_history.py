@@ -1,11 +1,11 @@
-"""A history-aware chain: a follow-up is rewritten so that it can be looked for, then answered with what was said.
+"""A history-aware chain: it rewrites a follow-up to stand alone, then answers it with the history.
 
     rag up                                              # in another terminal
     rag ingest examples/documents --collection handbook
     python examples/langchain_history.py
 
-The chain keeps the history and sends it every time. A service that keeps it is simpler and needs no rewriting model:
-`ChatRagService(collection=…, session_id=…)`.
+The chain keeps the history and sends it every time. A session is simpler, because the service keeps the history and
+rewrites follow-ups itself: `ChatRagService(collection=…, session_id=…)`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def history_chain(collection: str) -> Runnable[dict[str, Any], AIMessage]:
     return RunnablePassthrough.assign(alone=alone) | answering | ChatRagService(collection=collection, max_tokens=128)
 
 
-def asked() -> str:
-    """The next question; empty at an empty line and at Ctrl-D, which end the conversation."""
+def next_question() -> str:
+    """Read the next question. An empty line or Ctrl-D ends the conversation and returns an empty string."""
     try:
         return input("? ")
     except EOFError:
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--collection", default="handbook")
     chain = history_chain(parser.parse_args().collection)
     history: list[BaseMessage] = []
-    while question := asked():
+    while question := next_question():
         answer = chain.invoke({"history": history, "question": question})
         print(answer.text)
         history += [HumanMessage(question), answer]

@@ -1,4 +1,4 @@
-"""A client of the HTTP API with nothing but the standard library: copy it into your own project.
+"""A client of the HTTP API that needs only the standard library. Copy it into your own project.
 
 rag = Rag("http://127.0.0.1:8080")                        # with the local key, or api_key="rag_…"
 rag.upload("handbook", ["travel-policy.md", "warranty.pdf"])
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class RagProblem(Exception):
-    """The service refused; `code` is stable, the text says what to do."""
+    """The service answered with an error. `code` is stable; the text says what to do."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(f"{detail} (HTTP {status}, {code})")
@@ -33,7 +33,8 @@ class RagProblem(Exception):
 class Rag:
     """The service at `url`. `timeout` is in seconds, for one read from the connection.
 
-    The key is `api_key`, else RAG_API_KEY, else for a service on this machine the file `key` of its data folder.
+    The key is `api_key`, or else RAG_API_KEY. For a service on this machine, the default is the file `key` in
+    RAG_DATA_DIR (.rag by default).
     """
 
     def __init__(self, url: str, timeout: float = 600.0, api_key: str | None = None) -> None:
@@ -44,16 +45,16 @@ class Rag:
         file = Path(os.environ.get("RAG_DATA_DIR", ".rag"), "key")
         if here and self.api_key is None and os.access(file, os.R_OK):
             self.api_key = file.read_text().strip()
-        proxies = [urllib.request.ProxyHandler({})] if here else []  # no proxy is told the key
+        proxies = [urllib.request.ProxyHandler({})] if here else []  # do not send the local key to a proxy
         self._opener = urllib.request.build_opener(*proxies)
 
     def ask(self, question: str, **options: Any) -> dict[str, Any]:
-        """The whole answer. Options are those of POST /v1/query: collection, session_id, seed, speculation, …"""
+        """Ask, and return the whole answer. Options are those of POST /v1/query: collection, session_id, seed, …"""
         answer: dict[str, Any] = self.call("POST", "/v1/query", {"question": question, **options})
         return answer
 
     def stream(self, question: str, **options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Events as they come: ("passages" | "token" | "done" | "error", data)."""
+        """Yield events as they arrive: ("passages" | "token" | "done" | "error", data)."""
         body = json.dumps({"question": question, "stream": True, **options}).encode()
         with self._open("POST", "/v1/query", body, "application/json") as response:
             name = ""
@@ -65,7 +66,7 @@ class Rag:
                     yield name, json.loads(value)
 
     def create(self, collection: str) -> None:
-        """Make a collection; one that is there stays as it is."""
+        """Create a collection if it does not exist."""
         try:
             self.call("POST", "/v1/collections", {"name": collection})
         except RagProblem as problem:
@@ -78,7 +79,7 @@ class Rag:
         paths: Iterable[str | Path],
         progress: Callable[[int, int], None] | None = None,
     ) -> dict[str, Any]:
-        """Ingest files, wait, and return the finished job with its `failures`. `progress(done, total)`."""
+        """Ingest files, wait, and return the finished job with its `failures`. It calls `progress(done, total)`."""
         self.create(collection)
         boundary = uuid.uuid4().hex
         parts = []
@@ -99,7 +100,7 @@ class Rag:
             time.sleep(0.2)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Any call with JSON in and out."""
+        """Send any call, with JSON in and out."""
         data = None if body is None else json.dumps(body).encode()
         with self._open(method, path, data, "application/json") as response:
             text = response.read()
