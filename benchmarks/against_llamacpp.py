@@ -138,7 +138,7 @@ def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: fro
 
 
 def summary(outcomes: Sequence[Outcome], modes: Sequence[str]) -> list[dict[str, Any]]:
-    """By category: tokens per second of plain, auto, llama.cpp and its best mode, and geometric means of paired ratios."""
+    """By category: tokens per second of plain, auto, llama.cpp and its best mode, and geometric means of ratios."""
     entries = []
     for (benchmark, category, turn), group in by_category(outcomes).items():
         speculating = [mode for mode in modes if mode.startswith(f"{LLAMA}:") and ratios(group, LLAMA, mode)]

@@ -12,13 +12,13 @@ from torch.optim.optimizer import ParamsT
 STEPS = 5
 
 
-def orthogonalised(update: torch.Tensor, steps: int = STEPS) -> torch.Tensor:
+def orthogonalised(update: torch.Tensor) -> torch.Tensor:
     """[..., m, n] -> the same singular vectors with singular values near 1, by a quintic iteration."""
     wide = update.to(torch.bfloat16 if update.is_cuda else torch.float32)
     tall = wide.shape[-2] > wide.shape[-1]
     wide = wide.mT if tall else wide
     wide = wide / (wide.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(steps):
+    for _ in range(STEPS):
         square = wide @ wide.mT
         wide = 3.4445 * wide + (-4.7750 * square + 2.0315 * square @ square) @ wide
     result: torch.Tensor = wide.mT if tall else wide

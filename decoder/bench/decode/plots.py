@@ -54,19 +54,17 @@ def _bars(rows: Sequence[Row], name: str, label: str, path: Path) -> Path:
     """One bar per drafter, grouped by category."""
     from matplotlib.figure import Figure
 
-    groups = _groups(rows)
-    drafters = _drafters(rows)
     values = {(_group(row), row["drafter"]): row for row in rows}
+    groups, drafters = list(dict.fromkeys(map(_group, rows))), _drafters(rows)
     figure = Figure(figsize=(8, 1.5 + 0.25 * len(groups) * len(drafters)), layout="constrained")
     axes = figure.subplots()
     height = 0.8 / len(drafters)
     for number, drafter in enumerate(drafters):
         lengths = [values[group, drafter][name] or 0.0 for group in groups]
-        places = [place + number * height for place in range(len(groups))]
-        axes.barh(places, lengths, height, label=drafter)
+        axes.barh([line + number * height for line in range(len(groups))], lengths, height, label=drafter)
     axes.axvline(1.0, color="grey", linewidth=0.8)
     middle = height * (len(drafters) - 1) / 2
-    axes.set_yticks([place + middle for place in range(len(groups))], [_label(group) for group in groups])
+    axes.set_yticks([line + middle for line in range(len(groups))], groups)
     axes.set_ylim(len(groups), -1)  # the first on top
     axes.set_xlabel(label)
     axes.legend(fontsize="small")
@@ -78,7 +76,7 @@ def _sources(rows: Sequence[Row], path: Path) -> Path:
     """One panel per drafter: each category's tokens by source."""
     from matplotlib.figure import Figure
 
-    groups = _groups(rows)
+    groups = list(dict.fromkeys(map(_group, rows)))
     drafters = [d for d in _drafters(rows) if any(row["by_source"] for row in rows if row["drafter"] == d)] or [PLAIN]
     by_source = {(_group(row), row["drafter"]): shares(row) for row in rows}
     names = [name for name in dict.fromkeys(n for sources in by_source.values() for n in sources) if name != _CHOSEN]
@@ -91,7 +89,7 @@ def _sources(rows: Sequence[Row], path: Path) -> Path:
             colour = "lightgrey" if name == _CHOSEN else f"C{number}"
             axes.barh(range(len(groups)), lengths, 0.8, left=starts, label=name, color=colour)
             starts = [start + length for start, length in zip(starts, lengths, strict=True)]
-        axes.set_yticks(range(len(groups)), [_label(group) for group in groups], fontsize="small")
+        axes.set_yticks(range(len(groups)), groups, fontsize="small")
         axes.set_ylim(len(groups), -1)  # the first on top
         axes.set_xlim(0, 1)
         axes.set_title(drafter, fontsize="medium")
@@ -124,18 +122,11 @@ def _cost_curve(curve: Mapping[str, Any], path: Path) -> Path:
     return path
 
 
-def _group(row: Row) -> tuple[str, str, int]:
-    return row["benchmark"], row["category"], row["turn"]
-
-
-def _groups(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
-    return list(dict.fromkeys(_group(row) for row in rows))
+def _group(row: Row) -> str:
+    """A row's benchmark, category and turn as the label of its bars."""
+    turn = f", turn {row['turn']}" if row["turn"] != 1 else ""
+    return f"{row['benchmark']} {row['category']}{turn}"
 
 
 def _drafters(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(str(row["drafter"]) for row in rows if row["drafter"] != PLAIN)) or [PLAIN]
-
-
-def _label(group: tuple[str, str, int]) -> str:
-    benchmark, category, turn = group
-    return f"{benchmark} {category}" + (f", turn {turn}" if turn != 1 else "")

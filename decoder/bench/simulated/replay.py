@@ -63,21 +63,29 @@ def replay(
         max_nodes=max_nodes,
         domain=recording.benchmark,
     )
-    passes = _Passes(recording, drafter)
+    required_outputs = drafter.required_outputs
+    check_required(required_outputs, recording.archive, drafter.name)
+    archive = PassArchive.load(recording.archive, required_outputs.hidden) if recording.archive else None
+
+    def outputs(first: int, count: int) -> ForwardOutputs:
+        """Of `count` rows from position `first` on; the last one chose the token at the position after it."""
+        chosen = first + count - len(recording.prompt_ids)
+        return RecordedOutputs({}) if archive is None else archive.outputs(first, count, chosen)
+
     copied = 0
     tree, accepted = DraftTree(), Accepted(output[:1], [], [None])  # prefill chooses the first token
-    _commit(sequence, tree, accepted, passes.prefill())
+    _commit(sequence, tree, accepted, outputs(0, len(recording.prompt_ids)))
     while len(sequence.tokens) < len(output):
-        first = len(sequence.tokens)
         tree = DraftTree() if sequence.remaining <= 1 else drafter.draft(sequence, max_nodes).pruned(max_nodes)
         if tree.values:
             costs = context.cost.costs(sequence.position - 1, 1, len(tree))
             tree = tree.pruned(choose([tree], costs)[0])
-        accepted = walk(tree, output[first:])
+        accepted = walk(tree, output[len(sequence.tokens) :])
         sources = [source for source in accepted.sources if source is not None]
         sequence.stats.record(tree, sources)
         copied += sum(source.offset is not None for source in sources)
-        _commit(sequence, tree, accepted, passes.step(first, len(accepted.tokens)))
+        # The step's root is the last token before it.
+        _commit(sequence, tree, accepted, outputs(sequence.position - 1, len(accepted.tokens)))
     return sequence.stats, copied
 
 
@@ -105,25 +113,6 @@ def walk(tree: DraftTree, ahead: list[int]) -> Accepted:
         path.append(child)
         node = child
     return Accepted(tokens, path[: len(tokens) - 1], sources)
-
-
-class _Passes:
-    """The outputs of a recording's passes, as far as they were saved and the drafter requires them."""
-
-    def __init__(self, recording: Recording, drafter: Drafter) -> None:
-        check_required(drafter.required_outputs, recording.archive, drafter.name)
-        self._prompt_tokens = len(recording.prompt_ids)
-        layers = drafter.required_outputs.hidden
-        self._archive = PassArchive.load(recording.archive, layers) if recording.archive else None
-
-    def prefill(self) -> ForwardOutputs:
-        return RecordedOutputs({}) if self._archive is None else self._archive.outputs(0, self._prompt_tokens, 0)
-
-    def step(self, first: int, count: int) -> ForwardOutputs:
-        """Of the step that chose `count` tokens of the answer from index `first` on; its root is the token before."""
-        if self._archive is None:
-            return RecordedOutputs({})
-        return self._archive.outputs(self._prompt_tokens + first - 1, count, first + count - 1)
 
 
 def _commit(sequence: Generation, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:

@@ -10,6 +10,7 @@ from statistics import median
 from decoder.bench.results import Row, drafting_cell, environment_lines, table_by_drafter, write_json, write_markdown
 from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters.context import DrafterContext
+from decoder.drafts.stats import DecodeStats
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
@@ -24,14 +25,8 @@ class Score:
 
     recording: Recording
     drafter: str
-    steps: int
-    drafted: int
-    accepted: int
+    stats: DecodeStats
     copied: int
-
-    @property
-    def mat(self) -> float:
-        return (len(self.recording.output_ids) - 1) / self.steps if self.steps else 1.0
 
 
 def run_simulate(options: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -82,8 +77,10 @@ def simulate(
     for recording in recordings:
         for drafter in drafters:
             stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, contexts[drafter])
-            scores.append(Score(recording, drafter, stats.steps, stats.drafted, stats.accepted, copied))
-        say(f"{recording.id} turn {recording.turn}: {', '.join(f'{s.mat:.2f}' for s in scores[-len(drafters) :])}")
+            scores.append(Score(recording, drafter, stats, copied))
+        say(
+            f"{recording.id} turn {recording.turn}: {', '.join(f'{s.stats.mat:.2f}' for s in scores[-len(drafters) :])}"
+        )
     return _rows(scores, drafters)
 
 
@@ -113,10 +110,10 @@ def _rows(scores: Sequence[Score], drafters: Sequence[str]) -> list[Row]:
 
 
 def _row(key: tuple[str, str, int, str], scores: Sequence[Score]) -> Row:
-    tokens = sum(len(score.recording.output_ids) for score in scores)
-    steps = sum(score.steps for score in scores)
-    drafted = sum(score.drafted for score in scores)
-    mats = [score.mat for score in scores]
+    tokens = sum(score.stats.tokens for score in scores)
+    steps = sum(score.stats.steps for score in scores)
+    drafted = sum(score.stats.drafted for score in scores)
+    mats = [score.stats.mat for score in scores]
     return {
         "model": scores[0].recording.model,
         "dtype": scores[0].recording.dtype,
@@ -129,7 +126,7 @@ def _row(key: tuple[str, str, int, str], scores: Sequence[Score]) -> Row:
         "mat_median": round(median(mats), 3),
         "mat_min": round(min(mats), 3),
         "mat_max": round(max(mats), 3),
-        "acceptance_rate": round(sum(score.accepted for score in scores) / drafted, 4) if drafted else 0.0,
+        "acceptance_rate": round(sum(score.stats.accepted for score in scores) / drafted, 4) if drafted else 0.0,
         "copied_fraction": round(sum(score.copied for score in scores) / tokens, 4) if tokens else 0.0,
         "drafted_per_step": round(drafted / steps, 3) if steps else 0.0,
     }

@@ -21,6 +21,7 @@ from decoder.errors import AdaptersError
 from decoder.model.adapters import Adapters
 from decoder.model.conditioner import Coupler
 from decoder.model.fingerprint import describe
+from decoder.model.shipped import shipped_names
 from decoder.model.target import TargetModel, TreePass
 from decoder.recording.prompts import BenchError
 from decoder.sampling.select import perturbed_scores
@@ -317,7 +318,7 @@ def test_other_models_adapters_are_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(AdaptersError, match=r"config\.json cannot be read"):
         adapter_files.fit_adapters(tmp_path, tiny, "tiny")
     monkeypatch.setattr(adapter_files, "FOLDER", tmp_path)
-    assert adapter_files.names() == ["tiny"]
+    assert shipped_names(tmp_path) == ["tiny"]
     assert adapter_files.fit_adapters(None, tiny, "a copy of it") is not None
     assert adapter_files.fit_adapters("tiny", tiny, "tiny") is not None
     assert adapter_files.fit_adapters(None, tiny_target("llama", 50), "tiny") is None
