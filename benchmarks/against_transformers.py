@@ -4,8 +4,8 @@
 
 Plain decoding must equal `generate` token by token, or first differ where plain preferred its token by at most 1e-3
 (fp32: kernels differ in the last bits). `pld:max_ngram=2` must not take more target passes after prefill than
-`prompt_lookup_num_tokens=10`, plus one: transformers drafts in the prefill pass already, the engine does not. Exits
-with 1 where either fails; no prompt is left out for it.
+`prompt_lookup_num_tokens=10`, plus one: transformers already drafts in the prefill pass, the engine does not. Exits
+with 1 if either rule is violated on any prompt.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from decoder import Engine, SamplingParams
 from decoder.bench.decode.divergence import plain_margins
 from decoder.bench.decode.peers import Peers
 from decoder.bench.decode.timing import first_difference, measure
-from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.load import DTYPES
 from decoder.models import default_models_dir
+from decoder.recording.arguments import items_of
 from decoder.recording.environment import environment
-from decoder.recording.opened import open_model
-from decoder.recording.prompts import Item, load_items
+from decoder.recording.loaded_model import open_model
+from decoder.recording.prompts import Item
 
 MARGIN = 1e-3
 LOOKUP = "pld:max_ngram=2"
@@ -64,16 +65,16 @@ def compare(engine: Engine, peers: Peers, item: Item, prompt_ids: list[int], max
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What breaks one of the two rules, in words."""
-    found = []
+    """The violations of the two rules, as sentences."""
+    failed = []
     for row in rows:
         for name in ("plain", "lookup"):
             if row[f"{name}_margin"] is not None and row[f"{name}_margin"] > MARGIN:
                 margin = row[f"{name}_margin"]
-                found.append(f"{row['id']}: {name} differs at token {row[f'{name}_differs_at']}, margin {margin:.2g}")
+                failed.append(f"{row['id']}: {name} differs at token {row[f'{name}_differs_at']}, margin {margin:.2g}")
         if row["passes"] > row["transformers_passes"] + 1:
-            found.append(f"{row['id']}: {row['passes']} passes, transformers {row['transformers_passes']}")
-    return found
+            failed.append(f"{row['id']}: {row['passes']} passes, transformers {row['transformers_passes']}")
+    return failed
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -114,20 +115,17 @@ def main() -> int:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    categories = [name for name in options.categories.split(",") if name]
-    items = load_items(options.data, limit=options.limit, categories=categories, max_chars=options.max_chars)
     opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
     peers = Peers(opened.engine.target, sorted(opened.engine.eos_token_ids), lambda name: None)
     rows = []
-    for item in items:
+    for item in items_of(options):
         rows.append(compare(opened.engine, peers, item, opened.chat.prompt_ids(item, []), options.max_tokens))
         print(f"{item.id}: {rows[-1]}", file=sys.stderr, flush=True)
     command = shlex.join(["python", "benchmarks/against_transformers.py", *sys.argv[1:]])
     facts = environment(command, model=opened.name, dtype=options.dtype, max_tokens=options.max_tokens)
     result = {"environment": facts, "rows": rows, "failures": failures(rows)}
     write_json(options.json, result)
-    if options.markdown:
-        options.markdown.write_text(markdown(result), encoding="utf-8")
+    write_markdown(options.markdown, markdown(result))
     print("\n".join(failures(rows)) or f"{len(rows)} prompts: both rules hold")
     return 1 if failures(rows) else 0
 

@@ -3,8 +3,8 @@
     python benchmarks/token_index.py --json OUT.json --markdown OUT.md
 
 The tokens are words and marks of real text files, the checkout's own or `--data`, numbered in order of appearance;
-files come in a fixed shuffled order, over again until there are enough. No model, no network. The degenerate text is
-one token over and over, the worst case for an index by n-grams.
+files come in a fixed shuffled order, repeated as needed. No model, no network. The degenerate text repeats one token,
+the worst case for an index by n-grams.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.drafts.token_index import MAX_CANDIDATES, TokenIndex
 from decoder.recording.environment import environment
 
@@ -43,13 +43,13 @@ def text_files(paths: Iterable[Path]) -> list[Path]:
     """The files named, and every text file below the folders named."""
     files: list[Path] = []
     for path in paths:
-        below = [file for suffix in ("md", "txt", "py", "toml") for file in path.rglob(f"*.{suffix}")]
-        files += [path] if path.is_file() else [file for file in below if ".git" not in file.parts]
+        children = [file for suffix in ("md", "txt", "py", "toml") for file in path.rglob(f"*.{suffix}")]
+        files += [path] if path.is_file() else [file for file in children if ".git" not in file.parts]
     return files
 
 
 def natural_tokens(files: Iterable[Path], count: int) -> Ids:
-    """`count` token ids of real text: files in a fixed shuffled order, over again where they do not suffice."""
+    """`count` token ids of real text: files in a fixed shuffled order, repeated as needed."""
     numbers: dict[str, int] = {}
     texts = []
     for path in sorted(files):
@@ -66,7 +66,7 @@ def natural_tokens(files: Iterable[Path], count: int) -> Ids:
 
 
 class PlainDict:
-    """The obvious index: n-gram to the positions behind it, for n = 1 to 3, in Python dictionaries."""
+    """The obvious index: n-gram to the positions after it, for n = 1 to 3, in Python dictionaries."""
 
     def __init__(self, tokens: Ids) -> None:
         self._ends: dict[tuple[int, ...], list[int]] = {}
@@ -89,7 +89,7 @@ class PlainDict:
 
 
 class Counting(TokenIndex):
-    """Counts the candidates a lookup holds against the text."""
+    """Counts the candidates that a lookup compares with the text."""
 
     examined = 0
 
@@ -166,27 +166,27 @@ def measure_build(name: str, tokens: Ids, repeats: int) -> dict[str, object]:
 
 
 def misses(steps: Sequence[dict[str, Any]], builds: Sequence[dict[str, Any]]) -> list[str]:
-    """What does not reach its target, in words."""
-    found = []
+    """The missed targets, as sentences."""
+    missed = []
     for row in steps:
         where = f"{row['text']} text, {row['tokens']} tokens"
         if row["matches_2_us"] > LOOKUP_US:
-            found.append(f"lookup {row['matches_2_us']} µs > {LOOKUP_US:.0f} µs ({where})")
+            missed.append(f"lookup {row['matches_2_us']} µs > {LOOKUP_US:.0f} µs ({where})")
         if row["candidates_max"] > MAX_CANDIDATES:
-            found.append(f"{row['candidates_max']} candidates > {MAX_CANDIDATES} ({where})")
+            missed.append(f"{row['candidates_max']} candidates > {MAX_CANDIDATES} ({where})")
     for row in builds:
         where = f"{row['text']} text, {row['tokens']} tokens"
         if row["build_tokens_per_s"] < BUILD_TOKENS_PER_S:
-            found.append(f"build {row['build_tokens_per_s']} tokens/s < 1M ({where})")
+            missed.append(f"build {row['build_tokens_per_s']} tokens/s < 1M ({where})")
         if row["bytes_per_token"] > BYTES_PER_TOKEN:
-            found.append(f"{row['bytes_per_token']} bytes a token > 16 ({where})")
-    return found
+            missed.append(f"{row['bytes_per_token']} bytes a token > 16 ({where})")
+    return missed
 
 
 def markdown(result: dict[str, Any]) -> str:
     lines = ["# TokenIndex", ""]
     lines += [
-        "Microseconds, median (95th percentile), while the last 400 tokens are decoded one by one behind the others. "
+        "Microseconds, median (95th percentile), while the last 400 tokens are decoded one by one after the others. "
         "`matches_k` finds the k longest matches of the text's end, `first` the earliest place of its last 3-gram; "
         "`step` is `extend` by one token and `matches_2`. The dict (1- to 3-grams, Python dictionaries) does the same "
         "step; transformers' prompt lookup scans all tokens.",
@@ -236,8 +236,7 @@ def main() -> int:
     facts = environment(command, distinct=len(set(natural)))
     result: dict[str, Any] = {"environment": facts, "steps": steps, "builds": builds, "missed": misses(steps, builds)}
     write_json(options.json, result)
-    if options.markdown:
-        options.markdown.write_text(markdown(result), encoding="utf-8")
+    write_markdown(options.markdown, markdown(result))
     print("\n".join(result["missed"]) or "every target is reached")
     return 0
 

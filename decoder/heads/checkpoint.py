@@ -1,16 +1,16 @@
 """Checkpoints of EAGLE heads, in the layout that the authors publish (github.com/SafeAILab/EAGLE).
 
-A folder with `config.json` (a Llama config of one layer; `bias` says whether `fc` has one and is true where it is left
-out, `qkv_bias` whether queries, keys and values have them) and `model.safetensors` or `pytorch_model.bin`:
+A checkpoint is a folder with `config.json` and `model.safetensors` or `pytorch_model.bin`. The config is a Llama config
+of one layer; `bias` (default true) is for `fc`, `qkv_bias` for queries, keys and values. The tensors are:
 
 * EAGLE, EAGLE-2: `fc.*`, `layers.0.self_attn.{q,k,v,o}_proj.*`, `layers.0.mlp.{gate,up,down}_proj.weight`,
   `layers.0.post_attention_layernorm.weight`, often a copy of the target's `embed_tokens.weight`.
 * EAGLE-3: `fc.weight`, `midlayer.*` (with `hidden_norm` and `input_layernorm`), `norm.weight`, `lm_head.weight`, and
-  where `draft_vocab_size` is smaller than `vocab_size`: `d2t` [draft_vocab_size], what to add to a draft id for the
-  target's. `t2d` is not needed.
+  if `draft_vocab_size` is smaller than `vocab_size`: `d2t` [draft_vocab_size], the difference between the target's id
+  and the draft id. `t2d` is ignored.
 
-Ours add `d2t` to the first kind, in the same meaning: the head then chooses among those rows of the target's output
-matrix. They leave the embeddings out. `head.safetensors` is read too.
+Heads trained here have the first layout with `d2t`, which selects rows of the target's output matrix, and without
+embeddings. Their weights are in `head.safetensors`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def load(folder: Path, *, allow_pickle: bool = False) -> EagleHead:
 
     Args:
         folder: with config.json and the weights.
-        allow_pickle: also read `pytorch_model.bin`, weights only, where there are no safetensors.
+        allow_pickle: also read `pytorch_model.bin`, weights only, if there are no safetensors.
 
     Raises:
-        EagleHeadError: files or tensors are missing, have the wrong shape, or are of a kind that is not read.
+        EagleHeadError: files or tensors are missing, have the wrong shape, or are of an unsupported kind.
     """
     config = _read_config(folder)
     tensors = {name.removeprefix("model."): tensor for name, tensor in _read_tensors(folder, allow_pickle).items()}
@@ -84,7 +84,7 @@ def save(
 
     Args:
         dtype: of the stored weights.
-        target: what it was trained for, see `shipped_heads.describe`.
+        target: the model it was trained for, `fingerprint.describe`.
     """
     from safetensors.torch import save_file
 
@@ -162,12 +162,12 @@ def _read_tensors(folder: Path, allow_pickle: bool) -> dict[str, torch.Tensor]:
 
 
 def _tokens(folder: Path, config: dict[str, Any], d2t: torch.Tensor | None, eagle3: bool) -> torch.Tensor | None:
-    """The target's id of each draft id, ascending; None where all can be drafted."""
+    """The target's id of each draft id, ascending; None if all tokens can be drafted."""
     size = config.get("draft_vocab_size", config["vocab_size"])
     if d2t is None or (eagle3 and size == config["vocab_size"]):
         if size != config["vocab_size"]:
             raise EagleHeadError(
-                f"{folder} has a draft vocabulary of {size} tokens and no d2t that says which they are"
+                f"{folder} has a draft vocabulary of {size} tokens, but no d2t that maps them to the target's"
             )
         return None
     if d2t.dim() != 1 or len(d2t) != size:
@@ -181,7 +181,7 @@ def _tokens(folder: Path, config: dict[str, Any], d2t: torch.Tensor | None, eagl
 
 
 def _family(config: dict[str, Any], tensors: Mapping[str, torch.Tensor], eagle3: bool) -> Any:
-    """The layer's config. Biases in the checkpoint decide what it is, whatever config.json calls itself."""
+    """The layer's config. Biases in the checkpoint decide its class, not config.json."""
     from transformers import LlamaConfig, Qwen2Config
 
     names = {
@@ -192,7 +192,7 @@ def _family(config: dict[str, Any], tensors: Mapping[str, torch.Tensor], eagle3:
     layer = "midlayer" if eagle3 else "layers.0"
     biased = f"{layer}.self_attn.q_proj.bias" in tensors
     if biased and eagle3:
-        raise EagleHeadError("EAGLE-3 heads with biases in their attention are not read")
+        raise EagleHeadError("EAGLE-3 heads with biases in their attention are not supported")
     return (Qwen2Config if biased else LlamaConfig)(**plain)
 
 

@@ -1,13 +1,13 @@
-"""EAGLE heads: a small model that goes on from the target's own features (EAGLE arXiv 2401.15077, section 3.1;
-EAGLE-3 arXiv 2503.01840, section 3).
+"""EAGLE heads: small models that continue the target's own features (EAGLE arXiv 2401.15077, section 3.1; EAGLE-3
+arXiv 2503.01840, section 3).
 
-A row is a pair: the target's feature at a position and the embedding of the token that came *after* it. Out comes the
-feature of the next position, as far as the head can tell, which the target's own head turns into logits. In EAGLE and
-EAGLE-2 the feature is the final norm's output; it goes through `fc` together with the embedding into one decoder layer
-that has no norm in front of its attention. In EAGLE-3 three layers' hidden states go through `fc` into a layer that
-attends over [embedding; feature], each behind a norm of its own, and the head brings its own output matrix.
+A row is a pair: the target's feature at a position and the embedding of the token *after* it. The head predicts the
+feature of the next position, which the target's output matrix turns into logits. In EAGLE and EAGLE-2 the feature is
+the final norm's output. Feature and embedding go through `fc` into one decoder layer without a norm before its
+attention. In EAGLE-3 three layers' hidden states go through `fc`; the layer attends over [embedding; feature], each
+normed separately, and the head has its own output matrix.
 
-`EagleHead` holds the trained weights; `FittedHead` is one of them on a target. Neither knows sequences or trees.
+`EagleHead` holds the trained weights; `FittedHead` adapts them to a target. Neither knows sequences or trees.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.target import TargetModel
 
 CHUNK = 512
-"""Rows that a pass of the head takes at most while it catches up."""
+"""Most rows of a pass of the head while it catches up."""
 
 
 class MidLayer(nn.Module):
-    """EAGLE-3's layer: attention over [embedding; feature], twice as wide going in as coming out."""
+    """EAGLE-3's layer: attention over [embedding; feature], whose input is twice as wide as its output."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -58,12 +58,12 @@ class EagleHead(nn.Module):
     """The trained weights of a head.
 
     Args:
-        config: a LlamaConfig, or a Qwen2Config where queries, keys and values have biases; of one layer.
-        eagle3: three layers' states go in instead of the final features.
+        config: a LlamaConfig of one layer, or a Qwen2Config if queries, keys and values have biases.
+        eagle3: the head reads three layers' states instead of the final features.
         fc_bias: whether `fc` has a bias.
-        target_size: width of the target's states, where an EAGLE-3 head has another; the config's hidden size else.
+        target_size: width of the target's states, if it is not the config's hidden size (EAGLE-3 only).
         tokens: int64 [draft vocabulary], the target's ids that can be drafted, ascending; None for all.
-        name: for messages, such as the folder it came from.
+        name: for error messages, such as the head's folder.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class EagleHead(nn.Module):
         self.target_size = target_size or self.size
         self.tokens = tokens
         self.embeddings: torch.Tensor | None = None
-        """[V, D], where the head brings embeddings of its own."""
+        """[V, D], if the head has its own embeddings."""
         self.fc = nn.Linear(3 * self.target_size if eagle3 else 2 * self.size, self.size, bias=fc_bias)
         self.rotary = LlamaRotaryEmbedding(config)
         if eagle3:
@@ -103,7 +103,7 @@ class EagleHead(nn.Module):
 
     @property
     def layer(self) -> Any:
-        """Its one decoder layer."""
+        """The head's one decoder layer."""
         return self.midlayer if self.eagle3 else self.layers[0]
 
     def forward(
@@ -112,11 +112,11 @@ class EagleHead(nn.Module):
         """One pass over rows of one sequence.
 
         Args:
-            embedded: [1, T, D], embeddings of the tokens behind the rows' positions.
-            features: [1, T, D], of the rows' positions, the target's or the head's own; the target's three layers'
-                states [1, T, 3 * target_size] for EAGLE-3.
+            embedded: [1, T, D], embeddings of the tokens after the rows' positions.
+            features: [1, T, D], the target's or the head's own features at the rows' positions; for EAGLE-3 also the
+                target's three layers' states [1, T, 3 * target_size].
             positions: int64 [1, T].
-            cache: with the head's one-layer cache, rows reserved.
+            cache: with the head's one-layer cache, whose rows are reserved.
 
         Returns:
             [1, T, D]: the features of the next positions.
@@ -136,14 +136,14 @@ class EagleHead(nn.Module):
 
 
 class FittedHead(nn.Module):
-    """A head on its target: in the target's dtype and on its device, with the target's embeddings and output matrix.
+    """A head fitted to its target: in its dtype and on its device, with its embeddings and output matrix.
 
     Args:
-        head: its weights; they are taken over, not copied.
+        head: the weights; they are used, not copied.
         target: the model it was trained for.
 
     Raises:
-        EagleHeadError: the head was made for a model of another size or vocabulary.
+        EagleHeadError: the head was trained for a model of another size or vocabulary.
     """
 
     def __init__(self, head: EagleHead, target: TargetModel) -> None:
@@ -152,16 +152,16 @@ class FittedHead(nn.Module):
         self.device, self.dtype = target.device, target.dtype
         self.vocab_size = target.vocab_size
         self.eagle3 = head.eagle3
-        inner = target.model.get_input_embeddings().weight.detach()  # no parameter of this module
+        shared = target.model.get_input_embeddings().weight.detach()  # not a parameter of this module
         own = head.embeddings
         own = None if own is None else own.to(device=self.device, dtype=self.dtype)
-        # Published checkpoints often hold a copy of the target's embeddings; one of them is enough.
-        self._embeddings: torch.Tensor = inner if own is None or torch.equal(own, inner[: len(own)]) else own
+        # Published checkpoints often have a copy of the target's embeddings; one copy is enough.
+        self._embeddings: torch.Tensor = shared if own is None or torch.equal(own, shared[: len(own)]) else own
         self.tokens = None if head.tokens is None else head.tokens.to(self.device)
         """int64 [draft vocabulary] or None: the target's id of each draft id."""
         head.embeddings = None
         self.head = head.to(device=self.device, dtype=self.dtype).eval().requires_grad_(False)
-        self.head.rotary = type(head.rotary)(head.config).to(self.device)  # its frequencies stay float32
+        self.head.rotary = type(head.rotary)(head.config).to(self.device)  # keeps its frequencies in float32
         self.rows: nn.Linear | None = None
         output = target.model.get_output_embeddings()
         if not self.eagle3 and self.tokens is not None:
@@ -170,30 +170,30 @@ class FittedHead(nn.Module):
             self.rows.weight.copy_(output.weight[self.tokens])
             if output.bias is not None:
                 self.rows.bias.copy_(output.bias[self.tokens])
-        self._output = [output]  # in a list, so that it is not taken for a part of the head
+        self._output = [output]  # in a list, so that it does not become a submodule
         self.packed = pack(self)
         middle, last = target.layers // 2, target.layers - 3
         self._layers = tuple(layer - 1 for layer in (2, middle, last))
-        """Decoder layers whose output an EAGLE-3 head reads: the states before layers 2, n // 2 and n - 3."""
+        """Decoder layers whose output an EAGLE-3 head reads: those before layers 2, n // 2 and n - 3."""
         self.required_outputs = (
             RequiredOutputs(hidden=frozenset(self._layers)) if self.eagle3 else RequiredOutputs(features=True)
         )
 
     @property
     def nbytes(self) -> int:
-        """Memory of its own, in bytes: weights, output rows, packed copies; not what it shares with the target."""
+        """Its own memory in bytes: weights, output rows and packed copies, without what it shares with the target."""
         own = sum(weight.nbytes for weight in self.parameters())
         packed = sum(module.weight.nbytes for module in self.modules() if isinstance(module, PackedLinear))
         return own + packed
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for its one layer."""
+        """An empty cache for the head's layer."""
         config = self.head.config
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return KVCache(1, config.num_key_value_heads, size, capacity, self.dtype, self.device)
 
     def features(self, outputs: ForwardOutputs) -> torch.Tensor | None:
-        """What a pass left behind of what the head reads, [rows, F]; None where it kept nothing of it."""
+        """The features of a pass that the head reads, [rows, F]; None if the pass did not keep them."""
         if not self.eagle3:
             return outputs.features
         if any(layer not in outputs.hidden for layer in self._layers):
@@ -203,13 +203,13 @@ class FittedHead(nn.Module):
     def run(
         self, tokens: torch.Tensor, features: torch.Tensor, positions: torch.Tensor, cache: KVCache, mask: torch.Tensor
     ) -> torch.Tensor:
-        """One pass; its rows are kept in the cache.
+        """Run one pass and keep its rows in the cache.
 
         Args:
             tokens: int64 [T], the target's ids.
             features: [T, F].
             positions: int64 [T].
-            mask: bool [T, cache.length + T], True where a row sees a key.
+            mask: bool [T, cache.length + T], whether a row sees a key.
 
         Returns:
             [T, D].
@@ -225,7 +225,7 @@ class FittedHead(nn.Module):
         return states
 
     def catch_up(self, tokens: torch.Tensor, features: torch.Tensor, cache: KVCache) -> torch.Tensor:
-        """Run committed rows behind what the cache holds. Returns the last row's state, [1, D]. Arguments as `run`."""
+        """Run committed rows after those of the cache. Returns the last row's state, [1, D]. Arguments as for `run`."""
         states = features
         for start in range(0, len(tokens), CHUNK):
             part = slice(start, start + CHUNK)
@@ -250,16 +250,18 @@ def _check(head: EagleHead, target: TargetModel) -> None:
     name = f"the EAGLE head {head.name}".rstrip()
     if head.target_size != size or (not head.eagle3 and head.size != size):
         raise EagleHeadError(
-            f"{name} was made for a model of hidden size {head.target_size}, this one has {size}; "
+            f"{name} was trained for a model of hidden size {head.target_size}, this one has {size}; "
             "choose the head that was trained for this model"
         )
     if head.eagle3 and head.embeddings is None and head.size != size:
         raise EagleHeadError(f"{name} of hidden size {head.size} lacks embed_tokens.weight, which it needs")
     if head.eagle3 and target.layers < 6:
-        raise EagleHeadError(f"{name} reads three layers apart, and this model has only {target.layers}")
+        raise EagleHeadError(
+            f"{name} reads three different layers and needs at least six; this model has only {target.layers}"
+        )
     largest = head.config.vocab_size - 1 if head.tokens is None else int(head.tokens.max())
     if head.config.vocab_size != vocab or largest >= vocab:
         raise EagleHeadError(
-            f"{name} has a vocabulary of {max(head.config.vocab_size, largest + 1)} tokens, this model one of {vocab}; "
+            f"{name} has a vocabulary of {max(head.config.vocab_size, largest + 1)} tokens, this model has {vocab}; "
             "choose the head that was trained for this model"
         )

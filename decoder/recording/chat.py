@@ -1,7 +1,7 @@
 """Chat: a benchmark item's messages as prompt ids. Knows the model's tokenizer; knows no model.
 
-The prompts of a product are built from segments elsewhere; a benchmark's are plain chats, rendered with the template
-that comes with the model, and their segments are found in the text.
+The service builds its prompts from segments. A benchmark's prompts are plain chats, rendered with the model's own
+template; their segments are searched for in the rendered text.
 """
 
 from __future__ import annotations
@@ -25,33 +25,36 @@ class Chat:
 
     @classmethod
     def load(cls, folder: Path) -> Chat:
-        """The tokenizer that lies in a model's folder."""
+        """Load the tokenizer of a model's folder."""
         from transformers import AutoTokenizer
 
         return cls(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
 
     def prompt_ids(self, item: Item, replies: Sequence[str]) -> list[int]:
-        """Ids of turn `len(replies)` (from 0): every message so far, the model's replies between them."""
+        """Ids of the prompt of turn `len(replies)` (from 0): every message so far, with the model's replies."""
         ids: list[int] = self._tokenizer(self._rendered(item, replies), add_special_tokens=False)["input_ids"]
         return ids
 
     def segments(self, item: Item, replies: Sequence[str]) -> tuple[PromptSegment, ...]:
-        """The same prompt's parts, by where each token begins: "template", "message", "passage", "edited" (the text
-        under edit), "answer" (an earlier reply). Empty where the tokenizer does not say where its tokens lie."""
+        """The same prompt's segments; a token belongs to the segment that its first character is in.
+
+        Kinds are "template", "message", "passage", "edited" (the text under edit) and "answer" (an earlier reply).
+        Empty if the tokenizer gives no character offsets.
+        """
         if not getattr(self._tokenizer, "is_fast", False):
             return ()
         text = self._rendered(item, replies)
         kinds = ["template"] * (len(text) + 1)
-        at = 0
+        position = 0
         for turn, message in enumerate(item.messages()[: len(replies) + 1]):
-            at = _mark(kinds, text, message, at, "message")
-            inside = max(at - len(message), 0)
+            position = _mark(kinds, text, message, position, "message")
+            inside = max(position - len(message), 0)
             if turn == 0:
                 _mark(kinds, text, item.edited, inside, "edited")
                 for passage in item.passages:
                     inside = _mark(kinds, text, passage, inside, "passage")
             if turn < len(replies):
-                at = _mark(kinds, text, replies[turn], at, "answer")
+                position = _mark(kinds, text, replies[turn], position, "answer")
         offsets = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         return tuple(
             PromptSegment(kind, sum(1 for _ in run)) for kind, run in groupby(kinds[start] for start, _ in offsets)
@@ -67,15 +70,15 @@ class Chat:
         return text
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of an answer, control tokens left out."""
+        """The text of an answer, without control tokens."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
 
 
-def _mark(kinds: list[str], text: str, part: str, at: int, kind: str) -> int:
-    """Mark where `part` stands next; returns the place behind it, or `at` where a template changed it."""
-    found = text.find(part, at)
-    if not part or found < 0:
-        return at
-    kinds[found : found + len(part)] = [kind] * len(part)
-    return found + len(part)
+def _mark(kinds: list[str], text: str, part: str, position: int, kind: str) -> int:
+    """Mark the next occurrence of `part`. Returns its end, or `position` if a template changed the part."""
+    start = text.find(part, position)
+    if not part or start < 0:
+        return position
+    kinds[start : start + len(part)] = [kind] * len(part)
+    return start + len(part)

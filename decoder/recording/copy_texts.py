@@ -1,7 +1,6 @@
-"""Texts that a model is asked to repeat, to see which of its heads look at what it copies. Written for this purpose.
+"""Texts for a model to repeat, to see which of its heads attend to the source of a copy. Written for this purpose.
 
-Each says similar things several times over, so that a token's earlier occurrences have to be told apart by what is
-around them.
+Each repeats similar phrases, so that only the context distinguishes a token's earlier occurrences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a measurement ran on: versions, processor, cores, threads, commit, date, command."""
+"""The environment of a measurement: versions, processor, cores, threads, commit, date, command."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import transformers
 
 
 def environment(command: str, **facts: object) -> dict[str, object]:
-    """Facts to write beside every number.
+    """Facts to store with every measurement.
 
     Args:
-        command: the command line that was run.
-        facts: more of them, such as model, dtype, device.
+        command: the command line.
+        facts: further facts, such as model, dtype, device.
     """
     return {
         **facts,
@@ -38,7 +38,7 @@ def environment(command: str, **facts: object) -> dict[str, object]:
 
 
 def _commit() -> str | None:
-    """The checkout's commit, `+` behind it where files differ from it; None outside a checkout."""
+    """The checkout's commit, followed by `+` if files differ from it; None outside a checkout."""
     try:
         commit = _git("rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
@@ -48,10 +48,8 @@ def _commit() -> str | None:
 
 def _git(*arguments: str) -> str:
     folder = Path(__file__).parent
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=30
-    )
-    return done.stdout.strip()
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
 
 
 def _cpu() -> str:

@@ -1,8 +1,8 @@
-"""Benchmark items: JSONL files read, checked and selected. Knows the file format; knows no model and no tokenizer.
+"""Benchmark items: reads, checks and selects JSONL files. Knows the file format; knows no model and no tokenizer.
 
-One JSON object a line with `id`, `benchmark`, `category`, `turns` (the user's messages in order) and `context` (the
-passages of a RAG item in order, else null); where `meta` holds an `input` that stands in the first message, it is the
-text under edit. Other fields are left alone.
+Each line is a JSON object with `id`, `benchmark`, `category`, `turns` (the user's messages in order) and `context` (the
+passages of a RAG item in order, else null). If `meta` has an `input` that the first message contains, it is the text
+under edit. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -17,23 +17,28 @@ T = TypeVar("T")
 
 
 class BenchError(ValueError):
-    """A benchmark cannot run as asked; the message says what to do."""
+    """A benchmark cannot run with these arguments or files; the message says what to do."""
 
 
 RAG_REQUEST = (
     "Answer the question with the passages below. Keep to their words where they hold the answer, and say so where "
     "they do not.\n\n{passages}\n\nQuestion: {question}"
 )
-"""First message of a RAG item. Changing a word changes every recorded output."""
+"""First message of a RAG item. Changing a word changes every recorded answer."""
 RAG_PASSAGE = "Passage {number}:\n{text}"
 RAG_ORIGINAL = frozenset({"spec_bench"})
-"""Benchmarks whose own wording is kept: passages and question, joined by newlines."""
+"""Benchmarks that keep their own wording: passages and question, joined by newlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One benchmark item. `turns` holds at least one message; `passages` is empty outside RAG, `edited` (a part of the
-    first message) outside edits."""
+    """One benchmark item.
+
+    Attributes:
+        turns: the user's messages, at least one.
+        passages: empty outside RAG.
+        edited: the text under edit, a part of the first message; empty outside edits.
+    """
 
     id: str
     benchmark: str
@@ -48,7 +53,7 @@ class Item:
         return sum(map(len, self.turns)) + sum(map(len, self.passages))
 
     def messages(self) -> list[str]:
-        """The user's messages in order, the passages put into the first."""
+        """The user's messages in order, with the passages in the first."""
         if not self.passages:
             return list(self.turns)
         if self.benchmark in RAG_ORIGINAL:
@@ -70,32 +75,32 @@ def load_items(
 
     Args:
         files: JSONL files.
-        limit: items per (benchmark, category). They are spread evenly over the category, and a larger limit keeps
-            those of a smaller one.
-        categories: `category` or `benchmark/category`; all where empty.
-        max_chars: items with more characters than this are left out before the limit counts.
+        limit: items per (benchmark, category), spread evenly over the category. A larger limit includes the items of
+            a smaller one.
+        categories: `category` or `benchmark/category`; empty for all.
+        max_chars: items with more characters are skipped before the limit counts.
 
     Returns:
-        items in rounds: the first of every category, then the second of every category, and so on, so that a run
-        that is cut short has seen all of them.
+        items in rounds: the first of every category, then the second of every category, and so on, so that an
+        interrupted run has seen all categories.
 
     Raises:
-        BenchError: a file or field is missing, a line is no JSON, an id occurs twice, a category is unknown, or
-            nothing is left.
+        BenchError: a file or field is missing, a line is not JSON, an id occurs twice, a category is unknown, or no
+            item remains.
     """
     if limit is not None and limit < 1:
         raise BenchError(f"--limit must be at least 1, got {limit}")
-    items = [_item(*found) for path in files for found in read_fields(path)]
+    items = [_item(*line) for path in files for line in read_fields(path)]
     _check_ids(items)
-    wanted = set(categories)
-    unknown = wanted - {item.category for item in items} - {f"{item.benchmark}/{item.category}" for item in items}
+    selected = set(categories)
+    unknown = selected - {item.category for item in items} - {f"{item.benchmark}/{item.category}" for item in items}
     if unknown:
         known = sorted({f"{item.benchmark}/{item.category}" for item in items})
         raise BenchError(f"no item has the category {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
-        named = not wanted or item.category in wanted or f"{item.benchmark}/{item.category}" in wanted
-        if named and (max_chars is None or item.characters <= max_chars):
+        names = {item.category, f"{item.benchmark}/{item.category}"}
+        if (not selected or selected & names) and (max_chars is None or item.characters <= max_chars):
             groups.setdefault((item.benchmark, item.category), []).append(item)
     if not groups:
         raise BenchError("no item is left; give more files, more categories or a larger --max-chars")
@@ -104,7 +109,7 @@ def load_items(
 
 
 def spread(items: Sequence[T]) -> list[T]:
-    """All items in an order whose every beginning is spread evenly over them (bit-reversed numbering)."""
+    """All items in an order whose every prefix is spread evenly over them (bit-reversed numbering)."""
     bits = max(len(items) - 1, 0).bit_length()
 
     def reversed_bits(number: int) -> int:
@@ -114,17 +119,18 @@ def spread(items: Sequence[T]) -> list[T]:
 
 
 def read_fields(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Where each item of a JSONL file stands, and its fields: `id`, `benchmark`, `turns` and `context` are as they
-    should be, others as they come.
+    """(file and line number, fields) of each item of a JSONL file.
+
+    `id`, `benchmark`, `turns` and `context` are checked, other fields are not.
 
     Raises:
-        BenchError: there is no file, or a line is no such item.
+        BenchError: there is no file, or a line is not such an item.
     """
     if not path.is_file():
         raise BenchError(f"there is no file {path}; give JSONL files of benchmark items with --data")
-    lines = path.read_text(encoding="utf-8").split("\n")  # a string may hold other ends of lines
-    places = [(f"{path.name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    return [(where, _fields(line, where)) for where, line in places]
+    lines = path.read_text(encoding="utf-8").split("\n")  # strings may contain other line ends
+    numbered = [(f"{path.name}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [(where, _fields(line, where)) for where, line in numbered]
 
 
 def _fields(line: str, where: str) -> dict[str, Any]:
@@ -138,7 +144,7 @@ def _fields(line: str, where: str) -> dict[str, Any]:
     if not _texts(fields.get("turns")) or not fields["turns"]:
         raise BenchError(f"{where} has no turns; they must be a list of one or more strings")
     if fields.get("context") is not None and not _texts(fields["context"]):
-        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one a passage")
+        raise BenchError(f"{where} has a bad context; it must be null or a list of strings, one per passage")
     return fields
 
 

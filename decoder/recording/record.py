@@ -1,7 +1,7 @@
-"""`bench record`: greedy outputs written down once, so that drafters can be scored on them without a model.
+"""Recordings: greedy answers saved once, so that drafters can be scored on them without a model.
 
-One JSON line per prompt and turn, flushed when it is there; a run that is started again skips what the file has. What
-drafters read besides tokens goes into a file per answer, see `kept_rows.py`.
+One JSON line per prompt and turn, flushed when the answer is complete; a run that is started again skips the answers
+that the file has. Outputs that drafters read besides tokens go into a file per answer, see `pass_archive.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from decoder.engine import Engine
 from decoder.errors import PromptTooLong
 from decoder.generation import Generation
 from decoder.recording.chat import Chat
-from decoder.recording.keeping_drafter import KeepingDrafter
-from decoder.recording.kept_rows import contents, kept_path
+from decoder.recording.jsonl import drop_partial_line
+from decoder.recording.pass_archive import archive_contents, archive_path
 from decoder.recording.prompts import BenchError, Item
+from decoder.recording.recording_drafter import RecordingDrafter
 from decoder.recording.specs import make_from_spec
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import PromptSegment
@@ -28,19 +29,19 @@ from decoder.sequence import PromptSegment
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded answer.
+    """One recorded answer. The fields are those of the JSON line, but for `archive`.
 
     Attributes:
         turn: 1 for the first message.
-        output_ids: the answer, its end token included where it ended by itself.
+        output_ids: the answer, with its end token if it has one.
         finish_reason: "stop" or "length".
         max_tokens: the limit it was recorded with.
         drafter: the drafter that sped the recording up; "plain" for none.
-        batch: most answers that were decoded together.
-        steps: target passes after prefill that the recording took.
+        batch: most answers decoded together.
+        steps: target passes of the recording, after prefill.
         seconds: wall time of the recording.
-        segments: (kind, tokens) of the prompt's parts in order, as `Chat.segments`; empty where unknown.
-        kept: the archive with its logits and hidden states, where there is one; not part of the JSON line.
+        segments: (kind, tokens) of the prompt's segments in order, as `Chat.segments`; empty if unknown.
+        archive: the file with its logits and hidden states, if there is one.
     """
 
     id: str
@@ -58,21 +59,21 @@ class Recording:
     steps: int = 0
     seconds: float = 0.0
     segments: tuple[tuple[str, int], ...] = ()
-    kept: Path | None = None
+    archive: Path | None = None
 
 
 _REQUIRED = [name.name for name in fields(Recording)][:10]
 
 
 def read_recordings(path: Path) -> list[Recording]:
-    """Recordings of a file; a last line that was cut off by a crash is left out.
+    """Recordings of a file, without a last line that a crash cut off.
 
-    Raises BenchError where the file is missing or a line lacks a field.
+    Raises BenchError if the file is missing or a line lacks a field.
     """
     if not path.is_file():
         raise BenchError(f"there is no file {path}; write one with `rag bench record`")
     recordings = []
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # behind the last line end stands what a crash cut off
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")  # after the last line end: a line that a crash cut off
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -85,11 +86,12 @@ def read_recordings(path: Path) -> list[Recording]:
         if missing:
             raise BenchError(f"{where} lacks {', '.join(missing)}; record it again with this version")
         values = {f.name: values[f.name] for f in fields(Recording) if f.name in values}
-        kept = kept_path(path, values["id"], values["turn"])
-        parts = tuple((str(kind), int(length)) for kind, length in values.get("segments", ()))
-        if parts and sum(length for _, length in parts) != len(values["prompt_ids"]):
+        archive = archive_path(path, values["id"], values["turn"])
+        segments = tuple((str(kind), int(length)) for kind, length in values.get("segments", ()))
+        if segments and sum(length for _, length in segments) != len(values["prompt_ids"]):
             raise BenchError(f"{where} has segments of another length than its prompt; record it again")
-        recordings.append(Recording(**{**values, "segments": parts, "kept": kept if kept.is_file() else None}))
+        values |= {"segments": segments, "archive": archive if archive.is_file() else None}
+        recordings.append(Recording(**values))
     return recordings
 
 
@@ -108,19 +110,19 @@ def record(
     keep_hidden: Collection[int] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
-    """Record the answers that `out` does not hold yet; returns how many were added.
+    """Record the answers that `out` lacks; returns their number.
 
-    An answer is what plain greedy decoding gives, whatever drafter or batch speeds it up. A later turn follows the
-    recorded replies of the earlier ones.
+    An answer is plain greedy decoding's, whatever drafter or batch speeds it up. A later turn follows the recorded
+    replies of the earlier ones.
 
     Args:
-        batch: answers that are decoded together, one target pass for all; it counts more than any drafter where
-            memory bounds the speed.
-        keep_logits: keep the best 64 logits of every row that chose a token.
-        keep_hidden: decoder layers (0 is the first) whose hidden states are kept.
+        batch: answers decoded together in one target pass; it saves more time than any drafter if memory bounds the
+            speed.
+        keep_logits: save the best 64 logits of every row that chose a token.
+        keep_hidden: decoder layers (0 is the first) whose hidden states are saved.
 
     Raises:
-        BenchError: `out` holds answers of another model, dtype or max_tokens, or some without what is to be kept.
+        BenchError: `out` has answers of another model, dtype or max_tokens, or answers without the outputs to save.
     """
     if batch < 1:
         raise BenchError(f"--batch must be at least 1, got {batch}")
@@ -131,37 +133,35 @@ def record(
                 f"--keep-hidden names layer {layer}; this model has layers 0 to {engine.target.layers - 1}"
             )
     done = _existing(out, model, dtype, max_tokens)
-    if keep_logits or layers:
-        _check_kept(done.values(), out, keep_logits, layers)
+    _check_archives(done.values(), out, keep_logits, layers)
 
     def make() -> Drafter:
-        made = make_from_spec(drafter)
-        return KeepingDrafter(made, logits=keep_logits, layers=layers) if keep_logits or layers else made
+        plain = make_from_spec(drafter)
+        return RecordingDrafter(plain, logits=keep_logits, layers=layers) if keep_logits or layers else plain
 
     added = 0
     waiting = deque(_Dialogue(item) for item in items)
     running: list[_Running] = []
+    params = SamplingParams(max_tokens=max_tokens)
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as file:
         while waiting or running:
             while waiting and len(running) < batch:
                 dialogue = waiting.popleft()
-                while (known := done.get((dialogue.item.id, dialogue.turn))) is not None:
-                    dialogue.replies.append(chat.text(known.output_ids))
+                while (recording := done.get((dialogue.item.id, dialogue.turn))) is not None:
+                    dialogue.replies.append(chat.text(recording.output_ids))
                 if dialogue.turn > len(dialogue.item.turns):
                     continue
-                prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
                 try:
-                    segments = chat.segments(dialogue.item, dialogue.replies)
-                    running.append(_start(engine, dialogue, prompt_ids, segments, max_tokens, make()))
+                    running.append(_start(engine, chat, dialogue, params, make()))
                 except PromptTooLong as error:
                     say(f"{dialogue.item.id} turn {dialogue.turn} left out: {error}")
             engine.step([one.sequence for one in running if not one.sequence.finished])
             for one in [one for one in running if one.sequence.finished]:
                 running.remove(one)
                 recording = one.recording(model=model, dtype=dtype, drafter=drafter, batch=batch)
-                if isinstance(one.sequence.drafter, KeepingDrafter):  # before the line: a line has its archive
-                    one.sequence.drafter.kept().save(kept_path(out, recording.id, recording.turn))
+                if isinstance(one.sequence.drafter, RecordingDrafter):  # first, so that every line has its archive
+                    one.sequence.drafter.archive().save(archive_path(out, recording.id, recording.turn))
                 file.write(_line(recording))
                 file.flush()
                 done[recording.id, recording.turn] = recording
@@ -181,7 +181,7 @@ class _Dialogue:
 
     @property
     def turn(self) -> int:
-        """The turn that comes next, from 1."""
+        """The next turn, from 1."""
         return len(self.replies) + 1
 
 
@@ -213,45 +213,36 @@ class _Running:
         )
 
 
-def _start(
-    engine: Engine,
-    dialogue: _Dialogue,
-    prompt_ids: list[int],
-    segments: tuple[PromptSegment, ...],
-    max_tokens: int,
-    drafter: Drafter,
-) -> _Running:
+def _start(engine: Engine, chat: Chat, dialogue: _Dialogue, params: SamplingParams, drafter: Drafter) -> _Running:
+    prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
+    segments = chat.segments(dialogue.item, dialogue.replies)
     started = time.perf_counter()
-    sequence = engine.start(prompt_ids, SamplingParams(max_tokens=max_tokens), drafter=drafter, segments=segments)
+    sequence = engine.start(prompt_ids, params, drafter=drafter, segments=segments)
     engine.prefill(sequence)
     return _Running(dialogue, sequence, segments, started)
 
 
 def _line(recording: Recording) -> str:
     values = asdict(recording)
-    del values["kept"]
+    del values["archive"]
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
-def _check_kept(recordings: Iterable[Recording], out: Path, logits: bool, layers: frozenset[int]) -> None:
+def _check_archives(recordings: Iterable[Recording], out: Path, logits: bool, layers: frozenset[int]) -> None:
+    if not logits and not layers:
+        return
     for recording in recordings:
-        has_logits, has_layers = contents(recording.kept) if recording.kept else (False, frozenset())
+        has_logits, has_layers = archive_contents(recording.archive) if recording.archive else (False, frozenset())
         if (logits and not has_logits) or layers - has_layers:
             raise BenchError(
                 f"{out} holds an answer ({recording.id}, turn {recording.turn}) without the logits or hidden states "
-                "that are to be kept; name another --out"
+                "to be saved; name another --out"
             )
 
 
 def _existing(out: Path, model: str, dtype: str, max_tokens: int) -> dict[tuple[str, int], Recording]:
-    """What `out` holds; a line cut off by a crash is removed from it."""
-    if not out.exists():
-        return {}
-    data = out.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        out.write_bytes(whole)
-    recordings = read_recordings(out)
+    """The recordings of `out`; removes a line that a crash cut off."""
+    recordings = read_recordings(out) if drop_partial_line(out) else []
     for recording in recordings:
         if (recording.model, recording.dtype, recording.max_tokens) != (model, dtype, max_tokens):
             raise BenchError(

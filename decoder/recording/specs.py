@@ -1,4 +1,4 @@
-"""Drafters as benchmarks name them: `name` or `name:option=value:option=value`, such as `pld:max_ngram=2`."""
+"""Drafter specs, as in benchmarks: `name` or `name:option=value:option=value`, such as `pld:max_ngram=2`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Option]]:
 
 
 def make_from_spec(spec: str) -> Drafter:
-    """A fresh drafter.
+    """Make a new drafter from its spec.
 
     Raises:
         UnknownDrafter: there is no drafter of this name.
-        BenchError: the drafter has no such option, or it refuses the value.
+        BenchError: the drafter has no such option, or rejects the value.
     """
     name, options = parse_spec(spec)
     if name not in DRAFTERS:
@@ -51,12 +51,12 @@ def make_from_spec(spec: str) -> Drafter:
 
 
 def split_exact(spec: str) -> tuple[str, Exact]:
-    """A drafter's spec without the option `exact`, which is the request's and not the drafter's, and its value."""
+    """A spec without the option `exact`, and the option's value: it belongs to the request, not to the drafter."""
     parts = spec.split(":")
     values = [part.removeprefix("exact=") for part in parts if part.startswith("exact=")]
     exact = values[-1] if values else "default"
     if exact not in get_args(Exact):
-        raise BenchError(f"{spec!r} asks for exact={exact}; it is {' or '.join(get_args(Exact))}")
+        raise BenchError(f"{spec!r} has exact={exact}; use {' or '.join(get_args(Exact))}")
     return ":".join(part for part in parts if not part.startswith("exact=")), cast("Exact", exact)
 
 

@@ -1,9 +1,7 @@
-"""Training of what drafts for a target model, on the target's own answers: `eagle` heads, and `distil`, which writes
-such answers down.
+"""Trains drafters for a target model on the target's own answers: `eagle` heads and `sdsat` adapters. `distil` saves
+such answers.
 
     python -m decoder.training eagle --model smollm2-135m --data answers.npz --out FOLDER --minutes 60
-
-Knows decoder's public parts; nothing of decoder imports it.
 """
 
 from __future__ import annotations
@@ -12,11 +10,11 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None, program: str = "rag train") -> int:
-    """Run a training command; returns the exit status.
+    """Run a training command and return its exit status.
 
     Args:
-        argv: arguments from the subcommand on; those of the process where None.
-        program: the name that usage and the written command line show.
+        argv: arguments from the subcommand on. Default: those of the process.
+        program: program name in the usage text and in the recorded command line.
     """
     from decoder.training.cli import run
 

@@ -1,8 +1,8 @@
-"""Answers to learn from: a model's own tokens behind prompts. Read from recordings (`rag bench record`, `rag train
-distil`) and from packed archives.
+"""Answers to learn from: a model's own tokens after prompts. Reads recordings (`rag bench record`, `rag train distil`)
+and packed archives.
 
 An archive (.npz) has `tokens` (prompt and answer of each sequence, one after the other), `offsets` (n + 1) and
-`prompt_lengths` (n). A file can hold both kinds of lines in any order; equal prompts count once.
+`prompt_lengths` (n). Of several answers to equal prompts the first one counts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from decoder.recording.prompts import BenchError
 from decoder.recording.record import read_recordings
 
-ASIDE = 50
-"""One prompt in so many is held aside."""
+HELD_OUT = 50
+"""One prompt in this many is held out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Token ids of a prompt and the answer behind it, int32 [n]; the first `prompt` of them are the prompt."""
+    """Token ids of a prompt and the answer to it, int32 [n]; the first `prompt` of them are the prompt."""
 
     tokens: NDArray[np.int32]
     prompt: int
@@ -39,22 +40,22 @@ class Answer:
         return hashlib.sha256(self.tokens[: self.prompt].astype("<i4").tobytes()).digest()
 
     @property
-    def held_aside(self) -> bool:
-        """Whether its prompt is never trained on: by hash, so that it is the same in every run and every file."""
-        return int.from_bytes(self.key[:8], "big") % ASIDE == 0
+    def held_out(self) -> bool:
+        """Whether its prompt is never trained on. The prompt's hash decides, so every run and file agree."""
+        return int.from_bytes(self.key[:8], "big") % HELD_OUT == 0
 
 
 def read_answers(paths: Iterable[Path], vocab_size: int, longest: int) -> list[Answer]:
-    """All answers of some files, each prompt once, in order.
+    """All answers of some files, one per prompt, in order.
 
     Args:
-        vocab_size: of the target; larger ids are refused.
-        longest: tokens of a sequence beyond which its answer is cut; prompts that leave no room are left out.
+        vocab_size: of the target; larger ids raise an error.
+        longest: most tokens of a sequence. Longer answers are cut; prompts that leave no room are skipped.
 
     Raises:
-        BenchError: a file cannot be read, holds nothing to learn from, or another model's tokens.
+        BenchError: a file cannot be read, has no answer to learn from, or has another model's tokens.
     """
-    found: dict[bytes, Answer] = {}
+    answers: dict[bytes, Answer] = {}
     for path in paths:
         for answer in _read(path):
             if answer.prompt < 1 or len(answer) - answer.prompt < 2 or answer.prompt + 2 > longest:
@@ -63,34 +64,36 @@ def read_answers(paths: Iterable[Path], vocab_size: int, longest: int) -> list[A
                 raise BenchError(
                     f"{path} holds tokens outside the model's vocabulary of {vocab_size}; name its own data"
                 )
-            found.setdefault(answer.key, Answer(answer.tokens[:longest], answer.prompt))
-    if not found:
+            answers.setdefault(answer.key, Answer(answer.tokens[:longest], answer.prompt))
+    if not answers:
         raise BenchError("there is no answer to learn from in the data; record some with `rag train distil`")
-    return list(found.values())
+    return list(answers.values())
 
 
 def split(answers: Sequence[Answer]) -> tuple[list[Answer], list[Answer]]:
-    """(to train on, held aside); a few of the first are held aside where no hash falls there."""
-    aside = [answer for answer in answers if answer.held_aside]
-    if not aside and len(answers) > 1:
-        aside = list(answers[: max(1, len(answers) // ASIDE)])
-    chosen = {id(answer) for answer in aside}
-    return [answer for answer in answers if id(answer) not in chosen], aside
+    """(to train on, held out); if no hash selects an answer, some of the first are held out."""
+    held_out = [answer for answer in answers if answer.held_out]
+    if not held_out and len(answers) > 1:
+        held_out = list(answers[: max(1, len(answers) // HELD_OUT)])
+    excluded = set(map(id, held_out))
+    return [answer for answer in answers if id(answer) not in excluded], held_out
 
 
-def counts(answers: Iterable[Answer], vocab_size: int) -> NDArray[np.int64]:
-    """How often each token occurs in the answers, int64 [vocab_size]."""
-    total = np.zeros(vocab_size, np.int64)
+def frequent_tokens(answers: Iterable[Answer], vocab_size: int, size: int) -> torch.Tensor | None:
+    """The `size` tokens that answers use most, int64 ascending; None if that is the whole vocabulary or `size` is 0."""
+    if not 0 < size < vocab_size:
+        return None
+    counts = np.zeros(vocab_size, np.int64)
     for answer in answers:
-        total += np.bincount(answer.tokens[answer.prompt :], minlength=vocab_size)
-    return total
+        counts += np.bincount(answer.tokens[answer.prompt :], minlength=vocab_size)
+    return torch.from_numpy(np.sort(np.argsort(-counts, kind="stable")[:size]))
 
 
 def _read(path: Path) -> list[Answer]:
     if path.suffix != ".npz":
         return [
-            Answer(np.array([*made.prompt_ids, *made.output_ids], np.int32), len(made.prompt_ids))
-            for made in read_recordings(path)
+            Answer(np.array([*recording.prompt_ids, *recording.output_ids], np.int32), len(recording.prompt_ids))
+            for recording in read_recordings(path)
         ]
     try:
         with np.load(path, allow_pickle=False) as archive:

@@ -1,10 +1,10 @@
 """Cross-entropy against a target's likeliest tokens, through an output matrix that is not trained.
 
-Since only the rows going in need a gradient, it is computed together with the loss, some rows at a time: logits over
-the vocabulary never exist for more than a chunk.
+Only the input rows need a gradient, so it is computed together with the loss, chunk by chunk: logits over the
+vocabulary exist for one chunk of rows at a time.
 
-A large vocabulary can be sampled: all likely tokens and some others, whose weight stands for all the rest (Bengio and
-Senécal 2008, with uniform draws). For 16k tokens and 2k draws a step takes half the time and learns as much.
+A large vocabulary can be sampled: all likely tokens and some others, weighted to represent the rest (Bengio and Senécal
+2008, with uniform draws). For 16k tokens and 2k draws a step takes half the time and learns as much.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 CHUNK = {"cpu": 512, "cuda": 8192}
-"""Rows whose logits exist at a time."""
+"""Rows of a chunk."""
 
 
 class _Loss(torch.autograd.Function):
@@ -58,17 +58,18 @@ def frozen_head_loss(
     chances: torch.Tensor,
     drawn: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Summed cross-entropy, and what the rows would choose.
+    """Summed cross-entropy, and the tokens that the rows would choose.
 
     Args:
         states: [n, D].
         matrix: [V, D], in the dtype of the products.
-        ids: int64 [n, k], likeliest tokens, numbered as the matrix's rows.
+        ids: int64 [n, k], the likeliest tokens as row numbers of the matrix.
         chances: float32 [n, k]; 0 for tokens the matrix lacks.
-        drawn: int64, tokens drawn uniformly that stand for all that are likely nowhere; None counts every token.
+        drawn: int64, uniformly drawn tokens that represent all tokens which no row finds likely; None counts every
+            token.
 
     Returns:
-        (scalar float32, int64 [n]); what rows would choose is among the tokens that count.
+        (scalar float32, int64 [n]); the chosen tokens are among those that count.
     """
     if drawn is None:
         loss, best = _Loss.apply(states, matrix, ids, chances, matrix.new_zeros(1).float())  # type: ignore[no-untyped-call]
@@ -84,3 +85,8 @@ def frozen_head_loss(
     weights[len(likely) :] = math.log((len(matrix) - len(likely)) / max(len(others), 1))
     loss, best = _Loss.apply(states, matrix[counted], place[ids].clamp(min=0), chances, weights)  # type: ignore[no-untyped-call]
     return loss, counted[best]
+
+
+def sample_tokens(matrix: torch.Tensor, count: int, source: torch.Generator) -> torch.Tensor:
+    """Uniform draws from the rows of an output matrix, int64 [count], on its device."""
+    return torch.randint(len(matrix), (count,), generator=source).to(matrix.device)

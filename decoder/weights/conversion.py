@@ -1,8 +1,8 @@
-"""GGUF files to model folders: config, tokenizer and weights as stock transformers reads them.
+"""Converts GGUF files to model folders: config, tokenizer and weights as stock transformers reads them.
 
-Knows the GGUF format, transformers' loader for it and what that loader leaves out; knows no catalogue and no network.
-Dequantized weights are stored in the smallest dtype that holds each of them exactly, unless another is asked for;
-`conversion.json` beside them says which dtype, from which file, and how large the rounding error is.
+Dequantized weights are stored in the smallest dtype that holds each of them exactly, unless the caller names another;
+`conversion.json` in the folder has the dtype, the source file and the rounding error. Knows the GGUF format and
+transformers' loader for it; knows no catalogue and no network.
 
     python -m decoder.weights.conversion model.gguf out-folder [auto|float32|bfloat16|float16]
 """
@@ -23,11 +23,11 @@ from decoder.weights.wheels import Progress, file_sha256
 StorageDtype = Literal["auto", "float32", "bfloat16", "float16"]
 RECORD = "conversion.json"
 
-# Texts of control tokens that end a turn; GGUF names a single one of them, chat models stop at several.
+# Texts of control tokens that end a turn. GGUF names only one of them; chat models stop at several.
 END_TEXTS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "</s>")
 CONTROL_TOKEN = 3  # GGUF's token_type of a control token
 
-# Pre-tokenizers transformers' GGUF loader does not set up, by GGUF's `tokenizer.ggml.pre`.
+# Pre-tokenizers that transformers' GGUF loader does not set up, by GGUF's `tokenizer.ggml.pre`.
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _DIGITS = {"type": "Digits", "individual_digits": True}
 PRE_TOKENIZERS: dict[str, dict[str, Any]] = {"smollm": {"type": "Sequence", "pretokenizers": [_DIGITS, _BYTES]}}
@@ -35,7 +35,7 @@ PRE_TOKENIZERS: dict[str, dict[str, Any]] = {"smollm": {"type": "Sequence", "pre
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
         source: file name of the GGUF.
@@ -66,29 +66,29 @@ def convert_gguf(
         progress: called with ("measure" | "convert" | "write", done, total).
 
     Raises:
-        UnsupportedModel: not a GGUF file, or an architecture that transformers does not read.
+        UnsupportedModel: the file is not GGUF, or transformers does not read its architecture.
     """
     import torch
     from gguf import GGUFReader
 
-    tell = progress or _silent
+    progress = progress or _silent
     try:
         reader = GGUFReader(gguf_path)
     except (OSError, ValueError) as error:
         raise UnsupportedModel(f"{gguf_path} is not a readable GGUF file: {error}") from error
-    stored, absolute, relative = _measure(reader, dtype, tell)
+    stored, absolute, relative = _measure(reader, dtype, progress)
     conversion = Conversion(
         gguf_path.name, file_sha256(gguf_path), stored, absolute == 0.0, round(absolute, 9), round(relative, 9)
     )
     out_dir.mkdir(parents=True, exist_ok=True)
-    tell("convert", 0, len(reader.tensors))
+    progress("convert", 0, len(reader.tensors))
     _write_tokenizer(gguf_path, reader, out_dir)
-    model = _load(gguf_path, getattr(torch, stored), tell)
-    tell("convert", len(reader.tensors), len(reader.tensors))
-    tell("write", 0, 1)
+    model = _load(gguf_path, getattr(torch, stored), progress)
+    progress("convert", len(reader.tensors), len(reader.tensors))
+    progress("write", 0, 1)
     _write_model(model, _end_ids(reader), out_dir)
     (out_dir / RECORD).write_text(json.dumps(asdict(conversion), indent=2) + "\n", encoding="utf-8")
-    tell("write", 1, 1)
+    progress("write", 1, 1)
     return conversion
 
 
@@ -96,7 +96,7 @@ def _silent(stage: str, done: int, total: int) -> None:
     return None
 
 
-def _measure(reader: Any, dtype: StorageDtype, tell: Progress) -> tuple[str, float, float]:
+def _measure(reader: Any, dtype: StorageDtype, progress: Progress) -> tuple[str, float, float]:
     """The dtype to store in, and the largest absolute and relative rounding error it makes."""
     import torch
     from gguf import dequantize
@@ -106,7 +106,7 @@ def _measure(reader: Any, dtype: StorageDtype, tell: Progress) -> tuple[str, flo
     candidates = ["bfloat16", "float16"] if dtype == "auto" else [dtype]
     errors = dict.fromkeys(candidates, (0.0, 0.0))
     for number, tensor in enumerate(reader.tensors):
-        tell("measure", number, len(reader.tensors))
+        progress("measure", number, len(reader.tensors))
         weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).to(torch.float32)
         for name in list(errors):
             difference = (weight.to(getattr(torch, name)).to(torch.float32) - weight).abs()
@@ -121,22 +121,22 @@ def _measure(reader: Any, dtype: StorageDtype, tell: Progress) -> tuple[str, flo
     return name, *errors[name]
 
 
-def _load(gguf_path: Path, dtype: Any, tell: Progress) -> Any:
+def _load(gguf_path: Path, dtype: Any, progress: Progress) -> Any:
     import transformers
 
     options: dict[str, Any] = {"gguf_file": gguf_path.name, "dtype": dtype}
     if hasattr(transformers, "GgufConfig"):  # since 5.2x weights may stay packed unless this says otherwise
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-    with _bars_as_progress(tell):
+    with _bars_as_progress(progress):
         try:
             model = transformers.AutoModelForCausalLM.from_pretrained(gguf_path.parent, **options)
         except (ValueError, NotImplementedError) as error:
             raise UnsupportedModel(f"transformers cannot convert {gguf_path.name}: {error}") from error
-    # Marks of the GGUF origin: with them save_pretrained refuses, and a later load would look for the GGUF.
+    # Traces of the GGUF origin: save_pretrained rejects them, and a later load would look for the GGUF.
     model.hf_quantizer = None
-    for mark in ("quantization_config", "_model_name_or_path"):
-        if hasattr(model.config, mark):
-            delattr(model.config, mark)
+    for entry in ("quantization_config", "_model_name_or_path"):
+        if hasattr(model.config, entry):
+            delattr(model.config, entry)
     model.config.architectures = [type(model).__name__]
     return model
 
@@ -144,7 +144,7 @@ def _load(gguf_path: Path, dtype: Any, tell: Progress) -> Any:
 def _write_model(model: Any, end_ids: list[int], out_dir: Path) -> None:
     if end_ids:
         model.generation_config.eos_token_id = end_ids if len(end_ids) > 1 else end_ids[0]
-    model.generation_config._from_model_config = False  # or a load would take the single end token of config.json
+    model.generation_config._from_model_config = False  # else a load would use the single end token of config.json
     with _bars_as_progress(_silent):
         model.save_pretrained(out_dir)
     for weights in out_dir.glob("*.safetensors"):
@@ -152,14 +152,14 @@ def _write_model(model: Any, end_ids: list[int], out_dir: Path) -> None:
 
 
 @contextmanager
-def _bars_as_progress(tell: Progress) -> Iterator[None]:
-    """Inside, transformers draws no progress bars; its count of dequantized tensors goes to `tell`."""
+def _bars_as_progress(progress: Progress) -> Iterator[None]:
+    """Replace transformers' progress bars inside the block: its count of dequantized tensors goes to `progress`."""
     from transformers import modeling_gguf_pytorch_utils as loader
     from transformers.utils import logging
 
     def counted(tensors: Any, **_: Any) -> Iterator[Any]:
         for number, tensor in enumerate(tensors):
-            tell("convert", number, len(tensors))
+            progress("convert", number, len(tensors))
             yield tensor
 
     bar = getattr(loader, "tqdm", None)
@@ -215,8 +215,7 @@ def _main(arguments: list[str]) -> None:
     if len(arguments) not in {2, 3}:
         sys.exit(__doc__)
     dtype: Any = arguments[2] if len(arguments) == 3 else "auto"
-    done = convert_gguf(Path(arguments[0]), Path(arguments[1]), dtype=dtype)
-    print(json.dumps(asdict(done), indent=2))
+    print(json.dumps(asdict(convert_gguf(Path(arguments[0]), Path(arguments[1]), dtype=dtype)), indent=2))
 
 
 if __name__ == "__main__":

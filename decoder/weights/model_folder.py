@@ -1,4 +1,4 @@
-"""A model folder on disk: what makes one usable, and why one is refused.
+"""Checks that a model folder on disk is complete and safe to load.
 
 Knows file names and config keys; loads no weights. Only safetensors are read and no code from a folder is ever run.
 """
@@ -33,7 +33,7 @@ HUB_PATTERNS = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
-"""What is fetched of a hub repository: weights as safetensors, tokenizer and configuration; never code."""
+"""Files to download from a hub repository: weights as safetensors, tokenizer and configuration; never code."""
 
 
 class ModelError(DecoderError, ValueError):
@@ -49,7 +49,7 @@ class IncompleteModel(ModelError):
 
 
 def check_folder(folder: Path) -> Path:
-    """Return the folder if it holds a usable model.
+    """Return the folder if its model is usable.
 
     Raises:
         IncompleteModel: no config.json, no weights, or shards missing.
@@ -60,8 +60,8 @@ def check_folder(folder: Path) -> Path:
     for name in ("config.json", "tokenizer_config.json"):
         if "auto_map" in _json(folder / name):
             raise UnsafeModel(
-                f"{folder / name} asks for code that comes with the model (auto_map); no remote code is run. "
-                "Choose a model of an architecture that transformers has built in"
+                f"{folder / name} needs code that comes with the model (auto_map); such code is never run. "
+                "Choose a model of an architecture that is part of transformers"
             )
     if (folder / INDEX).is_file():
         shards = set(_json(folder / INDEX).get("weight_map", {}).values())
@@ -69,14 +69,14 @@ def check_folder(folder: Path) -> Path:
         if missing or not shards:
             raise IncompleteModel(f"{folder} lacks {', '.join(missing) or 'every shard'}; download the model again")
     elif not any(folder.glob("*.safetensors")):
-        _refuse_weights(folder)
+        _raise_no_weights(folder)
     return folder
 
 
-def _refuse_weights(folder: Path) -> None:
+def _raise_no_weights(folder: Path) -> None:
     if any(any(folder.glob(pattern)) for pattern in PICKLES):
         raise UnsafeModel(
-            f"{folder} has pickled weights only; safetensors only are read. "
+            f"{folder} has only pickled weights; only safetensors are read. "
             "Save the model again with save_pretrained(..., safe_serialization=True)"
         )
     if any(folder.glob("*.gguf")):
@@ -88,7 +88,7 @@ def _refuse_weights(folder: Path) -> None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty when there is no such file."""
+    """A JSON object from a file; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:

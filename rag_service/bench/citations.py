@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.simulated.report import environment_lines, table, write_json
+from decoder.bench.results import environment_lines, table, write_json
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
 from rag_service.bench.plain_ngrams import plain_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from decoder.bench.simulated.report import environment_lines, table
+from decoder.bench.results import environment_lines, table
 from rag_service.bench.rows import SessionRow
 
 MODES = (

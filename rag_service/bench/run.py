@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.decode.margins import greedy_margins
+from decoder.bench.decode.divergence import greedy_margins
 from decoder.bench.decode.plots import require_matplotlib
-from decoder.bench.simulated.report import write_json
+from decoder.bench.results import write_json
 from decoder.recording.environment import environment
 from rag_service.answering.models import model_folder
 from rag_service.bench import report

@@ -2,21 +2,23 @@
 
     hf                                               plain decoding
     hf:prompt_lookup=10[:max_matching_ngram_size=3]  prompt lookup
-    hf:assistant=MODEL[:num_assistant_tokens=5]      an assistant model; defaults where no option is given
+    hf:assistant=MODEL[:num_assistant_tokens=5]      an assistant model; without options, transformers' defaults
 
 The weights are not loaded twice: for a peer's run the model gets its stock attention ("sdpa") back and a generation
 config without the model's own sampling defaults. Switching takes less than a millisecond, outside the measured time,
 and a switched model is as fast as one that was never switched.
 
-A peer's clock starts like the engine's when the first pass has chosen its tokens. transformers drafts in that pass
-already, so it may choose several: `Measured.first` says how many, and rates count the tokens behind them. An assistant
-processes the prompt before that pass, which is prefill time here; for the engine's `small_model` it is decode time.
+A peer's decode time starts like the engine's, when the first pass has chosen its tokens. transformers already drafts
+in that pass, so it may choose several: `TimedAnswer.first` has their number, and rates count the tokens after them. An
+assistant processes the prompt before that pass, which is prefill time here; for the engine's `small_model` it is decode
+time.
 
 Knows transformers' generate and the target's weights; knows no drafter.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,7 +28,7 @@ from typing import Any, Protocol
 import torch
 from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
 
-from decoder.bench.decode.measurement import Measured
+from decoder.bench.decode.timing import TimedAnswer
 from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
 from decoder.recording.specs import Option, parse_spec
@@ -34,16 +36,16 @@ from decoder.sampling.params import SamplingParams
 
 PEER = "hf"
 OTHERS = ("llama.cpp",)
-"""Peers that other programs of `benchmarks/` bring."""
+"""Peers that the scripts in `benchmarks/` run."""
 STOCK = "sdpa"
 _LOOKUP = {"prompt_lookup": "prompt_lookup_num_tokens", "max_matching_ngram_size": "max_matching_ngram_size"}
 _ASSISTANT = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
 
 
-class Measures(Protocol):
-    """Something that answers a prompt in the modes that `is_peer` tells apart, as `Peers` does."""
+class PeerRunner(Protocol):
+    """Answers prompts in the modes of which `is_peer` is true, as `Peers` does."""
 
-    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> Measured: ...
+    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> TimedAnswer: ...
 
 
 def is_peer(spec: str) -> bool:
@@ -56,7 +58,7 @@ class PeerMode:
 
     Attributes:
         settings: of the target's generation config.
-        assistant: name of the assistant model, None for none.
+        assistant: name of the assistant model, or None.
         assistant_settings: of the assistant's generation config.
     """
 
@@ -66,7 +68,7 @@ class PeerMode:
 
     @classmethod
     def parse(cls, spec: str) -> PeerMode:
-        """Raises BenchError for options that there are not, or not together."""
+        """Raises BenchError for options that do not exist or cannot be combined."""
         name, options = parse_spec(spec)
         if name != PEER:
             raise BenchError(f"{spec!r} does not run here; see benchmarks/README.md")
@@ -92,19 +94,18 @@ class Peers:
     """Runs peers on the engine's target.
 
     Args:
-        target: its model is switched for the time of a run.
-        end_tokens: what ends an answer, as for the engine.
-        load: assistant model by name, a transformers causal LM; asked once a name, before anything is measured.
+        target: its model is switched while a peer runs.
+        end_tokens: tokens that end an answer, as for the engine.
+        load: loads an assistant, a transformers causal LM, by name; called once per name, outside the measured time.
     """
 
     def __init__(self, target: TargetModel, end_tokens: Sequence[int], load: Callable[[str], Any]) -> None:
         self._target = target
         self._end_tokens = sorted(end_tokens)
-        self._load = load
-        self._assistants: dict[str, Any] = {}
+        self._assistant = functools.cache(load)
 
-    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> Measured:
-        """Generate one greedy answer and time it; of `params`, max_tokens and ignore_eos count."""
+    def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> TimedAnswer:
+        """Generate one greedy answer and time it. Only max_tokens and ignore_eos of `params` apply."""
         mode = PeerMode.parse(spec)
         model = self._target.model
         ends = [] if params.ignore_eos else self._end_tokens
@@ -119,11 +120,11 @@ class Peers:
         clock = _FirstTokens(len(prompt_ids))
         with ExitStack() as stack:
             stack.enter_context(_stock(model, GenerationConfig()))
-            more = {}
+            assisted = {}
             if mode.assistant is not None:
                 assistant = self._assistant(mode.assistant)
                 stack.enter_context(_stock(assistant, GenerationConfig(**mode.assistant_settings)))
-                more["assistant_model"] = assistant
+                assisted["assistant_model"] = assistant
             rows = stack.enter_context(_counted(model))
             stack.enter_context(torch.inference_mode())
             started = time.perf_counter()
@@ -132,16 +133,16 @@ class Peers:
                 attention_mask=torch.ones_like(ids),
                 generation_config=config,
                 stopping_criteria=StoppingCriteriaList([clock]),
-                **more,
+                **assisted,
             )
             tokens: list[int] = output[0, len(prompt_ids) :].tolist()
             ended = time.perf_counter()
         drafted, accepted = sum(rows) - len(prompt_ids) - (len(rows) - 1), len(tokens) - len(rows)
-        return Measured(
+        return TimedAnswer(
             tokens=tokens,
             finish_reason="stop" if tokens[-1] in ends else "length",
-            prefill_s=clock.at - started,
-            decode_s=ended - clock.at,
+            prefill_s=clock.time - started,
+            decode_s=ended - clock.time,
             steps=len(rows) - 1,
             drafted=drafted,
             accepted=accepted,
@@ -150,31 +151,26 @@ class Peers:
             by_source={PEER: [drafted, accepted]} if drafted else {},
         )
 
-    def _assistant(self, name: str) -> Any:
-        if name not in self._assistants:
-            self._assistants[name] = self._load(name)
-        return self._assistants[name]
-
 
 class _FirstTokens(StoppingCriteria):  # type: ignore[misc]
-    """Stops nothing; notes when the first tokens are on the host, and how many there are."""
+    """Never stops; records when the first tokens are on the host, and how many there are."""
 
-    def __init__(self, prompt: int) -> None:
-        self._prompt = prompt
-        self.at = 0.0
+    def __init__(self, prompt_tokens: int) -> None:
+        self._prompt_tokens = prompt_tokens
+        self.time = 0.0
         self.tokens = 0
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         if not self.tokens:
-            self.tokens = input_ids.shape[1] - self._prompt
+            self.tokens = input_ids.shape[1] - self._prompt_tokens
             input_ids[0, -1].item()  # waits for the device
-            self.at = time.perf_counter()
+            self.time = time.perf_counter()
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
 
 @contextmanager
 def _stock(model: Any, defaults: GenerationConfig) -> Iterator[None]:
-    """Inside, the model has transformers' attention and these generation defaults."""
+    """Give the model transformers' attention and these generation defaults inside the block."""
     attention, generation = model.config._attn_implementation, model.generation_config
     model.set_attn_implementation(STOCK)
     model.generation_config = defaults
@@ -187,7 +183,7 @@ def _stock(model: Any, defaults: GenerationConfig) -> Iterator[None]:
 
 @contextmanager
 def _counted(model: Any) -> Iterator[list[int]]:
-    """Rows of every forward pass."""
+    """The number of rows of every forward pass inside the block."""
     rows: list[int] = []
 
     def count(_model: Any, _inputs: Any, named: dict[str, Any]) -> None:

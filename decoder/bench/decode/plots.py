@@ -7,22 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decoder.bench.decode.rows import PLAIN, Row
+from decoder.bench.decode.rows import PLAIN
+from decoder.bench.results import Row
 from decoder.recording.prompts import BenchError
 
 _BARS = {"mat": "tokens a target pass (MAT)", "speedup_vs_plain": "decode speed-up over plain"}
-_DRAFTED = "drafted, from no place told"
+_DRAFTED = "drafted, source unknown"
 _CHOSEN = "chosen by the target"
 
 
 def require_matplotlib() -> None:
-    """Raises BenchError where matplotlib is not installed."""
+    """Raises BenchError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise BenchError("--plots needs matplotlib; install it with `pip install matplotlib`, or leave --plots out")
 
 
 def draw(rows: Sequence[Row], folder: Path, cost_curve: Mapping[str, Any] | None = None) -> list[Path]:
-    """MAT and speed-up by category, where the tokens came from, and the cost curve, if there is one.
+    """Draw MAT and speed-up by category, the tokens' sources, and the cost curve if there is one.
 
     Returns the files written.
     """
@@ -36,9 +37,9 @@ def draw(rows: Sequence[Row], folder: Path, cost_curve: Mapping[str, Any] | None
 
 
 def shares(row: Row) -> dict[str, float]:
-    """Where a row's tokens came from, as shares of all of them: kinds of text, drafts that no text holds, the rest.
+    """The sources of a row's tokens, as shares of all of them: kinds of text, drafts that copy no text, the target.
 
-    A peer's copies do not say what they were copied from: they count as drafts.
+    A peer's copies have no known source: they count as drafts.
     """
     tokens = row["tokens"]
     if not tokens:
@@ -50,22 +51,20 @@ def shares(row: Row) -> dict[str, float]:
 
 
 def _bars(rows: Sequence[Row], name: str, label: str, path: Path) -> Path:
-    """One bar a drafter, grouped by category."""
+    """One bar per drafter, grouped by category."""
     from matplotlib.figure import Figure
 
-    groups = _groups(rows)
-    drafters = _drafters(rows)
     values = {(_group(row), row["drafter"]): row for row in rows}
+    groups, drafters = list(dict.fromkeys(map(_group, rows))), _drafters(rows)
     figure = Figure(figsize=(8, 1.5 + 0.25 * len(groups) * len(drafters)), layout="constrained")
     axes = figure.subplots()
     height = 0.8 / len(drafters)
     for number, drafter in enumerate(drafters):
         lengths = [values[group, drafter][name] or 0.0 for group in groups]
-        places = [place + number * height for place in range(len(groups))]
-        axes.barh(places, lengths, height, label=drafter)
+        axes.barh([line + number * height for line in range(len(groups))], lengths, height, label=drafter)
     axes.axvline(1.0, color="grey", linewidth=0.8)
     middle = height * (len(drafters) - 1) / 2
-    axes.set_yticks([place + middle for place in range(len(groups))], [_label(group) for group in groups])
+    axes.set_yticks([line + middle for line in range(len(groups))], groups)
     axes.set_ylim(len(groups), -1)  # the first on top
     axes.set_xlabel(label)
     axes.legend(fontsize="small")
@@ -74,23 +73,23 @@ def _bars(rows: Sequence[Row], name: str, label: str, path: Path) -> Path:
 
 
 def _sources(rows: Sequence[Row], path: Path) -> Path:
-    """One panel a drafter: each category's tokens by where they came from."""
+    """One panel per drafter: each category's tokens by source."""
     from matplotlib.figure import Figure
 
-    groups = _groups(rows)
+    groups = list(dict.fromkeys(map(_group, rows)))
     drafters = [d for d in _drafters(rows) if any(row["by_source"] for row in rows if row["drafter"] == d)] or [PLAIN]
-    found = {(_group(row), row["drafter"]): shares(row) for row in rows}
-    names = [name for name in dict.fromkeys(n for by_name in found.values() for n in by_name) if name != _CHOSEN]
+    by_source = {(_group(row), row["drafter"]): shares(row) for row in rows}
+    names = [name for name in dict.fromkeys(n for sources in by_source.values() for n in sources) if name != _CHOSEN]
     figure = Figure(figsize=(9, len(drafters) * (1.2 + 0.22 * len(groups))), layout="constrained")
     panels = figure.subplots(len(drafters), 1, squeeze=False)[:, 0]
     for axes, drafter in zip(panels, drafters, strict=True):
-        left = [0.0] * len(groups)
+        starts = [0.0] * len(groups)
         for number, name in enumerate([*names, _CHOSEN]):
-            lengths = [found[group, drafter].get(name, 0.0) for group in groups]
+            lengths = [by_source[group, drafter].get(name, 0.0) for group in groups]
             colour = "lightgrey" if name == _CHOSEN else f"C{number}"
-            axes.barh(range(len(groups)), lengths, 0.8, left=left, label=name, color=colour)
-            left = [start + length for start, length in zip(left, lengths, strict=True)]
-        axes.set_yticks(range(len(groups)), [_label(group) for group in groups], fontsize="small")
+            axes.barh(range(len(groups)), lengths, 0.8, left=starts, label=name, color=colour)
+            starts = [start + length for start, length in zip(starts, lengths, strict=True)]
+        axes.set_yticks(range(len(groups)), groups, fontsize="small")
         axes.set_ylim(len(groups), -1)  # the first on top
         axes.set_xlim(0, 1)
         axes.set_title(drafter, fontsize="medium")
@@ -101,7 +100,7 @@ def _sources(rows: Sequence[Row], path: Path) -> Path:
 
 
 def _cost_curve(curve: Mapping[str, Any], path: Path) -> Path:
-    """Milliseconds of a pass by rows, a line for every bucket; dashed as measured at the start."""
+    """Milliseconds of a pass by rows, a line per bucket; dashed lines were measured at the start."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
@@ -123,18 +122,11 @@ def _cost_curve(curve: Mapping[str, Any], path: Path) -> Path:
     return path
 
 
-def _group(row: Row) -> tuple[str, str, int]:
-    return row["benchmark"], row["category"], row["turn"]
-
-
-def _groups(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
-    return list(dict.fromkeys(_group(row) for row in rows))
+def _group(row: Row) -> str:
+    """A row's benchmark, category and turn as the label of its bars."""
+    turn = f", turn {row['turn']}" if row["turn"] != 1 else ""
+    return f"{row['benchmark']} {row['category']}{turn}"
 
 
 def _drafters(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(str(row["drafter"]) for row in rows if row["drafter"] != PLAIN)) or [PLAIN]
-
-
-def _label(group: tuple[str, str, int]) -> str:
-    benchmark, category, turn = group
-    return f"{benchmark} {category}" + (f", turn {turn}" if turn != 1 else "")

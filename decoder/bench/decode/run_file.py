@@ -1,6 +1,6 @@
-"""RunFile: what a run measured, kept as it comes, so that a run that is started again goes on where it stopped.
+"""RunFile: measurements written as they come, so that a stopped run can be continued.
 
-JSON lines: the run's settings, then whatever the run adds. Knows lines; knows nothing of what they say.
+The file has JSON lines: the run's settings first, then what the run adds. Knows lines; knows no measurement.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from decoder.recording.jsonl import drop_partial_line
 from decoder.recording.prompts import BenchError
 
 
 class RunFile:
-    """A file to add lines to.
+    """A file that lines are added to.
 
     Args:
-        settings: what must be the same for a run to go on with the file.
+        settings: a run continues the file only if it has the same settings.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
@@ -25,16 +26,12 @@ class RunFile:
         self._settings = json.loads(json.dumps(settings))
 
     def read(self) -> list[dict[str, Any]]:
-        """What was added so far. Starts the file where there is none; a line cut off by a crash is dropped.
+        """The lines added so far. Creates the file if there is none, and drops a line that a crash cut off.
 
         Raises:
             BenchError: the file belongs to a run with other settings.
         """
-        data = self._path.read_bytes() if self._path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            self._path.write_bytes(whole)
-        if not whole:
+        if not drop_partial_line(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self.add({"settings": self._settings})
             return []
@@ -47,11 +44,11 @@ class RunFile:
         return lines
 
     def add(self, value: object) -> None:
-        """Add a line; `value` is what JSON can say."""
+        """Add a line; `value` must be JSON-serialisable."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(value, ensure_ascii=False) + "\n")
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a file that a run wrote, its settings first."""
+    """All whole lines of a run's file, its settings first."""
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]

@@ -1,6 +1,6 @@
-"""`oracle`: the best earlier continuation in hindsight, the ceiling of what copying one chain a step can reach.
+"""`oracle`: the best earlier continuation in hindsight, the upper bound for copying one chain per step.
 
-Knows the answer in advance, so it is a measure and no drafter for use.
+It knows the answer in advance, so it is a measure and not a usable drafter.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from decoder.drafts.tree import DraftTree
 from decoder.sequence import Sequence
 
 LONGEST = 64
+"""Most tokens of a copy."""
 
 
 class OracleDrafter(Drafter):
-    """Drafts the longest beginning of the coming tokens that occurs anywhere in prompt and answer so far.
+    """Drafts the longest prefix of the coming tokens that occurs anywhere in the prompt and the answer so far.
 
-    The source lies whole before the current position: a copy never reads tokens it has itself drafted.
+    The source ends before the current position: a copy never reads tokens that it drafted itself.
 
     Args:
         answer: the whole recorded answer.
-        longest: tokens a copy has at most.
     """
 
     name: ClassVar[str] = "oracle"
 
-    def __init__(self, answer: Ids[int], longest: int = LONGEST) -> None:
+    def __init__(self, answer: Ids[int]) -> None:
         self._answer = list(answer)
-        self._longest = longest
         self._text: NDArray[np.int32] | None = None
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
@@ -40,14 +39,14 @@ class OracleDrafter(Drafter):
         if self._text is None:
             self._text = np.asarray(sequence.prompt + self._answer, np.int32)
         text = self._text[: len(sequence.prompt) + done]
-        ahead = self._answer[done : done + min(self._longest, budget)]
+        ahead = self._answer[done : done + min(LONGEST, budget)]
         start, length = longest_copy(text, ahead)
         sources = [sequence.copy_of(self.name, start + i) for i in range(length)]
         return DraftTree.chain(ahead[:length], sources)
 
 
 def longest_copy(text: NDArray[np.int32], ahead: Ids[int]) -> tuple[int, int]:
-    """(start, length) of the longest beginning of `ahead` in `text`; the earliest of equal ones, (0, 0) for none."""
+    """(start, length) of the longest prefix of `ahead` in `text`, the earliest if there are several; (0, 0) if none."""
     starts = np.arange(len(text))
     best = (0, 0)
     for length, token in enumerate(ahead, 1):

@@ -1,48 +1,22 @@
-"""`bench simulate`: how far each copy drafter would have got on recorded answers. Pure counting."""
+"""`bench simulate`: scores drafters on recorded answers. Pure counting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 
+from decoder.bench.results import Row, drafting_cell, environment_lines, table_by_drafter, write_json, write_markdown
 from decoder.bench.simulated.replay import make_drafter, replay
 from decoder.drafters.context import DrafterContext
+from decoder.drafts.stats import DecodeStats
 from decoder.planning.cost_curve import AssumedCurve
+from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
-from decoder.recording.record import Recording
+from decoder.recording.record import Recording, read_recordings
+from decoder.recording.specs import split_specs
 from decoder.request import MAX_NODES
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedRow:
-    """One drafter on one (benchmark, category, turn).
-
-    Attributes:
-        category: "all" for the benchmark's total.
-        mat: (tokens - 1) / passes, summed over the answers.
-        mat_median, mat_min, mat_max: over the single answers.
-        acceptance_rate: accepted / drafted tokens.
-        copied_fraction: tokens accepted from copies / tokens.
-        drafted_per_step: draft tokens a pass.
-    """
-
-    model: str
-    dtype: str
-    benchmark: str
-    category: str
-    turn: int
-    drafter: str
-    prompts: int
-    prompt_tokens: int
-    tokens: int
-    steps: int
-    mat: float
-    mat_median: float
-    mat_min: float
-    mat_max: float
-    acceptance_rate: float
-    copied_fraction: float
-    drafted_per_step: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +25,26 @@ class Score:
 
     recording: Recording
     drafter: str
-    steps: int
-    drafted: int
-    accepted: int
+    stats: DecodeStats
     copied: int
 
-    @property
-    def mat(self) -> float:
-        return (len(self.recording.output_ids) - 1) / self.steps if self.steps else 1.0
+
+def run_simulate(options: argparse.Namespace, say: Callable[[str], None]) -> None:
+    """`bench simulate` from its parsed arguments."""
+    recordings = [recording for path in options.recorded for recording in read_recordings(path)]
+    drafters = split_specs(options.drafters)
+    rows = simulate(recordings, drafters, say, max_nodes=options.max_nodes, cost_of_64=options.cost_64)
+    facts = environment(
+        options.line,
+        model=recordings[0].model,
+        dtype=recordings[0].dtype,
+        max_tokens=max(recording.max_tokens for recording in recordings),
+        max_nodes=options.max_nodes,
+        cost_of_64_rows=options.cost_64,
+        recorded_with=sorted({f"{recording.drafter}, batch {recording.batch}" for recording in recordings}),
+    )
+    write_json(options.json, {"environment": facts, "rows": rows})
+    write_markdown(options.markdown, simulate_markdown(rows, facts))
 
 
 def simulate(
@@ -68,37 +54,48 @@ def simulate(
     *,
     max_nodes: int = MAX_NODES,
     cost_of_64: float = 1.5,
-) -> list[SimulatedRow]:
+) -> list[Row]:
     """Score every drafter on every answer.
 
-    Args:
-        max_nodes: most draft nodes a step.
-        cost_of_64: what a pass over 64 rows is taken to cost, in passes over one row; for drafters that weigh it.
+    A drafter keeps what it learns from answer to answer of a benchmark and starts anew with each benchmark.
 
-    What a drafter learns it keeps from answer to answer of a benchmark, and begins each benchmark anew.
+    Args:
+        max_nodes: most draft nodes per step.
+        cost_of_64: assumed cost of a pass over 64 rows, in passes over one row; for drafters that weigh it.
 
     Returns:
         rows by (benchmark, category, turn, drafter), and for benchmarks of several categories a row `all` per turn.
+        `mat` is (tokens - 1) / passes, summed over the answers; `mat_median`, `mat_min` and `mat_max` are over the
+        single answers.
 
     Raises:
         BenchError: no recordings, no drafters, an id and turn recorded twice, or recordings of several models.
     """
     _check(recordings, drafters)
     scores = []
-    shared = {drafter: DrafterContext(cost=AssumedCurve(1.0, cost_of_64)) for drafter in drafters}
+    contexts = {drafter: DrafterContext(cost=AssumedCurve(1.0, cost_of_64)) for drafter in drafters}
     for recording in recordings:
         for drafter in drafters:
-            stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, shared[drafter])
-            scores.append(Score(recording, drafter, stats.steps, stats.drafted, stats.accepted, copied))
-        say(f"{recording.id} turn {recording.turn}: {', '.join(f'{s.mat:.2f}' for s in scores[-len(drafters) :])}")
+            stats, copied = replay(recording, make_drafter(drafter, recording), max_nodes, contexts[drafter])
+            scores.append(Score(recording, drafter, stats, copied))
+        say(
+            f"{recording.id} turn {recording.turn}: {', '.join(f'{s.stats.mat:.2f}' for s in scores[-len(drafters) :])}"
+        )
     return _rows(scores, drafters)
 
 
-def row_dicts(rows: Iterable[SimulatedRow]) -> list[dict[str, object]]:
-    return [asdict(row) for row in rows]
+def simulate_markdown(rows: Sequence[Row], facts: Mapping[str, object]) -> str:
+    """A table of MATs, a table of the drafters' costs, and the environment."""
+    lines = ["# Copy drafters on recorded answers", ""]
+    lines += ["MAT is (tokens − 1) ÷ target passes after prefill, summed over the answers; plain decoding is 1.00.", ""]
+    lines += ["`oracle` is the best earlier continuation in hindsight, up to 64 tokens: the ceiling for copying.", ""]
+    mats = table_by_drafter(rows, lambda row: f"{row['mat']:.2f}", totals=("prompts", "tokens"))
+    lines += ["## MAT", "", *mats, "", "## Acceptance rate / copied fraction / drafted tokens a step", ""]
+    lines += [*table_by_drafter(rows, drafting_cell), ""]
+    return "\n".join([*lines, *environment_lines(facts)])
 
 
-def _rows(scores: Sequence[Score], drafters: Sequence[str]) -> list[SimulatedRow]:
+def _rows(scores: Sequence[Score], drafters: Sequence[str]) -> list[Row]:
     categories: dict[str, set[str]] = {}
     for score in scores:
         categories.setdefault(score.recording.benchmark, set()).add(score.recording.category)
@@ -112,32 +109,27 @@ def _rows(scores: Sequence[Score], drafters: Sequence[str]) -> list[SimulatedRow
     return [_row(key, groups[key]) for key in order]
 
 
-def _row(key: tuple[str, str, int, str], scores: Sequence[Score]) -> SimulatedRow:
-    benchmark, category, turn, drafter = key
-    tokens = sum(len(score.recording.output_ids) for score in scores)
-    steps = sum(score.steps for score in scores)
-    drafted = sum(score.drafted for score in scores)
-    mats = sorted(score.mat for score in scores)
-    middle = len(mats) // 2
-    return SimulatedRow(
-        model=scores[0].recording.model,
-        dtype=scores[0].recording.dtype,
-        benchmark=benchmark,
-        category=category,
-        turn=turn,
-        drafter=drafter,
-        prompts=len(scores),
-        prompt_tokens=sum(len(score.recording.prompt_ids) for score in scores),
-        tokens=tokens,
-        steps=steps,
-        mat=round((tokens - len(scores)) / steps, 3) if steps else 1.0,
-        mat_median=round((mats[middle] + mats[-1 - middle]) / 2, 3),
-        mat_min=round(mats[0], 3),
-        mat_max=round(mats[-1], 3),
-        acceptance_rate=round(sum(score.accepted for score in scores) / drafted, 4) if drafted else 0.0,
-        copied_fraction=round(sum(score.copied for score in scores) / tokens, 4) if tokens else 0.0,
-        drafted_per_step=round(drafted / steps, 3) if steps else 0.0,
-    )
+def _row(key: tuple[str, str, int, str], scores: Sequence[Score]) -> Row:
+    tokens = sum(score.stats.tokens for score in scores)
+    steps = sum(score.stats.steps for score in scores)
+    drafted = sum(score.stats.drafted for score in scores)
+    mats = [score.stats.mat for score in scores]
+    return {
+        "model": scores[0].recording.model,
+        "dtype": scores[0].recording.dtype,
+        **dict(zip(("benchmark", "category", "turn", "drafter"), key, strict=True)),
+        "prompts": len(scores),
+        "prompt_tokens": sum(len(score.recording.prompt_ids) for score in scores),
+        "tokens": tokens,
+        "steps": steps,
+        "mat": round((tokens - len(scores)) / steps, 3) if steps else 1.0,
+        "mat_median": round(median(mats), 3),
+        "mat_min": round(min(mats), 3),
+        "mat_max": round(max(mats), 3),
+        "acceptance_rate": round(sum(score.stats.accepted for score in scores) / drafted, 4) if drafted else 0.0,
+        "copied_fraction": round(sum(score.copied for score in scores) / tokens, 4) if tokens else 0.0,
+        "drafted_per_step": round(drafted / steps, 3) if steps else 0.0,
+    }
 
 
 def _check(recordings: Sequence[Recording], drafters: Sequence[str]) -> None:

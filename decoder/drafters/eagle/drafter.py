@@ -1,9 +1,9 @@
 """`eagle`: EAGLE-2 (arXiv 2406.16858), with heads of EAGLE, EAGLE-2 and EAGLE-3.
 
-The head reads what verify passes leave behind anyway: after a step, the true features of the accepted tokens take the
-place of the drafted ones, each paired with the token after it, and the last of them is the root of the next tree. For
-sampled answers the head's logits get the noise that the target's will get at the same position (`draft_scores`), so
-the first child of a node is what `select` would choose there if the head were right.
+The head reads features that verify passes compute anyway. After a step, accepted tokens' true features replace the
+drafted ones, each paired with the token after it, and the last of them is the root of the next tree. For sampled
+answers the head's logits get the noise that the target's logits will get at the same position (`draft_scores`), so the
+first child of a node is the token that `select` would choose there if the head were right.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from decoder.model.kv_cache import KVCache
 from decoder.sequence import Sequence
 
 SPARE = 128
-"""Rows of the head's cache for drafted tokens, at first."""
+"""Initial rows of the head's cache for drafted tokens."""
 
 
 class EagleDrafter(Drafter):
-    """A dynamic tree from a feature head. Nothing runs before the first draft; features wait until then.
+    """Drafts a dynamic tree with a feature head. The head runs at the first draft; features are queued until then.
 
     Args:
         top_k: children of an expanded node, and expanded nodes of a level.
         depth: levels.
-        nodes: nodes that stay.
+        nodes: nodes of the tree.
         coupling: noise of a sampled answer's drafts: "shared" with the target, "independent" of it, or "none".
     """
 
@@ -50,11 +50,11 @@ class EagleDrafter(Drafter):
         self._model: FittedHead | None = None
         self._vocab_size = 0
         self._cache: KVCache | None = None
-        self._waiting: list[torch.Tensor] = []
-        """Features that were observed and not run yet, [rows, F] each."""
+        self._pending: list[torch.Tensor] = []
+        """Observed features that the head has not run yet, [rows, F] each."""
         self._observed = 0
         self._state: torch.Tensor | None = None
-        """[1, D], what the head made of the last row it ran."""
+        """[1, D], the head's output for the last row it ran."""
         self._source = TokenSource(self.name)
 
     def setup(self, context: DrafterContext) -> None:
@@ -69,13 +69,13 @@ class EagleDrafter(Drafter):
         self._vocab_size = self._model.vocab_size
 
     def unprocessed(self, sequence: Sequence) -> int:
-        """Rows that the next draft runs first."""
+        """Committed rows that the head has not run yet; the next draft runs them first."""
         return sequence.position - 1 - (self._cache.length if self._cache is not None else 0)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         features = None if self._model is None else self._model.features(outputs)
         if features is not None:
-            self._waiting.append(features)
+            self._pending.append(features)
             self._observed += len(features)
 
     @torch.inference_mode()
@@ -83,9 +83,9 @@ class EagleDrafter(Drafter):
         model = self._model
         if model is None:
             raise DrafterUnavailable(self.name, "it needs an engine with an EAGLE head and cannot replay recordings")
-        # A pass yields one token more than it accepts: a node at depth `remaining` could never be used.
+        # A pass yields one more token than it accepts, so a node at depth `remaining` could never be used.
         depth, nodes = min(self.shape.depth, sequence.remaining - 1), min(self.shape.nodes, budget)
-        if min(depth, nodes) < 1 or self._observed != sequence.position - 1:  # features of some rows are missing
+        if min(depth, nodes) < 1 or self._observed != sequence.position - 1:  # some features are missing
             return DraftTree()
         cache = self._cache_of(sequence, model)
         state = self._catch_up(sequence, model, cache)
@@ -100,11 +100,11 @@ class EagleDrafter(Drafter):
         return grow(model, state, cache, Shape(self.shape.top_k, depth, nodes), adjust, self._source)
 
     def _catch_up(self, sequence: Sequence, model: FittedHead, cache: KVCache) -> torch.Tensor:
-        """Run what was committed since the last draft: row i is the feature at position i with the token at i + 1."""
-        if self._waiting:
+        """Run the rows committed since the last draft: row i pairs the feature at position i and the token at i + 1."""
+        if self._pending:
             tokens = torch.tensor(sequence.suffix(sequence.position - 1 - cache.length), device=model.device)
-            features = self._waiting[0] if len(self._waiting) == 1 else torch.cat(self._waiting)
-            self._state, self._waiting = model.catch_up(tokens, features, cache), []
+            features = self._pending[0] if len(self._pending) == 1 else torch.cat(self._pending)
+            self._state, self._pending = model.catch_up(tokens, features, cache), []
         assert self._state is not None, "a prompt has at least one token"
         return self._state
 

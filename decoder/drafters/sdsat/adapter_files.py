@@ -1,7 +1,6 @@
-"""Files of SDSAT adapters: `adapters.safetensors` and `config.json` in a folder, and which folder belongs to a target.
+"""Files of SDSAT adapters: `adapters.safetensors` and `config.json` in a folder.
 
-Adapters that come with the package lie in `adapters/<model>/`. config.json says under `target` what they were trained
-for, as for EAGLE heads (`shipped_heads.describe`): the model's name, its sizes and a fingerprint of its weights.
+Adapters that come with the package are in `adapters/<model>/`.
 """
 
 from __future__ import annotations
@@ -14,58 +13,40 @@ import torch
 
 from decoder.errors import AdaptersError
 from decoder.model.adapters import LINEARS, Adapters, linears_of
-from decoder.model.fingerprint import NONE, describe
+from decoder.model.fingerprint import describe
+from decoder.model.shipped import choose_folder, mismatch
 from decoder.model.target import TargetModel
 
 FOLDER = Path(__file__).parent / "adapters"
 WEIGHTS, CONFIG = "adapters.safetensors", "config.json"
 FORMAT = "rag-sdsat-1"
 _CPU = torch.device("cpu")
-_SIZES = ("hidden_size", "vocab_size", "layers")
 
 
 def fit_adapters(wanted: str | Path | None, target: TargetModel, model: str) -> Adapters | None:
     """The adapters for a target, on its device and in its dtype.
 
     Args:
-        wanted: a folder, the name of adapters that come with the package, "off" for none, or None for those of this
-            model that come with the package, if there are any.
+        wanted: a folder, the name of shipped adapters, "off" for none, or None for this model's shipped adapters, if
+            there are any.
         model: the target's name.
 
     Raises:
-        AdaptersError: what was asked for is not there, is damaged, or was trained for another model.
+        AdaptersError: the adapters do not exist, are damaged, or were trained for another model.
     """
-    if wanted == NONE:
-        return None
-    if wanted is None:
-        folder = find(target, model)
-        return None if folder is None else load(folder, target, model)
-    folder = Path(wanted).expanduser()
-    if not folder.is_dir():
-        if str(wanted) not in names():
-            raise AdaptersError(
-                f"there are no adapters {str(wanted)!r}; give a folder with {CONFIG} and {WEIGHTS}"
-                + (f", or one of {', '.join(names())}" if names() else "")
-            )
-        folder = FOLDER / str(wanted)
-    return load(folder, target, model)
 
+    def missing(names: str) -> AdaptersError:
+        return AdaptersError(f"there are no adapters {str(wanted)!r}; give a folder with {CONFIG} and {WEIGHTS}{names}")
 
-def names() -> list[str]:
-    """Of the adapters in the package."""
-    return sorted(path.parent.name for path in FOLDER.glob(f"*/{CONFIG}"))
-
-
-def find(target: TargetModel, model: str) -> Path | None:
-    """The folder in the package with a target's adapters, None where there is none."""
-    return next((FOLDER / name for name in names() if _mismatch(_config(FOLDER / name), target, model) is None), None)
+    folder = choose_folder(wanted, FOLDER, target, model, missing)
+    return None if folder is None else load(folder, target, model)
 
 
 def load(folder: Path, target: TargetModel, model: str) -> Adapters:
     """Read adapters for a target. Raises AdaptersError as `fit_adapters`."""
     config = _config(folder)
-    if mismatch := _mismatch(config, target, model):
-        raise AdaptersError(f"{folder}: {mismatch}; train adapters for this model with `rag train sdsat`")
+    if difference := mismatch(config["target"], describe(target, model)):
+        raise AdaptersError(f"{folder}: {difference}; train adapters for this model with `rag train sdsat`")
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -83,9 +64,9 @@ def save(
     """Write weights and config; returns the folder.
 
     Args:
-        target: what they were trained for, `shipped_heads.describe`.
+        target: the model they were trained for, `fingerprint.describe`.
         dtype: of the stored weights.
-        more: goes into config.json as it is.
+        more: further entries of config.json.
     """
     from safetensors.torch import save_file
 
@@ -93,7 +74,7 @@ def save(
     tensors = {name: tensor.detach().contiguous() for name, tensor in adapters.to(_CPU, dtype).tensors().items()}
     temporary = folder / f".{WEIGHTS}"
     save_file(tensors, temporary, metadata={"format": "pt"})
-    temporary.chmod(0o644)  # they are written for their owner alone
+    temporary.chmod(0o644)  # safetensors writes files that only their owner can read
     temporary.replace(folder / WEIGHTS)
     config = {
         "format": FORMAT,
@@ -116,21 +97,8 @@ def _config(folder: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise AdaptersError(f"{folder / CONFIG} cannot be read ({error}); give a folder of SDSAT adapters") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT or not isinstance(config.get("target"), dict):
-        raise AdaptersError(f"{folder / CONFIG} is not of SDSAT adapters ({FORMAT}); give a folder that has some")
+        raise AdaptersError(f"{folder / CONFIG} does not describe SDSAT adapters ({FORMAT}); give a folder that does")
     return config
-
-
-def _mismatch(config: dict[str, Any], target: TargetModel, model: str) -> str | None:
-    """Why adapters are not a target's: of other sizes, or of other weights under another name."""
-    made_for, facts = config["target"], describe(target, model)
-    for size in _SIZES:
-        if made_for.get(size) != facts[size]:
-            return (
-                f"trained for {made_for.get('model')!r} with {size} {made_for.get(size)}, {model!r} has {facts[size]}"
-            )
-    if made_for.get("fingerprint") != facts["fingerprint"] and made_for.get("model") != model:
-        return f"trained for {made_for.get('model')!r}, whose weights are not those of {model!r}"
-    return None
 
 
 def _check_shapes(adapters: Adapters, model: Any, folder: Path) -> None:

@@ -1,13 +1,13 @@
 """`sdsat`: Speculative Decoding with Semantic Adaptive Tokens (arXiv 2403.18647), on adapters instead of a fine-tuned
 model (`decoder.model.adapters`).
 
-`sdsat_two_step` is section 2.1: a pass over the last token and k masks chooses a token and drafts those behind it, the
-next pass verifies them; both count as target passes, and yield k + 2 tokens at most. For sampled answers (2.1.2) the
+`sdsat_two_step` is section 2.1: a pass over the last token and k masks chooses a token and drafts the tokens after it;
+the next pass verifies them. Both count as target passes and yield at most k + 2 tokens. For sampled answers (2.1.2) the
 drafts are a tree, whose tokens are ranked with the answer's own noise.
 
-`sdsat` needs one pass: masks hang behind the points where the verified drafts may end, so each pass verifies and
-drafts. Mask i behind a point at position p tells the token at p + i + 1; the one at p + 1 is the pass's own choice.
-A pass that ends at a point without masks has no drafts for the next one, which then holds masks behind its root.
+`sdsat` needs one pass: masks follow the points where the accepted path may end, so each pass verifies and drafts. Mask
+i (from 1) after a point at position p predicts the token at p + i + 1; the pass itself chooses the token at p + 1. If
+the accepted path ends at a point without masks, the next pass has no draft, but masks after its root.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from decoder.model.target import TargetModel
 from decoder.sequence import Sequence
 
 _UNKNOWN = 0.5
-"""Chance of a node below its parent where another drafted it."""
+"""Chance of a node given its parent if another drafter proposed it."""
 
 
 class SdsatDrafter(Drafter):
-    """Trees read off masks that the last pass held. In one pass.
+    """Drafts a tree from the masks of the last pass, so that one pass verifies and drafts.
 
     Args:
-        length: k, masks behind a point; all that the adapters have where None. The paper trains windows of 3 to 7 and
+        length: k, masks after a point. Default: all that the adapters have. The paper trains windows of 3 to 7 and
             drafts with up to 13.
-        nodes: draft tokens at most.
-        branches: children of a node at most; 1 drafts chains.
-        points: accept points that get masks at most.
-        least: nodes, and accept points, of a smaller chance are left out.
+        nodes: most draft tokens.
+        branches: most children of a node; 1 drafts chains.
+        points: most accept points that get masks.
+        least: smallest chance of a node or accept point; others are left out.
     """
 
     name: ClassVar[str] = "sdsat"
@@ -65,16 +65,16 @@ class SdsatDrafter(Drafter):
         self._target: TargetModel | None = None
         self._source = TokenSource(self.name)
         self._rows: MaskRows | None = None
-        """The masks behind the row that chose the last token."""
-        self._at = -1
-        """Position of the sequence that they belong to."""
+        """The masks after the row that chose the last token."""
+        self._position = -1
+        """The sequence's position that they belong to."""
         self._guesses: MaskGuesses | None = None
         self._drafted = DraftTree()
 
     def setup(self, context: DrafterContext) -> None:
         target = context.target
         if target is None:
-            raise DrafterUnavailable(self.name, "it reads rows of the target's passes, which no recording holds")
+            raise DrafterUnavailable(self.name, "it reads rows of the target's passes, which recordings do not have")
         if target.adapters is None:
             raise DrafterUnavailable(
                 self.name,
@@ -89,8 +89,8 @@ class SdsatDrafter(Drafter):
         self._masks = self.length or target.adapters.length
 
     def ready(self, sequence: Sequence) -> bool:
-        """Whether the last pass held masks behind the row that chose the last token, so that there is a draft."""
-        return self._rows is not None and self._at == sequence.position
+        """Whether the last pass had masks after the row that chose the last token, so that there is a draft."""
+        return self._rows is not None and self._position == sequence.position
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         self._drafted = DraftTree()
@@ -104,22 +104,22 @@ class SdsatDrafter(Drafter):
         return tree
 
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
-        """Masks behind the points where the walk through `tree` is likeliest to end, in one pass.
+        """Masks after the points where the walk through `tree` is most likely to end.
 
-        A caller that thinks them not worth their rows leaves them out: the next step then has no draft of this drafter.
+        A caller may leave them out if they are not worth their rows; the next step then has no draft of this drafter.
         """
-        if self._target is None or sequence.remaining < 3:  # the pass yields one token, the next one its last
+        if self._target is None or sequence.remaining < 3:  # the next pass completes the answer anyway
             return NO_MASKS
         ends = self._ends(tree)
         points = sorted((point for point in ends if ends[point] >= self.least), key=lambda point: -ends[point])
         return MaskChains.after(points[: self.points] or [ROOT], self._masks)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
-        self._rows, self._at, self._guesses = outputs.masks, sequence.position, None
+        self._rows, self._position, self._guesses = outputs.masks, sequence.position, None
         self._drafted = DraftTree()
 
     def _ends(self, tree: DraftTree) -> dict[int, float]:
-        """Chance that the walk ends at each point: that it gets there, less that it goes on to a child."""
+        """Chance that the walk ends at each point: the chance to reach it less the chances of its children."""
         values = tree.values or self._values(tree)
         ends = {ROOT: 1.0}
         for node, (parent, value) in enumerate(zip(tree.parents, values, strict=True)):
@@ -128,20 +128,19 @@ class SdsatDrafter(Drafter):
         return ends
 
     def _values(self, tree: DraftTree) -> list[float]:
-        """This drafter's own estimates for the nodes of a tree that may hold others' as well."""
+        """This drafter's estimates for the nodes of a tree that may contain other drafters' nodes."""
         own: dict[int, int | None] = {ROOT: ROOT}
         values: list[float] = []
         for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True)):
-            at = own[parent]
-            own[node] = None if at is None else self._drafted.child(at, token)
-            known = own[node]
-            above = 1.0 if parent == ROOT else values[parent]
-            values.append(above * _UNKNOWN if known is None else self._drafted.values[known])
+            own_parent = own[parent]
+            own[node] = own_node = None if own_parent is None else self._drafted.child(own_parent, token)
+            parent_value = 1.0 if parent == ROOT else values[parent]
+            values.append(parent_value * _UNKNOWN if own_node is None else self._drafted.values[own_node])
         return values
 
 
 class SdsatTwoStepDrafter(SdsatDrafter):
-    """The paper's two steps: passes with masks behind the root alone, and passes that verify what they drafted."""
+    """The paper's two steps: a pass with masks after the root drafts, the next pass verifies."""
 
     name: ClassVar[str] = "sdsat_two_step"
 
@@ -150,7 +149,7 @@ class SdsatTwoStepDrafter(SdsatDrafter):
 
 
 def _copied(tree: DraftTree) -> DraftTree:
-    """The tree with values of its own: the engine clears those of drafters whose trees are verified whole."""
+    """A copy with its own values: the engine clears those of trees that are verified whole."""
     copied = DraftTree()
     copied.merge(tree)
     copied.values = list(tree.values)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from decoder.training.arguments import add_run, say
+from decoder.recording.arguments import say
+from decoder.training.arguments import add_run
 
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
     parser: argparse.ArgumentParser = commands.add_parser("eagle", help="train an EAGLE head on a model's own answers")
-    add_run(parser, "head, checkpoints, cached features", lr=1e-4)
-    parser.add_argument("--levels", type=_numbers, default=(1, 3), metavar="A,B", help="levels by phase (default 1,3)")
-    parser.add_argument("--batch", type=int, help="answer positions a step (default 256, on a GPU 4096)")
+    add_run(parser, "folder for head, checkpoints and cached features", lr=1e-4)
+    parser.add_argument("--levels", type=_numbers, default=(1, 3), metavar="A,B", help="levels per phase (default 1,3)")
+    parser.add_argument("--batch", type=int, help="answer positions per step (default 256, on a GPU 4096)")
     parser.add_argument(
         "--sampled",
         type=int,
-        help="tokens beside the likely ones that a step's loss counts; 0 for all (default 2048, on a GPU 0)",
+        help="unlikely tokens that a step's loss samples; 0 for all (default 2048, on a GPU 0)",
     )
     parser.add_argument("--cache-gb", type=float, default=8.0, help="most disk space for features (default 8)")
     parser.set_defaults(work=work)

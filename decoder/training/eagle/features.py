@@ -1,13 +1,14 @@
-"""The target's features and best probabilities on its answers, computed when first asked for and kept on disk.
+"""The target's features and best probabilities on its answers, computed on first use and cached on disk.
 
-Answers are put into shards of about `SHARD` tokens. A shard's file is named by what it was computed from, so another
-run on the same model and data finds it; beyond the space allowed shards are computed anew each time. Sequences of a
-shard run through the target packed in one line, without padding.
+Answers are grouped into shards of about `SHARD` tokens. A shard's file is named by a hash of its inputs, so another run
+on the same model and data reuses it. Once the files take the most space allowed, further shards are computed on each
+use. The sequences of a shard run through the target packed in one line, without padding.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +21,14 @@ from decoder.model.target import PromptChunk, TargetModel
 from decoder.training.answers import Answer
 
 BEST = 16
-"""Probabilities kept a position."""
+"""Probabilities stored per position."""
 SHARD = 16384
-"""Tokens of a shard, about."""
+"""Approximate tokens of a shard."""
 _PASS = {"cpu": 2048, "cuda": 16384}
 _HEAD_ROWS = {"cpu": 256, "cuda": 4096}
 _LARGEST = 65504.0
 _HEADER = 1024
-"""Bytes of a shard's file besides its tensors, at most."""
+"""Most bytes of a shard's file besides its tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class Example:
     Attributes:
         tokens: int64 [n].
         prompt: p.
-        features: float16 [n - 1, D], of positions 0 to n - 2: the target's final norm's output.
-        best_ids: int32 [n - 1 - p, BEST], the likeliest tokens behind positions p to n - 2.
+        features: float16 [n - 1, D], the output of the target's final norm at positions 0 to n - 2.
+        best_ids: int32 [n - 1 - p, BEST], the likeliest tokens after positions p to n - 2.
         chances: float16 [n - 1 - p, BEST], their probabilities.
     """
 
@@ -50,7 +51,7 @@ class Example:
 
     @property
     def positions(self) -> int:
-        """Positions behind which a token is predicted."""
+        """Positions whose next token is predicted."""
         return len(self.tokens) - 1 - self.prompt
 
 
@@ -72,12 +73,12 @@ class FeatureStore:
     """Examples of shards.
 
     Args:
-        folder: where shards are kept.
-        most_bytes: disk space they may take.
+        folder: of the shards' files.
+        most_bytes: most disk space of the files.
 
     Attributes:
-        computed: tokens that went through the target in this run.
-        seconds: what that took.
+        computed: tokens that this run passed through the target.
+        seconds: duration of these passes.
     """
 
     def __init__(self, target: TargetModel, folder: Path, most_bytes: float) -> None:
@@ -86,15 +87,13 @@ class FeatureStore:
         self._most_bytes = most_bytes
         self._facts = f"{fingerprint(target)} {target.dtype} {BEST}".encode()
         folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(".*.safetensors"):  # of a run that was killed
-            left.unlink()
+        for partial in folder.glob(".*.safetensors"):  # of a killed run
+            partial.unlink()
         self.computed = 0
         self.seconds = 0.0
 
     def examples(self, shard: Sequence[Answer]) -> list[Example]:
-        """Of a shard, in order, on the CPU."""
-        import time
-
+        """The examples of a shard, in order, on the CPU."""
         from safetensors.torch import load_file, save_file
 
         digest = hashlib.sha256(self._facts)
@@ -104,18 +103,18 @@ class FeatureStore:
         if path.is_file():
             return _cut(load_file(path), shard)
         started = time.perf_counter()
-        made = self._compute(shard)
+        tensors = self._compute(shard)
         self.seconds += time.perf_counter() - started
         self.computed += sum(len(answer) for answer in shard)
-        size = _HEADER + sum(tensor.nbytes for tensor in made.values())
+        size = _HEADER + sum(tensor.nbytes for tensor in tensors.values())
         if self.stored_bytes() + size <= self._most_bytes:
             temporary = self._folder / f".{path.name}"
-            save_file(made, temporary)
+            save_file(tensors, temporary)
             temporary.replace(path)
-        return _cut(made, shard)
+        return _cut(tensors, shard)
 
     def stored_bytes(self) -> int:
-        """Disk space the shards take."""
+        """Disk space of the shards."""
         return sum(path.stat().st_size for path in self._folder.glob("*.safetensors"))
 
     @torch.inference_mode()
@@ -138,18 +137,19 @@ class FeatureStore:
         for answer in batch:
             ids = answer.tokens[:-1].tolist()
             chunks.append(PromptChunk(self._target.new_cache(len(ids)), ids, RequiredOutputs(features=True)))
-        features = [made.features for made in self._target.forward_tree(chunks) if made.features is not None]
+        features = [outputs.features for outputs in self._target.forward_tree(chunks) if outputs.features is not None]
         rows = torch.cat([states[answer.prompt :] for answer, states in zip(batch, features, strict=True)])
         head, ids_parts, chance_parts = self._target.model.get_output_embeddings(), [], []
         for part in torch.split(rows, _HEAD_ROWS[self._target.device.type]):
             chances, ids = head(part).float().softmax(-1).topk(min(BEST, self._target.vocab_size))
             ids_parts.append(ids.to("cpu", torch.int32))
             chance_parts.append(chances.to("cpu", torch.float16))
-        kept = torch.cat(features).clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16)
-        return {"features": kept, "best_ids": torch.cat(ids_parts), "chances": torch.cat(chance_parts)}
+        stored = torch.cat(features).clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16)
+        return {"features": stored, "best_ids": torch.cat(ids_parts), "chances": torch.cat(chance_parts)}
 
 
-def _cut(made: dict[str, torch.Tensor], shard: Sequence[Answer]) -> list[Example]:
+def _cut(tensors: dict[str, torch.Tensor], shard: Sequence[Answer]) -> list[Example]:
+    """The tensors of a shard, cut into examples."""
     examples, row, position = [], 0, 0
     for answer in shard:
         rows, positions = len(answer) - 1, len(answer) - 1 - answer.prompt
@@ -157,9 +157,9 @@ def _cut(made: dict[str, torch.Tensor], shard: Sequence[Answer]) -> list[Example
             Example(
                 torch.from_numpy(answer.tokens).long(),
                 answer.prompt,
-                made["features"][row : row + rows],
-                made["best_ids"][position : position + positions],
-                made["chances"][position : position + positions],
+                tensors["features"][row : row + rows],
+                tensors["best_ids"][position : position + positions],
+                tensors["chances"][position : position + positions],
             )
         )
         row, position = row + rows, position + positions

@@ -1,7 +1,7 @@
-"""How well a head drafts on answers held aside.
+"""How well a head drafts on held-out answers.
 
-Fed the answer's own tokens, level j says what a chain's j-th draft would be if all before it were right, which is the
-only case in which it counts. So one pass tells every chain at once.
+A head that is fed the answer's own tokens predicts at level j what a chain's j-th draft would be if all earlier drafts
+were right, which is the only case in which it counts. So one pass scores the chains of all positions.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _POSITIONS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of chains drafted at every position of some answers.
+    """Of chains drafted at every position of some answers. The fields are those of the learning curve.
 
     Attributes:
-        positions: chains that were tried.
-        acceptance: by depth from 1, the share of first d tokens that are right among chains with d - 1 right ones.
-        mat: (tokens - 1) by passes, where each pass verifies a chain of DEPTH tokens.
+        positions: number of chains.
+        acceptance: by depth d from 1, the share of chains whose d-th token is right among those with d - 1 right ones.
+        mat: (tokens - 1) by passes, if each pass verifies a chain of DEPTH tokens.
     """
 
     positions: int
@@ -45,37 +45,34 @@ def score(
     """Score a head.
 
     Args:
-        embeddings: [V, D], the target's; matrix: [draft vocabulary, D], its output matrix's rows.
-        tokens: int64 [draft vocabulary], which tokens they are; None for all.
+        embeddings: [V, D], the target's.
+        matrix: [draft vocabulary, D], rows of the target's output matrix.
+        tokens: int64 [draft vocabulary], their token ids; None for all.
     """
     tried, right = [0] * DEPTH, [0] * DEPTH
-    passes = committed = positions = 0
+    passes = positions = 0
     for part in _parts(examples):
         batch = Batch(part, embeddings, matrix.device, head.fc.weight.dtype)
-        good = torch.zeros(len(batch), DEPTH, dtype=torch.bool)
-        there = torch.stack([batch.there(level) for level in range(DEPTH)], dim=1).cpu()
+        correct = torch.zeros(len(batch), DEPTH, dtype=torch.bool)
+        continues = torch.stack([batch.continues(level) for level in range(DEPTH)], dim=1).cpu()
         for level, states in enumerate(levels(head, batch, DEPTH)):
             best = torch.cat([(rows.to(matrix.dtype) @ matrix.T).argmax(-1) for rows in torch.split(states, 512)])
             best = best if tokens is None else tokens[best]
-            good[:, level] = (best == batch.wanted(level)).cpu() & there[:, level]
+            correct[:, level] = (best == batch.target_tokens(level)).cpu() & continues[:, level]
         alive = torch.ones(len(batch), dtype=torch.bool)
         accepted = torch.zeros(len(batch), dtype=torch.long)
         for depth in range(DEPTH):
-            asked = alive & there[:, depth]
-            tried[depth] += int(asked.sum())
-            alive = alive & good[:, depth]
+            tried[depth] += int((alive & continues[:, depth]).sum())
+            alive = alive & correct[:, depth]
             right[depth] += int(alive.sum())
             accepted += alive
-        start = 0
-        for count in batch.counts:
-            chains, at = accepted[start : start + count].tolist(), 0
-            while at < count:
-                passes, at = passes + 1, at + chains[at] + 1
-            committed += count
-            start += count
+        for chains in torch.split(accepted, batch.counts):
+            lengths, position = chains.tolist(), 0
+            while position < len(lengths):
+                passes, position = passes + 1, position + lengths[position] + 1
         positions += len(batch)
     shares = tuple(r / t if t else 0.0 for r, t in zip(right, tried, strict=True))
-    return Score(positions, shares, committed / max(passes, 1))
+    return Score(positions, shares, positions / max(passes, 1))
 
 
 def _parts(examples: Sequence[Example]) -> list[list[Example]]:

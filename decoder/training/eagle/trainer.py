@@ -1,7 +1,4 @@
-"""Trainer: an EAGLE head in training, one step at a time, and everything a checkpoint holds of it.
-
-Knows weights, batches and rates; knows no data, no files, no clock.
-"""
+"""Trainer: trains an EAGLE head, one step at a time. Knows weights, batches and rates; knows no data, file or clock."""
 
 from __future__ import annotations
 
@@ -15,26 +12,26 @@ import torch.nn.functional as F
 from decoder.heads.head import EagleHead
 from decoder.model.target import TargetModel
 from decoder.training.eagle.features import Example
-from decoder.training.eagle.levels import Batch, levels, trainable
+from decoder.training.eagle.levels import Batch, levels
 from decoder.training.eagle.score import Score, score
-from decoder.training.frozen_head_loss import frozen_head_loss
+from decoder.training.frozen_head_loss import frozen_head_loss, sample_tokens
 from decoder.training.muon import Muon
 
 FEATURE_LOSS = 0.2
 _WARM_UP, _FALL = 0.02, 0.33
-"""Shares of a run in which the rate rises, and falls."""
+"""Shares of a run during which the learning rate rises and falls."""
 
 
 class Trainer:
-    """A head in training, and everything a checkpoint holds of it.
+    """A head in training, and the state that its checkpoint stores.
 
     Args:
-        target: gives embeddings, output matrix and features.
+        target: provides embeddings and output matrix.
         phases: levels of each phase.
-        lr: the rate at its height.
-        gain: embeddings are enlarged by this.
+        lr: peak learning rate.
+        gain: factor by which embeddings are enlarged.
         optimizer: "adamw", or "muon" for matrices.
-        sampled: tokens that a step's loss draws beside the likely ones; 0 for all. `seed` says which.
+        sampled: unlikely tokens that a step's loss samples with `seed`; 0 for all.
     """
 
     def __init__(
@@ -64,7 +61,8 @@ class Trainer:
         if self.tokens is not None:
             self._numbers = torch.full_like(self._numbers, -1)
             self._numbers[self.tokens] = torch.arange(len(self.tokens), device=device)
-        matrices, rest = trainable(head) if optimizer == "muon" else ([], list(head.parameters()))
+        matrices = [weight for weight in head.parameters() if optimizer == "muon" and weight.dim() == 2]
+        rest = [weight for weight in head.parameters() if optimizer != "muon" or weight.dim() != 2]
         self.optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr)] if matrices else []
         if rest:
             self.optimizers.append(torch.optim.AdamW(rest, lr, betas=(0.9, 0.95), weight_decay=0.0))
@@ -80,22 +78,22 @@ class Trainer:
         return Batch(examples, self.embeddings, self.matrix.device, self.head.fc.weight.dtype)
 
     def learn(self, batch: Batch, progress: float) -> tuple[float, list[float]]:
-        """One step. Returns the loss and each level's share of right tokens; `progress` from 0 to 1."""
+        """Train one step at `progress` from 0 to 1. Returns the loss and each level's share of right tokens."""
         count = self.levels_at(progress)
         loss, right = torch.zeros((), device=self.matrix.device), []
         with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
             for level, states in enumerate(levels(self.head, batch, count)):
-                there = batch.there(level)
+                continues = batch.continues(level)
                 ids, chances = batch.labels(level)
-                numbers = self._numbers[ids[there]]
-                chances = chances[there] * (numbers >= 0)
-                kept = states[there]
-                entropy, best = frozen_head_loss(kept, self.matrix, numbers.clamp(min=0), chances, self._drawn())
-                away = F.smooth_l1_loss(kept.float(), batch.wanted_features(level)[there].float())
-                rows = max(len(kept), 1)
-                loss = loss + (entropy / rows + FEATURE_LOSS * away) / count
+                numbers = self._numbers[ids[continues]]
+                chances = chances[continues] * (numbers >= 0)
+                rows = states[continues]
+                entropy, best = frozen_head_loss(rows, self.matrix, numbers.clamp(min=0), chances, self._sample())
+                distance = F.smooth_l1_loss(rows.float(), batch.target_features(level)[continues].float())
+                size = max(len(rows), 1)
+                loss = loss + (entropy / size + FEATURE_LOSS * distance) / count
                 best = best if self.tokens is None else self.tokens[best]
-                right.append((best == batch.wanted(level)[there]).sum() / rows)
+                right.append((best == batch.target_tokens(level)[continues]).sum() / size)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = self._lr * rate(progress)
@@ -107,12 +105,10 @@ class Trainer:
         self.positions += len(batch)
         return float(loss.detach()), [float(share) for share in right]
 
-    def _drawn(self) -> torch.Tensor | None:
-        """Tokens that this step's loss counts beside the likely ones."""
-        if not self._sampled:
-            return None
+    def _sample(self) -> torch.Tensor | None:
+        """The unlikely tokens of this step's loss."""
         source = torch.Generator().manual_seed(1_000_003 * self._seed + self.step)
-        return torch.randint(len(self.matrix), (self._sampled,), generator=source).to(self.matrix.device)
+        return sample_tokens(self.matrix, self._sampled, source) if self._sampled else None
 
     def levels_at(self, progress: float) -> int:
         """Phases take equal shares of a run."""
@@ -122,14 +118,14 @@ class Trainer:
         return score(self.head, examples, self.embeddings.to(self.matrix.dtype), self.matrix, self.tokens)
 
     def finished(self) -> EagleHead:
-        """The head for embeddings as they are: a copy."""
+        """A copy of the head that reads the target's embeddings as they are."""
         head = copy.deepcopy(self.head)
         with torch.no_grad():
             head.fc.weight[:, : head.size] *= self.gain
         return head
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes."""
+        """The state for `restore`."""
         return {
             "head": self.head.state_dict(),
             "tokens": self.head.tokens,
@@ -139,11 +135,11 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.head.load_state_dict(state["head"])
-        for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(kept)
+        for optimizer, optimizer_state in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(optimizer_state)
         self.step, self.visit, self.batch, self.seconds, self.positions = state["counts"]
 
 
 def rate(progress: float) -> float:
-    """Of the height of the learning rate, from 0 to 1."""
+    """The learning rate as a share of its peak, from 0 to 1."""
     return min((progress + 1e-3) / _WARM_UP, 1.0, max(1.0 - progress, 0.0) / _FALL + 0.02)

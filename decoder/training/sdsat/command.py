@@ -1,4 +1,4 @@
-"""`rag train sdsat`: arguments of training SDSAT adapters."""
+"""`rag train sdsat`: arguments of training SDSAT adapters, and the run itself."""
 
 from __future__ import annotations
 
@@ -8,83 +8,75 @@ from pathlib import Path
 from typing import Any
 
 from decoder.model.adapters import LINEARS
-from decoder.training.arguments import add_run, say
+from decoder.recording.arguments import say
+from decoder.training.arguments import add_run, load_target_of
 
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
     parser: argparse.ArgumentParser = commands.add_parser("sdsat", help="train SDSAT adapters on a model's own answers")
-    add_run(parser, "adapters, card, checkpoint", lr=2e-3)
-    parser.add_argument("--k", type=int, default=4, help="masks of a chain (default 4)")
-    parser.add_argument("--rank", type=int, default=16, help="of the low-rank adapters (default 16)")
-    parser.add_argument("--linears", default=",".join(LINEARS), help="linear layers that get them (default all)")
+    add_run(parser, "folder for adapters, card and checkpoint", lr=2e-3)
+    parser.add_argument("--k", type=int, default=4, help="masks per chain (default 4)")
+    parser.add_argument("--rank", type=int, default=16, help="rank of the low-rank adapters (default 16)")
+    parser.add_argument("--linears", default=",".join(LINEARS), help="linear layers to adapt (default all)")
     parser.add_argument(
         "--coupler", type=int, default=256, help="hidden units of the coupler, 0 for none (default 256)"
     )
-    parser.add_argument("--batch", type=int, help="answers a step (default 4, on a GPU 32)")
-    parser.add_argument("--points", type=int, default=96, help="accept points of an answer (default 96)")
+    parser.add_argument("--batch", type=int, help="answers per step (default 4, on a GPU 32)")
+    parser.add_argument("--points", type=int, default=96, help="accept points per answer (default 96)")
     parser.add_argument(
-        "--start", type=int, default=2_000_000, help="points the coupler learns from before masks run (default 2000000)"
+        "--start", type=int, default=2_000_000, help="points of the coupler's pretraining (default 2000000)"
     )
-    parser.add_argument("--shards", type=int, default=8, help="16k tokens each, of answers for that (default 8)")
+    parser.add_argument("--shards", type=int, default=8, help="shards of 16k tokens for the pretraining (default 8)")
     parser.add_argument(
-        "--features", type=Path, help="folder of cached features, also of `eagle` (default OUT/features)"
+        "--features", type=Path, help="folder of cached features, shared with `eagle` (default OUT/features)"
     )
     parser.add_argument("--cache-gb", type=float, default=8.0, help="most disk space for features (default 8)")
-    parser.add_argument("--aside", type=int, default=40, help="held-aside answers that are evaluated (default 40)")
+    parser.add_argument("--aside", type=int, default=40, help="held-out answers to evaluate (default 40)")
     parser.set_defaults(work=work)
 
 
 def work(options: argparse.Namespace) -> None:
     """Train, and write adapters, card and plot into the folder."""
     from decoder.drafters.sdsat import adapter_files
-    from decoder.load import load_target
     from decoder.model.fingerprint import describe
     from decoder.recording.prompts import BenchError
     from decoder.training.answers import read_answers
+    from decoder.training.checkpoint import CHECKPOINT, CURVE, read_curve
     from decoder.training.eagle.features import FeatureStore
-    from decoder.training.sdsat.report import CARD, PLOT, card, draw, read_curve
-    from decoder.training.sdsat.run import CHECKPOINT, CURVE, Plan, Trainer
+    from decoder.training.sdsat.report import CARD, PLOT, card, draw
+    from decoder.training.sdsat.run import Plan, Trainer
 
-    gpu = options.device.startswith("cuda")
+    names = ("rank", "coupler", "points", "lr", "optimizer", "seed", "shards", "minutes", "save_minutes")
     plan = Plan(
         masks=options.k,
-        rank=options.rank,
         linears=tuple(options.linears.split(",")),
-        coupler=options.coupler,
         tokens=options.vocab,
-        batch=options.batch or (32 if gpu else 4),
-        points=options.points,
-        lr=options.lr,
-        optimizer=options.optimizer,
-        seed=options.seed,
+        batch=options.batch or (32 if options.device.startswith("cuda") else 4),
         start=options.start if options.coupler else 0,
-        shards=options.shards,
         steps=None if options.minutes is not None else options.steps or 1000,
-        minutes=options.minutes,
-        aside=options.aside,
-        save_minutes=options.save_minutes,
+        held_out=options.aside,
+        **{name: getattr(options, name) for name in names},
     )
     if not options.resume and (options.out / CHECKPOINT).exists():
         raise BenchError(f"{options.out} holds a run; go on with --resume or choose another folder")
 
-    dtype = options.dtype or ("bfloat16" if gpu else "float32")
-    target, name = load_target(options.model, dtype=dtype, device=options.device, models_dir=options.models_dir)
+    target, name = load_target_of(options)
     longest = min(options.longest, target.max_positions - plan.masks)
     trainer = Trainer(target, read_answers(options.data, target.vocab_size, longest), plan, options.out)
     if options.resume:
         trainer.resume()
     elif plan.start:
         store = FeatureStore(target, options.features or options.out / "features", 1e9 * options.cache_gb)
-        say(f"features of {plan.shards} shards are read, or computed where they are not there yet")
-        trainer.start(store, say)
+        say(f"reading the features of {plan.shards} shards; those not cached yet are computed")
+        trainer.pretrain(store, say)
         trainer.save()
     weights = sum(weight.numel() for weight in trainer.adapters.weights().values())
-    say(f"{len(trainer.answers)} answers, {len(trainer.aside)} held aside; {weights:,} weights to train")
+    say(f"{len(trainer.answers)} answers, {len(trainer.held_out)} held out; {weights:,} weights to train")
     try:
         trainer.train(say)
     finally:
-        if trainer.step and (options.out / CURVE).is_file():  # what there is, also of a run that was stopped
+        if trainer.step and (options.out / CURVE).is_file():  # also of a stopped run
             facts = describe(target, name)
             adapter_files.save(
                 trainer.adapters, options.out, facts, start=plan.start, steps=trainer.step, seed=plan.seed

@@ -1,8 +1,8 @@
-"""Chains of masks behind many points of known answers, in one pass that can be differentiated.
+"""Chains of masks after many points of known answers, in one differentiable pass.
 
-The answers' own rows run first, frozen, as a prefill leaves them: their keys and values stand in the caches. The masks
-then run as a batch of rows that read them, each chain the rows up to its point and its own earlier masks: what a
-decoding pass shows it (`mask_chains`), for hundreds of points at once. Only masks and adapters get gradients.
+The answers' own rows run first, frozen, as in a prefill: their keys and values are in the caches. The masks then run as
+a batch of rows that read them. Each chain sees the rows up to its point and its own earlier masks, as in a decoding
+pass (`mask_chains`), for hundreds of points at once. Only masks and adapters get gradients.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from decoder.training.answers import Answer
 from decoder.training.frozen_head_loss import frozen_head_loss
 
 IGNORED = -1
-"""Label of masks behind an answer's end."""
-NEARER = 0.8
-"""Weight of a mask in the loss against that of the mask before it, which must be right for it to matter."""
+"""Label of masks after an answer's end."""
+DISCOUNT = 0.8
+"""Weight of a mask in the loss relative to the mask before it, which must be right for it to matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Points:
 
     Attributes:
         answer: the tokens.
-        at: absolute positions, ascending; a chain behind `at` tells the tokens from at + 2 on.
+        at: absolute positions, ascending; a chain after position `at` predicts the tokens from at + 2 on.
     """
 
     answer: Answer
@@ -46,21 +46,21 @@ class Points:
     def of(cls, answer: Answer, most: int, source: np.random.Generator | None = None) -> Points:
         """At most `most` of an answer's points, drawn at random or, without a source, spread evenly.
 
-        A point is an answer's token behind which at least two follow: one that the pass chooses, one for the mask.
+        A point is a token of the answer that at least two tokens follow: one for the pass to choose, one for the mask.
         """
-        every = np.arange(answer.prompt, len(answer) - 2)
-        if len(every) > most and source is not None:
-            every = np.sort(source.choice(every, most, replace=False))
-        elif len(every) > most:
-            every = every[np.linspace(0, len(every) - 1, most).round().astype(int)]
-        return cls(answer, every)
+        points = np.arange(answer.prompt, len(answer) - 2)
+        if len(points) > most and source is not None:
+            points = np.sort(source.choice(points, most, replace=False))
+        elif len(points) > most:
+            points = points[np.linspace(0, len(points) - 1, most).round().astype(int)]
+        return cls(answer, points)
 
     def labels(self, length: int) -> NDArray[np.int64]:
-        """The token that each mask should tell, [points, length]; IGNORED behind the end."""
+        """The token that each mask should predict, [points, length]; IGNORED after the end."""
         return self._tokens(length, 2)
 
     def before(self, length: int) -> NDArray[np.int64]:
-        """The token before it, [points, length]; 0 behind the end."""
+        """The token before it, [points, length]; 0 after the end."""
         return np.maximum(self._tokens(length, 1), 0)
 
     def _tokens(self, length: int, ahead: int) -> NDArray[np.int64]:
@@ -70,13 +70,13 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the masks of a batch said.
+class Predictions:
+    """The predictions of a batch's masks.
 
     Attributes:
-        loss: scalar, mean over the rows that have a label, with a graph behind it.
-        right: bool [points, k], the mask's best token, knowing the true one before it, is the right one.
-        known: bool [points, k], there is a right one.
+        loss: scalar, mean over the rows that have a label, with its graph.
+        right: bool [points, k], the mask's best token, given the true token before it, is right.
+        known: bool [points, k], there is a right token.
     """
 
     loss: torch.Tensor
@@ -85,17 +85,17 @@ class Outcome:
 
 
 class _ReadCache(PassCache):
-    """Shows layers the cached keys and values and the pass's own behind them, without writing: gradients flow."""
+    """Shows layers the cached keys and values followed by the pass's own, without writing: gradients flow."""
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         self.layer = []
         for span in self.spans:
-            kept = span.cache.rows()[layer_idx]  # [2, kv_heads, length, head_dim]
+            cached = span.cache.rows()[layer_idx]  # [2, kv_heads, length, head_dim]
             own = slice(span.start, span.stop)
             self.layer.append(
-                (torch.cat([kept[0:1], keys[:, :, own]], dim=2), torch.cat([kept[1:2], values[:, :, own]], dim=2))
+                (torch.cat([cached[0:1], keys[:, :, own]], dim=2), torch.cat([cached[1:2], values[:, :, own]], dim=2))
             )
         return keys, values
 
@@ -105,7 +105,7 @@ class Frozen(NamedTuple):
 
     Attributes:
         cache: their keys and values.
-        states: [n, D], behind the final norm.
+        states: [n, D], outputs of the final norm.
     """
 
     cache: KVCache
@@ -116,18 +116,18 @@ def frozen_rows(target: TargetModel, answers: Sequence[Answer]) -> list[Frozen]:
     """Run answers through the target."""
     caches = [target.new_cache(len(answer)) for answer in answers]
     batch = zip(caches, answers, strict=True)
-    made = target.forward_tree(
+    passes = target.forward_tree(
         [PromptChunk(cache, answer.tokens.tolist(), RequiredOutputs(features=True)) for cache, answer in batch]
     )
     for cache in caches:
         cache.keep_all()
-    return [Frozen(cache, one.features) for cache, one in zip(caches, made, strict=True) if one.features is not None]
+    return [Frozen(cache, one.features) for cache, one in zip(caches, passes, strict=True) if one.features is not None]
 
 
 def mask_states(
     target: TargetModel, adapters: Adapters, frozen: Sequence[Frozen], points: Sequence[NDArray[np.int64]]
 ) -> torch.Tensor:
-    """What the masks behind the points of each answer tell (`Adapters.told`), [all points, k, D]."""
+    """States of the masks after the points of each answer (`Adapters.told`), [all points, k, D]."""
     length = adapters.length
     spans: list[Span] = []
     positions: list[NDArray[np.int64]] = []
@@ -148,8 +148,8 @@ def mask_states(
             use_cache=True,
         )
     states: torch.Tensor = output.last_hidden_state[0]
-    behind = torch.cat([states[at] for (_, states), at in zip(frozen, points, strict=True)])
-    conditioned = adapters.condition_on_points(numbers, states, behind.repeat_interleave(length, 0))
+    at_points = torch.cat([states[at] for (_, states), at in zip(frozen, points, strict=True)])
+    conditioned = adapters.condition_on_points(numbers, states, at_points.repeat_interleave(length, 0))
     return conditioned.view(-1, length, states.shape[-1])
 
 
@@ -158,7 +158,7 @@ class Vocabulary:
 
     Attributes:
         matrix: [n, D].
-        numbers: int64 [V], each token's row; -1 for tokens that have none.
+        numbers: int64 [V], each token's row; -1 for tokens without a row.
     """
 
     def __init__(self, target: TargetModel, tokens: torch.Tensor) -> None:
@@ -167,31 +167,31 @@ class Vocabulary:
         self.numbers[tokens.cpu().numpy()] = np.arange(len(tokens))
 
 
-def outcome(
+def predict(
     target: TargetModel, adapters: Adapters, batch: Sequence[Points], vocabulary: Vocabulary | None = None
-) -> Outcome:
-    """Run a batch; the loss has a graph where gradients are on.
+) -> Predictions:
+    """Run a batch; the loss has a graph if gradients are enabled.
 
     Args:
-        vocabulary: of `adapters.tokens`. Tokens that it lacks have no part in the loss and count as wrong.
+        vocabulary: of `adapters.tokens`. Tokens that it lacks are left out of the loss and count as wrong.
     """
     frozen = frozen_rows(target, [points.answer for points in batch])
     states = mask_states(target, adapters, frozen, [points.at for points in batch])
     length = adapters.length
     labels = np.concatenate([points.labels(length) for points in batch])
     before = np.concatenate([points.before(length) for points in batch])
-    there = labels != IGNORED
+    labelled = labels != IGNORED
     numbers = np.maximum(labels, 0) if vocabulary is None else vocabulary.numbers[np.maximum(labels, 0)]
-    known = there & (numbers >= 0)
+    known = labelled & (numbers >= 0)
     ids = torch.from_numpy(np.maximum(numbers, 0).reshape(-1, 1)).to(target.device)
-    weights = (known * NEARER ** np.arange(length)).astype(np.float32)
+    weights = (known * DISCOUNT ** np.arange(length)).astype(np.float32)
     chances = torch.from_numpy(weights.reshape(-1, 1)).to(target.device)
     matrix = target.model.get_output_embeddings().weight if vocabulary is None else vocabulary.matrix
     embeddings = target.model.get_input_embeddings()(torch.from_numpy(before).to(target.device))
-    combined = [adapters.combined(mask, states[:, mask], embeddings[:, mask]) for mask in range(length)]
-    total, best = frozen_head_loss(torch.stack(combined, 1).flatten(0, 1), matrix, ids, chances)
+    conditioned = [adapters.combined(mask, states[:, mask], embeddings[:, mask]) for mask in range(length)]
+    total, best = frozen_head_loss(torch.stack(conditioned, 1).flatten(0, 1), matrix, ids, chances)
     right = (best == ids[:, 0]).view(-1, length).cpu().numpy() & known
-    return Outcome(total / max(float(weights.sum()), 1.0), right, there)
+    return Predictions(total / max(float(weights.sum()), 1.0), right, labelled)
 
 
 def _mask(cached: int, at: NDArray[np.int64], length: int, device: torch.device) -> torch.Tensor:
@@ -207,7 +207,7 @@ def _mask(cached: int, at: NDArray[np.int64], length: int, device: torch.device)
 
 @contextmanager
 def _adapting(decoder: Any, adapters: Adapters) -> Iterator[None]:
-    """Let the adapters act at every row of a pass, with gradients."""
+    """Apply the adapters to every row of a pass inside the block, with gradients."""
 
     def adding(name: str) -> Any:
         return lambda _module, inputs, output: output + adapters.delta(name, inputs[0])

@@ -1,28 +1,21 @@
-"""What trained SDSAT adapters are shown with: the paper's plot of accept rates by k, and the card beside them."""
+"""The report on trained SDSAT adapters: the paper's plot of accept rates by k, and the card in their folder."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 CARD, PLOT = "README.md", "accept_rate.svg"
 _LINES = 6
-"""Evaluations drawn at most."""
-
-
-def read_curve(path: Path) -> list[dict[str, Any]]:
-    """The lines of a learning curve, one a step; of a step that was evaluated twice the later one."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return list({line["step"]: line for line in lines}.values())
+"""Most evaluations in the plot."""
 
 
 def draw(curve: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
-    """Accept rate by k (figures 3 and 4 of the paper, left), a line for some evaluations of a learning curve, as SVG.
+    """Draw the accept rate by k (figures 3 and 4 of the paper, left) for some evaluations of a learning curve, as SVG.
 
-    Returns None where matplotlib is not installed.
+    Returns None if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None or not curve:
         return None
@@ -52,7 +45,7 @@ def card(config: Mapping[str, Any], line: Mapping[str, Any], command: str, about
     Args:
         config: its config.json.
         line: the last line of the learning curve.
-        about_data: where the data is from, and its licences.
+        about_data: source and licences of the data.
     """
     target = config["target"]
     shares = " | ".join(f"{share:.3f}" for share in line["accepted"])
@@ -76,7 +69,7 @@ Made for `{target["model"]}` ({target["layers"]} layers, width {target["hidden_s
 
 ## Figures
 
-{line["points"]:,} accept points of prompts that were held aside, greedy chains, after {line["step"]:,} steps
+{line["points"]:,} accept points of held-out prompts, greedy chains, after {line["step"]:,} steps
 ({line["mask_positions"]:,} mask positions, {line["seconds"] / 60:.0f} minutes).{later}{before}
 
 | mask | {heads} |
@@ -92,5 +85,5 @@ paper's two steps. Trees accept more. `learning_curve.jsonl` has every evaluatio
 
     {command}
 
-Data: {about_data or "not told"}
+Data: {about_data or "not stated"}
 """

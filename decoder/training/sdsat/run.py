@@ -1,12 +1,11 @@
 """Training of SDSAT adapters: batches in a fixed order, steps, checkpoints that resume exactly, a learning curve.
 
-Everything that a step does follows from its number and the seed, so a run that was stopped and resumed ends with the
-same weights as one that was not; with --minutes the learning rate follows the clock, which is not the same twice.
+A step depends only on its number and the seed, so a stopped and resumed run ends with the same weights as an
+uninterrupted one. With --minutes the learning rate follows the clock, and no two runs are equal.
 """
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,36 +20,36 @@ import torch
 from decoder.model.adapters import COUPLER, LINEARS, MASKS, Adapters
 from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
-from decoder.training.answers import Answer, counts, split
+from decoder.training.answers import Answer, frequent_tokens, split
+from decoder.training.checkpoint import CHECKPOINT, append_to_curve, load_checkpoint, save_checkpoint
 from decoder.training.eagle.features import FeatureStore, shards_of
 from decoder.training.muon import Muon
-from decoder.training.sdsat import start as sdsat_start
-from decoder.training.sdsat.mask_pass import Outcome, Points, Vocabulary, outcome
+from decoder.training.sdsat.mask_pass import Points, Predictions, Vocabulary, predict
+from decoder.training.sdsat.pretraining import pretrain
 
-CHECKPOINT, CURVE = "checkpoint.pt", "learning_curve.jsonl"
 START_RATE = 1e-4
-"""Learning rate of a coupler that learns alone first."""
+"""Learning rate of the coupler's pretraining; a pretrained coupler keeps it."""
 WARM_UP = 20
 """Steps in which the learning rate rises."""
 FALLING, LOWEST = 0.4, 0.05
-"""Last part of the training in which it falls, and to what part of its height."""
+"""Last share of the training, in which the learning rate falls, and its lowest share of the peak."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does; all of it but the length is the same when it is resumed.
+    """The settings of a run. A resumed run must share all of them but its length.
 
     Attributes:
         masks, rank, linears, coupler, tokens: the adapters' sizes, see `Adapters.fresh`; tokens 0 for all.
-        batch: answers a step.
-        points: accept points of each, at most.
-        lr: learning rate at its height.
-        optimizer: "adamw" or "muon" (for matrices; masks stay with AdamW).
-        start: points that the coupler alone learns from first (`sdsat_start.py`); 0 for none.
-        shards: of the answers, for that.
-        steps, minutes: how long, all runs together; whichever is given. The start comes on top.
-        aside: held-aside answers that are evaluated, at most.
-        save_minutes: between checkpoints.
+        batch: answers per step.
+        points: most accept points per answer.
+        lr: peak learning rate.
+        optimizer: "adamw" or "muon" (for matrices; AdamW trains the masks).
+        start: points of the coupler's pretraining (`pretraining.py`); 0 for none.
+        shards: shards of answers for the pretraining.
+        steps, minutes: length, resumed parts included; one of them is given. The pretraining comes on top.
+        held_out: most held-out answers to evaluate.
+        save_minutes: time between checkpoints.
     """
 
     masks: int = 4
@@ -67,17 +66,17 @@ class Plan:
     shards: int = 8
     steps: int | None = None
     minutes: float | None = None
-    aside: int = 40
+    held_out: int = 40
     save_minutes: float = 5.0
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """What a resumed run must share."""
-        lengths = {"steps", "minutes", "aside", "save_minutes"}
-        return {name: value for name, value in asdict(self).items() if name not in lengths}
+        """The settings that a resumed run must share, as a checkpoint stores them."""
+        lengths = {"steps", "minutes", "held_out", "save_minutes"}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items() if name not in lengths}
 
     def done(self, step: int, seconds: float) -> float:
-        """Share of the training that is through."""
+        """Completed share of the training."""
         if self.steps is not None:
             return step / self.steps
         return seconds / (60.0 * (self.minutes or 1.0))
@@ -90,12 +89,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How masks do on held-aside answers, drafting chains of best tokens behind every point that was looked at.
+    """Scores of the masks on held-out answers, with a chain of best tokens after every point.
 
     Attributes:
-        points: how many.
-        top1: by mask, share of right tokens where the tokens before it are the answer's.
-        accepted: by mask, share of chains that are right up to and including it.
+        points: number of points.
+        top1: by mask, the share of right tokens given the answer's tokens before them.
+        accepted: by mask, the share of chains that are right up to and including it.
         loss: as in training.
     """
 
@@ -111,16 +110,16 @@ class Evaluation:
 
     @property
     def mat(self) -> dict[str, float]:
-        """Tokens a target pass with chains: one pass that has masks behind every accept point, and two steps."""
+        """Tokens per target pass with chains: with masks after every accept point, and in two steps."""
         longest = sum(self.accepted)
         return {"one_pass": 1.0 + longest, "two_step": (2.0 + longest) / 2.0}
 
 
 class Trainer:
-    """Adapters being trained on one target.
+    """Trains adapters on one target.
 
     Args:
-        answers: split here into those to learn from and those held aside.
+        answers: split here into those to learn from and held-out ones.
         folder: for checkpoints and the learning curve.
     """
 
@@ -128,15 +127,15 @@ class Trainer:
         self.target = target
         self.plan = plan
         self.folder = folder
-        self.learned, aside = split(answers)
-        self.answers, aside = ([answer for answer in part if _tells(answer)] for part in (self.learned, aside))
-        if not self.answers or not aside:
+        self.train_set, held_out = split(answers)
+        # Answers without a point are left out.
+        self.answers, held_out = (
+            [answer for answer in part if len(answer) - answer.prompt > 2] for part in (self.train_set, held_out)
+        )
+        if not self.answers or not held_out:
             raise BenchError("the data holds too few answers to train on; record more with `rag train distil`")
-        self.aside = [Points.of(answer, plan.points) for answer in aside[: plan.aside]]
-        tokens = None
-        if plan.tokens:
-            often = np.argsort(-counts(self.answers, target.vocab_size), kind="stable")[: plan.tokens]
-            tokens = torch.from_numpy(np.sort(often))
+        self.held_out = [Points.of(answer, plan.points) for answer in held_out[: plan.held_out]]
+        tokens = frequent_tokens(self.answers, target.vocab_size, plan.tokens)
         self.adapters = Adapters.fresh(
             target.model, plan.masks, plan.rank, plan.linears, plan.coupler, plan.seed, tokens
         )
@@ -148,158 +147,148 @@ class Trainer:
         self.seconds = 0.0
         self.rows = 0
 
-    def start(self, store: FeatureStore, say: Callable[[str], None]) -> None:
-        """Let the coupler learn alone, where the plan says so."""
-        if not self.plan.start or self.adapters.coupler is None:
+    def pretrain(self, store: FeatureStore, say: Callable[[str], None]) -> None:
+        """Pretrain the coupler, if the plan says so."""
+        plan = self.plan
+        if not plan.start or self.adapters.coupler is None:
             return
         vocabulary = self.vocabulary or Vocabulary(self.target, torch.arange(self.target.vocab_size))
-        shards = shards_of(self.learned, self.plan.seed)[: self.plan.shards]
-        plan = self.plan
-        sdsat_start.train(self.target, self.adapters, vocabulary, store, shards, plan.start, START_RATE, plan.seed, say)
+        shards = shards_of(self.train_set, plan.seed)[: plan.shards]
+        pretrain(self.target, self.adapters, vocabulary, store, shards, plan.start, START_RATE, plan.seed, say)
 
     def train(self, say: Callable[[str], None], stop_after: int | None = None) -> Evaluation:
         """Train to the plan's end, or for `stop_after` steps; returns the last evaluation.
 
-        A signal to stop is obeyed behind the step: a checkpoint is written and KeyboardInterrupt raised.
+        A signal to stop takes effect after the step: a checkpoint is written and KeyboardInterrupt raised.
         """
         first = self.step
-        with _stoppable() as stopped:
+        with _stoppable() as signals:
             latest = self._report(say)
-            saved = said = time.perf_counter()
-            lately: list[Outcome] = []
+            saved = reported = time.perf_counter()
+            recent: list[Predictions] = []
             while (done := self.plan.done(self.step, self.seconds)) < 1.0:
-                if self.step - first == stop_after or stopped:
+                if self.step - first == stop_after or signals:
                     break
                 started = time.perf_counter()
-                lately.append(self._step(self.plan.rate(self.step, done)))
+                recent.append(self._step(self.plan.rate(self.step, done)))
                 now = time.perf_counter()
                 self.seconds += now - started
-                if now - said > 10.0:
-                    say(self._progress(lately, now - said))
-                    said, lately = now, []
+                if now - reported > 10.0:
+                    say(self._progress(recent, now - reported))
+                    reported, recent = now, []
                 if now - saved > 60.0 * self.plan.save_minutes:
                     latest = self._report(say)
                     self.save()
-                    saved = said = time.perf_counter()
+                    saved = reported = time.perf_counter()
             self.save()
-            if stopped:
+            if signals:
                 raise KeyboardInterrupt
             return self._report(say) if self.step != first else latest
 
     def save(self) -> None:
-        """Write the checkpoint, all or nothing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = self.folder / f".{CHECKPOINT}"
+        """Write the checkpoint."""
         state = {
-            "plan": {name: list(v) if isinstance(v, tuple) else v for name, v in self.plan.fixed.items()},
+            "plan": self.plan.fixed,
             "weights": {name: weight.detach() for name, weight in self.adapters.weights().items()},
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "step": self.step,
             "seconds": self.seconds,
             "rows": self.rows,
         }
-        torch.save(state, temporary)
-        temporary.replace(self.folder / CHECKPOINT)
+        save_checkpoint(self.folder, state)
 
     def resume(self) -> None:
-        """Go on from the checkpoint in the folder. Raises BenchError where there is none, or one of another plan."""
+        """Continue from the folder's checkpoint. Raises BenchError if there is none, or one of another plan."""
         path = self.folder / CHECKPOINT
-        if not path.is_file():
+        state = load_checkpoint(self.folder)
+        if state is None:
             raise BenchError(f"there is no {path} to go on from; leave --resume out")
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        mine = {name: list(v) if isinstance(v, tuple) else v for name, v in self.plan.fixed.items()}
-        if other := sorted(name for name in mine if mine[name] != state["plan"].get(name)):
-            known = ", ".join(f"{name} {state['plan'].get(name)}" for name in other)
-            raise BenchError(f"{path} was trained with {known}; resume with the same options")
+        plan = self.plan.fixed
+        if differing := sorted(name for name in plan if plan[name] != state["plan"].get(name)):
+            values = ", ".join(f"{name} {state['plan'].get(name)}" for name in differing)
+            raise BenchError(f"{path} was trained with {values}; resume with the same options")
         with torch.no_grad():
             for name, weight in self.adapters.weights().items():
                 weight.copy_(state["weights"][name])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        for optimizer, optimizer_state in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(optimizer_state)
         self.step, self.seconds, self.rows = state["step"], state["seconds"], state["rows"]
 
     def evaluate(self) -> Evaluation:
-        """Over the held-aside answers."""
+        """Score the held-out answers."""
         loss, right, known = 0.0, [], []
         with torch.no_grad():
-            for start in range(0, len(self.aside), self.plan.batch):
-                part = self.aside[start : start + self.plan.batch]
-                made = outcome(self.target, self.adapters, part, self.vocabulary)
-                loss += float(made.loss) * len(part)
-                right.append(made.right)
-                known.append(made.known)
-        hits, there = np.concatenate(right), np.concatenate(known)
-        so_far = np.logical_and.accumulate(hits, axis=1)
-        total = np.maximum(there.sum(0), 1)
-        return Evaluation(
-            len(there), (hits.sum(0) / total).tolist(), (so_far.sum(0) / total).tolist(), loss / len(self.aside)
-        )
+            for start in range(0, len(self.held_out), self.plan.batch):
+                part = self.held_out[start : start + self.plan.batch]
+                predictions = predict(self.target, self.adapters, part, self.vocabulary)
+                loss += float(predictions.loss) * len(part)
+                right.append(predictions.right)
+                known.append(predictions.known)
+        hits, labelled = np.concatenate(right), np.concatenate(known)
+        prefix_hits = np.logical_and.accumulate(hits, axis=1)
+        total = np.maximum(labelled.sum(0), 1)
+        top1, accepted = ((part.sum(0) / total).tolist() for part in (hits, prefix_hits))
+        return Evaluation(len(labelled), top1, accepted, loss / len(self.held_out))
 
-    def _step(self, rate: float) -> Outcome:
+    def _step(self, rate: float) -> Predictions:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group.get("scale", 1.0)
-        made = outcome(self.target, self.adapters, self._batch(), self.vocabulary)
-        made.loss.backward()  # type: ignore[no-untyped-call]
+        predictions = predict(self.target, self.adapters, self._batch(), self.vocabulary)
+        predictions.loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(list(self.adapters.weights().values()), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
         self.step += 1
-        self.rows += made.right.size
-        return Outcome(made.loss.detach(), made.right, made.known)
+        self.rows += predictions.right.size
+        return Predictions(predictions.loss.detach(), predictions.right, predictions.known)
 
     def _batch(self) -> list[Points]:
-        """The answers of this step, in an order drawn anew for every round through them, and points of each."""
+        """This step's answers, in an order drawn anew for every epoch, and points of each."""
         size = len(self.answers)
         chosen = []
-        for place in range(self.step * self.plan.batch, (self.step + 1) * self.plan.batch):
-            order = np.random.default_rng((self.plan.seed, place // size)).permutation(size)
-            chosen.append(self.answers[order[place % size]])
+        for number in range(self.step * self.plan.batch, (self.step + 1) * self.plan.batch):
+            order = np.random.default_rng((self.plan.seed, number // size)).permutation(size)
+            chosen.append(self.answers[order[number % size]])
         source = np.random.default_rng((self.plan.seed, 1, self.step))
         return [Points.of(answer, self.plan.points, source) for answer in chosen]
 
-    def _progress(self, lately: Sequence[Outcome], seconds: float) -> str:
-        loss = sum(float(made.loss) for made in lately) / len(lately)
-        right, known = sum(made.right.sum(0) for made in lately), sum(made.known.sum(0) for made in lately)
+    def _progress(self, recent: Sequence[Predictions], seconds: float) -> str:
+        loss = sum(float(step.loss) for step in recent) / len(recent)
+        right, known = sum(step.right.sum(0) for step in recent), sum(step.known.sum(0) for step in recent)
         top1 = " ".join(f"{share:.3f}" for share in right / np.maximum(known, 1))
-        rows = sum(made.right.size for made in lately)
+        rows = sum(step.right.size for step in recent)
         done = self.plan.done(self.step, self.seconds)
-        left = self.seconds * (1.0 - done) / max(done, 1e-9)
+        remaining = self.seconds * (1.0 - done) / max(done, 1e-9)
         return (
-            f"step {self.step} ({done:.0%}, {left / 60:.0f} min left): loss {loss:.3f}, right by mask {top1}, "
+            f"step {self.step} ({done:.0%}, {remaining / 60:.0f} min left): loss {loss:.3f}, right by mask {top1}, "
             f"{rows / seconds:.0f} mask positions/s"
         )
 
     def _report(self, say: Callable[[str], None]) -> Evaluation:
         """Evaluate, and add a line to the learning curve."""
-        made = self.evaluate()
+        evaluation = self.evaluate()
         line = {
             "step": self.step,
             "seconds": round(self.seconds, 1),
             "mask_positions": self.rows,
-            **asdict(made),
-            "accept_rate": made.accept_rate,
-            "mat": made.mat,
+            **asdict(evaluation),
+            "accept_rate": evaluation.accept_rate,
+            "mat": evaluation.mat,
         }
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / CURVE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        shares = " ".join(f"{share:.3f}" for share in made.accepted)
+        append_to_curve(self.folder, line)
+        shares = " ".join(f"{share:.3f}" for share in evaluation.accepted)
+        mat = evaluation.mat
         say(
-            f"step {self.step}, held aside: loss {made.loss:.3f}, accepted by mask {shares}, "
-            f"tokens a pass {made.mat['one_pass']:.2f} in one pass, {made.mat['two_step']:.2f} in two steps"
+            f"step {self.step}, held out: loss {evaluation.loss:.3f}, accepted by mask {shares}, "
+            f"tokens a pass {mat['one_pass']:.2f} in one pass, {mat['two_step']:.2f} in two steps"
         )
-        return made
-
-
-def _tells(answer: Answer) -> bool:
-    """Whether it has a point."""
-    return len(answer) - answer.prompt > 2
+        return evaluation
 
 
 def _optimizers(adapters: Adapters, plan: Plan) -> list[torch.optim.Optimizer]:
-    """What learned alone before goes on as slowly as it did there."""
+    """A pretrained coupler keeps the learning rate of its pretraining."""
     weights = adapters.weights()
     coupler = [weights.pop(name) for name in list(weights) if name.startswith(COUPLER)]
     slow = {"params": coupler, "scale": START_RATE / plan.lr if plan.start else 1.0}
@@ -312,7 +301,7 @@ def _optimizers(adapters: Adapters, plan: Plan) -> list[torch.optim.Optimizer]:
 
 @contextmanager
 def _stoppable() -> Iterator[list[int]]:
-    """Collect signals to stop, so that a step is never cut in two; a second one is obeyed at once."""
+    """Collect signals to stop, so that no step is interrupted; a second signal raises KeyboardInterrupt at once."""
     received: list[int] = []
 
     def note(number: int, _frame: Any) -> None:
@@ -321,11 +310,11 @@ def _stoppable() -> Iterator[list[int]]:
             raise KeyboardInterrupt
 
     try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        earlier = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # not in the main thread
-        before = {}
+        earlier = {}
     try:
         yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier.items():
             signal.signal(number, handler)

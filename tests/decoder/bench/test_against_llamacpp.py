@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from decoder import SamplingParams
-from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Outcome
+from decoder.bench.decode.timing import TimedAnswer
 from decoder.recording.prompts import BenchError
 from decoder.weights.conversion import RECORD
 from decoder.weights.wheels import file_sha256
@@ -96,8 +96,8 @@ def test_answers_that_cannot_be_compared_are_refused(script: ModuleType) -> None
 
 
 def test_the_best_mode_is_the_fastest_of_the_category(script: ModuleType) -> None:
-    def measured(seconds: float) -> Measured:
-        return Measured(list(range(11)), "length", 1.0, seconds, 5, 0, 0, 0)
+    def measured(seconds: float) -> TimedAnswer:
+        return TimedAnswer(list(range(11)), "length", 1.0, seconds, 5, 0, 0, 0)
 
     times = {"plain": 10.0, "auto": 2.0, "llama.cpp": 6.0, "llama.cpp:ngram_mod": 5.0, "llama.cpp:ngram_simple": 4.0}
     answers = {mode: measured(seconds) for mode, seconds in times.items()}

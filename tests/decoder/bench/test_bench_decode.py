@@ -11,19 +11,18 @@ import pytest
 import torch
 
 from decoder import Engine, SamplingParams
+from decoder.bench.decode.command import run_decode
 from decoder.bench.decode.divergence import plain_margins
 from decoder.bench.decode.interleaved import compare, modes_of
-from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Difference, Outcome, PromptsFile, read_outcomes
 from decoder.bench.decode.plots import draw, shares
 from decoder.bench.decode.rows import decode_rows, differences
-from decoder.bench.decode.run import run_decode
-from decoder.bench.decode.timing import first_difference, measure
+from decoder.bench.decode.timing import TimedAnswer, first_difference, measure
 from decoder.drafters import DRAFTERS
 from decoder.errors import UnknownDrafter
 from decoder.planning.cost_curve import ROWS, CostCurve
 from decoder.recording.chat import Chat
-from decoder.recording.opened import Opened
+from decoder.recording.loaded_model import LoadedModel
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.record import read_recordings, record
 from decoder.sampling.history import History
@@ -116,7 +115,7 @@ def test_modes_take_turns_and_every_second_prompt_goes_backwards(
 ) -> None:
     order: list[str] = []
 
-    def noted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
+    def noted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> TimedAnswer:
         if not params.ignore_eos:  # not the warm-up
             order.append(mode)
         return measure(engine, prompt, params, mode, **more)
@@ -145,7 +144,7 @@ def test_a_stopped_run_goes_on_at_the_next_mode(
     path.write_text("".join(lines[:10]) + lines[10][:30])
     measured: list[str] = []
 
-    def counted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
+    def counted(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> TimedAnswer:
         measured.append(mode)
         return measure(engine, prompt, params, mode, **more)
 
@@ -170,9 +169,9 @@ def test_items_beyond_the_window_are_left_out(engine: Engine, chat: Chat, tmp_pa
     assert "long turn 1 left out" in said[0]
 
 
-def measured(tokens: list[int], decode_s: float, steps: int, **counts: Any) -> Measured:
+def measured(tokens: list[int], decode_s: float, steps: int, **counts: Any) -> TimedAnswer:
     counts = {"drafted": 0, "accepted": 0, "copied": 0} | counts
-    return Measured(tokens, "length", 1.0, decode_s, steps, **counts)
+    return TimedAnswer(tokens, "length", 1.0, decode_s, steps, **counts)
 
 
 def test_speedups_are_medians_of_pairs() -> None:
@@ -201,7 +200,7 @@ def test_answers_of_one_token_have_no_speedup() -> None:
 def test_a_lossy_mode_is_counted_and_its_margin_listed(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lossy(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> Measured:
+    def lossy(engine: Engine, prompt: list[int], params: SamplingParams, mode: str, **more: Any) -> TimedAnswer:
         answer = measure(engine, prompt, params, mode, **more)
         if mode == "casd" and len(answer.tokens) > 5:
             answer.tokens[5] = (answer.tokens[5] + 1) % VOCAB
@@ -264,8 +263,8 @@ def test_modes_start_with_plain_once_and_are_checked() -> None:
 def test_run_decode_writes_the_result_and_keeps_the_answers(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("decoder.bench.decode.run.open_model", lambda *_, **__: Opened(engine, chat, "tiny"))
-    monkeypatch.setattr("decoder.bench.decode.run.measured", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
+    monkeypatch.setattr("decoder.bench.decode.command.open_model", lambda *_, **__: LoadedModel(engine, chat, "tiny"))
+    monkeypatch.setattr("decoder.bench.decode.command.measured", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
     options = argparse.Namespace(
         drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
         models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
@@ -315,7 +314,7 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
 def test_shares_add_up_to_all_tokens() -> None:
     row = {"tokens": 10, "by_source": {"auto": [20, 5], "small_model": [4, 2]}, "by_kind": {"passage": 3, "answer": 2}}
     found = shares(row)
-    assert found == {"answer": 0.2, "passage": 0.3, "drafted, from no place told": 0.2, "chosen by the target": 0.3}
+    assert found == {"answer": 0.2, "passage": 0.3, "drafted, source unknown": 0.2, "chosen by the target": 0.3}
 
 
 # -- record ---------------------------------------------------------------------------------------------------------

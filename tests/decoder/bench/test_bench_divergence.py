@@ -13,10 +13,9 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder.bench.decode.divergence import CONTROL, WIDTH, control_flips, divergence, lines
 from decoder.bench.decode.interleaved import compare, modes_of
-from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.decode.rows import decode_rows, differences
-from decoder.bench.decode.timing import measure
+from decoder.bench.decode.timing import TimedAnswer, measure
 from decoder.model.target import TargetModel, TreePass
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.specs import split_exact
@@ -45,8 +44,8 @@ class Letters:
         return "".join(chr(64 + token) for token in ids)
 
 
-def measured(tokens: list[int], steps: int) -> Measured:
-    return Measured(tokens, "length", 1.0, 1.0, steps, 0, 0, 0)
+def measured(tokens: list[int], steps: int) -> TimedAnswer:
+    return TimedAnswer(tokens, "length", 1.0, 1.0, steps, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")

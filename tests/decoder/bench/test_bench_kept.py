@@ -17,7 +17,7 @@ from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
-from decoder.recording.kept_rows import Kept, contents, kept_path
+from decoder.recording.pass_archive import PassArchive, archive_contents, archive_path
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.record import Recording, read_recordings, record
 from decoder.recording.specs import make_from_spec
@@ -138,9 +138,9 @@ def test_what_is_kept_does_not_depend_on_how_it_was_recorded(
     for recording in other:
         plain = expected[recording.id, recording.turn]
         assert recording.output_ids == plain.output_ids
-        assert recording.kept is not None
-        assert plain.kept is not None
-        ours, theirs = Kept.load(recording.kept, LAYERS), Kept.load(plain.kept, LAYERS)
+        assert recording.archive is not None
+        assert plain.archive is not None
+        ours, theirs = PassArchive.load(recording.archive, LAYERS), PassArchive.load(plain.archive, LAYERS)
         assert ours.logit_ids is not None
         assert ours.logit_ids.shape == (len(plain.output_ids), 64)
         assert ours.logit_ids[:, 0].tolist() == plain.output_ids
@@ -155,12 +155,12 @@ def test_what_is_kept_does_not_depend_on_how_it_was_recorded(
 def test_archives_lie_beside_the_lines_and_not_in_them(engine: Engine, tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     recorded(engine, out)
-    assert '"kept"' not in out.read_text()
+    assert '"archive"' not in out.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.jsonl", "r.jsonl.d"]
     names = sorted(path.name for path in (tmp_path / "r.jsonl.d").iterdir())
     assert len(names) == 3
     assert all(len(name) < 100 and name.isascii() and "/" not in name for name in names)
-    assert kept_path(out, "a/b c", 1) != kept_path(out, "a_b_c", 1)
+    assert archive_path(out, "a/b c", 1) != archive_path(out, "a_b_c", 1)
 
 
 def test_a_run_goes_on_only_with_what_the_first_one_kept(engine: Engine, tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_a_run_goes_on_only_with_what_the_first_one_kept(engine: Engine, tmp_pat
 def test_a_drafter_that_reads_what_is_not_there_is_told_what_to_record(engine: Engine, tmp_path: Path) -> None:
     [bare] = recorded(engine, tmp_path / "a.jsonl", items=ITEMS[:1], keep_logits=False, keep_hidden=())
     [one] = recorded(engine, tmp_path / "b.jsonl", items=ITEMS[:1], keep_logits=False, keep_hidden=(0,))
-    assert bare.kept is None
-    assert one.kept is not None
-    assert contents(one.kept) == (False, {0})
+    assert bare.archive is None
+    assert one.archive is not None
+    assert archive_contents(one.archive) == (False, {0})
     assert replay(bare, make_from_spec("casd"))[0].tokens == len(bare.output_ids)
     with pytest.raises(BenchError, match=r"reading reads the hidden states of layer 1.*keeps none.*--keep-hidden 1"):
         replay(bare, ReadingDrafter())
@@ -218,7 +218,7 @@ def test_states_beyond_float16_are_kept_at_its_ends(engine: Engine, tmp_path: Pa
         [recording] = recorded(engine, tmp_path / "r.jsonl", items=ITEMS[:1])
     finally:
         hook.remove()
-    assert recording.kept is not None
-    states = Kept.load(recording.kept, [0]).hidden[0]
+    assert recording.archive is not None
+    states = PassArchive.load(recording.archive, [0]).hidden[0]
     assert np.isfinite(states).all()
     assert np.abs(states).max() == np.finfo(np.float16).max

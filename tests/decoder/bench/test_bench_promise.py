@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
 
 from decoder.bench import main
-from decoder.bench.decode.measurement import Measured
 from decoder.bench.decode.outcomes import Outcome, PromptsFile
-from decoder.bench.decode.promise import BEST, geometric_mean, interval, is_single, overheads, promise
+from decoder.bench.decode.slowdown_check import BEST, compare_speeds, interval, is_single, overheads
+from decoder.bench.decode.timing import TimedAnswer
 
 MODES = ["plain", "casd", "pld", "auto", "hf:prompt_lookup=10"]
 
 
-def answer(seconds: float, tokens: int = 11, first: int = 1, draft_ms: float = 0.0) -> Measured:
-    return Measured(
+def answer(seconds: float, tokens: int = 11, first: int = 1, draft_ms: float = 0.0) -> TimedAnswer:
+    return TimedAnswer(
         list(range(tokens)), "length", 1.0, seconds, 5, 0, 0, 0, first=first, draft_ms=draft_ms, verify_ms=90.0
     )
 
@@ -30,7 +31,7 @@ def outcome(name: str, category: str = "qa", **seconds: float) -> Outcome:
 
 
 def entries(outcomes: list[Outcome], modes: list[str] = MODES) -> dict[str, dict[str, Any]]:
-    return {entry["against"]: entry for entry in promise(outcomes, modes)}
+    return {entry["against"]: entry for entry in compare_speeds(outcomes, modes)}
 
 
 def test_ratios_are_the_others_time_over_autos() -> None:
@@ -65,7 +66,7 @@ def test_the_best_single_is_chosen_on_one_half_and_compared_on_the_other() -> No
 
 
 def test_tasks_are_apart_and_one_prompt_has_no_best_single() -> None:
-    found = promise([outcome("a", "qa"), outcome("b", "chat"), outcome("c", "chat")], MODES)
+    found = compare_speeds([outcome("a", "qa"), outcome("b", "chat"), outcome("c", "chat")], MODES)
     assert [(e["category"], e["against"]) for e in found] == [
         ("chat", "plain"),
         ("chat", BEST),

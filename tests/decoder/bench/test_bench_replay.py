@@ -65,7 +65,7 @@ def test_auto_is_told_of_the_prompts_parts() -> None:
 def test_parts_of_another_length_than_the_prompt_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     values = asdict(replace(recording([1, 2, 3], [4]), segments=(("message", 1), ("passage", 2))))
-    del values["kept"]
+    del values["archive"]
     path.write_text(json.dumps(values) + "\n")
     assert read_recordings(path)[0].segments == (("message", 1), ("passage", 2))
     path.write_text(json.dumps(values | {"prompt_ids": [1, 2]}) + "\n")
@@ -160,14 +160,14 @@ def test_rows_sum_over_answers_and_categories() -> None:
         recording(prompt, [20, 21, 22], name="b", category="y"),
     ]
     rows = simulate(recordings, ["casd", "oracle"])
-    assert [(row.category, row.drafter) for row in rows] == [
+    assert [(row["category"], row["drafter"]) for row in rows] == [
         (category, drafter) for category in ("x", "y", "all") for drafter in ("casd", "oracle")
     ]
     total = rows[4]
-    assert (total.prompts, total.tokens) == (2, 8)
-    assert total.steps == rows[0].steps + rows[2].steps == 1 + 2
-    assert total.mat == pytest.approx((8 - 2) / total.steps)
-    assert total.copied_fraction == pytest.approx(4 / 8)
+    assert (total["prompts"], total["tokens"]) == (2, 8)
+    assert total["steps"] == rows[0]["steps"] + rows[2]["steps"] == 1 + 2
+    assert total["mat"] == pytest.approx((8 - 2) / total["steps"])
+    assert total["copied_fraction"] == pytest.approx(4 / 8)
 
 
 def test_command_writes_json_and_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,8 @@ from decoder.heads import checkpoint
 from decoder.heads import shipped as shipped_heads
 from decoder.heads.checkpoint import save
 from decoder.heads.head import EagleHead, FittedHead
+from decoder.model.fingerprint import describe
+from decoder.model.shipped import find_shipped
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import ARCHITECTURES, tiny_eagle, tiny_model, tiny_target
 
@@ -262,12 +264,13 @@ def test_load_engine_finds_heads(model_folder: Path, tmp_path: Path, monkeypatch
         loaded(eagle_head="nowhere")
     target = TargetModel(tiny_model())
     fitted = tiny_eagle(target)
-    save(fitted.head, tmp_path / "heads" / "tiny", target=shipped_heads.describe(target, "some-name"))
+    save(fitted.head, tmp_path / "heads" / "tiny", target=describe(target, "some-name"))
     assert loaded() is not None, "the same weights under another name"
     assert loaded(eagle_head="off") is None
     assert loaded(eagle_head="tiny") is not None
     assert loaded(eagle_head=tmp_path / "heads" / "tiny") is not None
     other = TargetModel(tiny_model(seed=5))
-    assert shipped_heads.find(other, "model") is None
-    assert shipped_heads.find(other, "some-name") == tmp_path / "heads" / "tiny", "the same name and sizes"
-    assert shipped_heads.find(TargetModel(tiny_model(hidden=64)), "some-name") is None
+    package = shipped_heads.FOLDER
+    assert find_shipped(package, other, "model") is None
+    assert find_shipped(package, other, "some-name") == tmp_path / "heads" / "tiny", "the same name and sizes"
+    assert find_shipped(package, TargetModel(tiny_model(hidden=64)), "some-name") is None

@@ -23,8 +23,8 @@ from decoder.drafts.accepted import Accepted
 from decoder.errors import DrafterUnavailable
 from decoder.generation import Generation
 from decoder.model.forward_outputs import ForwardOutputs
-from decoder.recording.keeping_drafter import KeepingDrafter
 from decoder.recording.record import Recording
+from decoder.recording.recording_drafter import RecordingDrafter
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
 
 VOCAB = 31
@@ -308,11 +308,11 @@ def test_drafting_without_artifacts_is_refused() -> None:
 def test_a_recording_with_hidden_states_counts_what_decoding_counts(tmp_path: Path) -> None:
     model = engine("llama", 0.3)
     for seed in range(4):
-        keeping = KeepingDrafter(make_drafter("plain"), logits=False, layers=frozenset({0}))
+        keeping = RecordingDrafter(make_drafter("plain"), logits=False, layers=frozenset({0}))
         answer = run(model, prompt(seed), MODES["greedy"], keeping).tokens
         path = tmp_path / f"{seed}.npz"
-        keeping.kept().save(path)
-        recording = Recording("a", "b", "c", 1, prompt(seed), answer, "tiny", "float64", "length", 60, kept=path)
+        keeping.archive().save(path)
+        recording = Recording("a", "b", "c", 1, prompt(seed), answer, "tiny", "float64", "length", 60, archive=path)
         live = run(model, prompt(seed), MODES["greedy"], "pld_plus").stats
         counted, copied = replay(recording, PldPlusDrafter())
         assert (counted.steps, counted.drafted, counted.accepted) == (live.steps, live.drafted, live.accepted)

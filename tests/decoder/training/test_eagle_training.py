@@ -22,13 +22,14 @@ from decoder.heads.head import FittedHead
 from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
 from decoder.training import main
-from decoder.training.answers import Answer, read_answers, split
+from decoder.training.answers import Answer, frequent_tokens, read_answers, split
+from decoder.training.checkpoint import CHECKPOINT, CURVE
 from decoder.training.eagle.features import FeatureStore, shards_of
+from decoder.training.eagle.initial_head import fit, fresh_head
 from decoder.training.eagle.levels import Batch, levels
 from decoder.training.eagle.order import batches, visits
-from decoder.training.eagle.run import CHECKPOINT, CURVE, run
+from decoder.training.eagle.run import run
 from decoder.training.eagle.score import DEPTH
-from decoder.training.eagle.start import draft_tokens, fit, fresh_head
 from decoder.training.eagle.trainer import Trainer
 from decoder.training.frozen_head_loss import frozen_head_loss
 from decoder.training.muon import Muon, orthogonalised
@@ -74,7 +75,7 @@ def test_levels_are_what_drafting_computes(architecture: str, tmp_path: Path) ->
                 torch.testing.assert_close(got[level][start + query], state[0], rtol=1e-6, atol=1e-8)
                 sees = torch.ones(1, cache.length + 1, dtype=torch.bool)
                 token = example.tokens[at + 2 + level : at + 3 + level]
-                assert batch.wanted(level)[start + query] == token
+                assert batch.target_tokens(level)[start + query] == token
                 state = fitted.run(token, state, torch.tensor([cache.length]), cache, sees)
         start += example.positions
 
@@ -104,15 +105,15 @@ def test_labels_belong_to_their_level(tmp_path: Path) -> None:
     head = target.model.get_output_embeddings()
     for level in range(3):
         ids, chances = batch.labels(level)
-        there = batch.there(level)
+        there = batch.continues(level)
         assert int(there.sum()) == sum(max(example.positions - level, 0) for example in examples)
-        expected = head(batch.wanted_features(level)).softmax(-1)
+        expected = head(batch.target_features(level)).softmax(-1)
         best = expected.argmax(-1)
         assert torch.equal(ids[:, 0][there], best[there])
         torch.testing.assert_close(
             chances[there].double(), expected.gather(1, ids)[there], rtol=0.05, atol=5e-3, msg="features are float16"
         )
-        assert (batch.wanted(level) == best)[there].double().mean() > 0.95, "the answers are the target's own"
+        assert (batch.target_tokens(level) == best)[there].double().mean() > 0.95, "the answers are the target's own"
 
 
 def test_the_loss_and_its_gradient_are_autograds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +219,7 @@ def test_training_raises_acceptance(architecture: str, tmp_path: Path) -> None:
     assert len(lines[-1]["held_aside"]["acceptance"]) == DEPTH
     card = (tmp_path / "README.md").read_text()
     assert "60 steps" in card
-    assert "held aside" in card
+    assert "held out" in card
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["target"]["layers"] == 2
     assert config["qkv_bias"] == (architecture == "qwen2")
@@ -309,12 +310,12 @@ def test_batches_hold_each_example_once(tmp_path: Path) -> None:
 
 
 def test_a_reduced_vocabulary_is_what_answers_use_most() -> None:
-    chosen = draft_tokens(answers_of(), VOCAB, 10)
+    chosen = frequent_tokens(answers_of(), VOCAB, 10)
     assert chosen is not None
     used = np.bincount(np.concatenate([a.tokens[a.prompt :] for a in answers_of()]), minlength=VOCAB)
     assert used[chosen.numpy()].min() >= np.delete(used, chosen.numpy()).max()
     assert chosen.tolist() == sorted(chosen.tolist())
-    assert draft_tokens(answers_of(), VOCAB, 0) is draft_tokens(answers_of(), VOCAB, VOCAB) is None
+    assert frequent_tokens(answers_of(), VOCAB, 0) is frequent_tokens(answers_of(), VOCAB, VOCAB) is None
 
 
 def test_answers_are_read_from_archives_and_recordings(tmp_path: Path) -> None:
@@ -345,12 +346,12 @@ def test_answers_are_read_from_archives_and_recordings(tmp_path: Path) -> None:
         read_answers([archive], VOCAB, 2)
 
 
-def test_prompts_held_aside_are_never_learned_from() -> None:
+def test_held_out_prompts_are_never_learned_from() -> None:
     answers = [Answer(np.array([number, 1, 2, 3], np.int32), 1) for number in range(500)]
-    learned, aside = split(answers)
-    assert 0 < len(aside) < 30
-    assert len(learned) + len(aside) == 500
-    assert {a.key for a in split(list(reversed(answers)))[1]} == {a.key for a in aside}, "by hash, not by place"
+    train_set, held_out = split(answers)
+    assert 0 < len(held_out) < 30
+    assert len(train_set) + len(held_out) == 500
+    assert {a.key for a in split(list(reversed(answers)))[1]} == {a.key for a in held_out}, "by hash, not by place"
     assert len(split(answers[:3])[1]) >= 1
 
 

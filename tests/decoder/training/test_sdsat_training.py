@@ -21,20 +21,21 @@ from decoder.errors import AdaptersError
 from decoder.model.adapters import Adapters
 from decoder.model.conditioner import Coupler
 from decoder.model.fingerprint import describe
+from decoder.model.shipped import shipped_names
 from decoder.model.target import TargetModel, TreePass
 from decoder.recording.prompts import BenchError
 from decoder.sampling.select import perturbed_scores
 from decoder.training import main
 from decoder.training.answers import Answer
+from decoder.training.checkpoint import CHECKPOINT, CURVE, read_curve
 from decoder.training.eagle.features import Example, FeatureStore
-from decoder.training.sdsat.mask_pass import IGNORED, Points, Vocabulary, frozen_rows, mask_states, outcome
-from decoder.training.sdsat.report import read_curve
-from decoder.training.sdsat.run import CHECKPOINT, CURVE, Plan, Trainer
-from decoder.training.sdsat.start import fit
+from decoder.training.sdsat.mask_pass import IGNORED, Points, Vocabulary, frozen_rows, mask_states, predict
+from decoder.training.sdsat.pretraining import fit
+from decoder.training.sdsat.run import Plan, Trainer
 from tests.support.tiny_models import ARCHITECTURES, tiny_adapters, tiny_model, tiny_target
 
 VOCAB = 61
-PLAN = Plan(masks=3, rank=4, coupler=32, tokens=50, batch=4, points=24, lr=2e-2, steps=60, aside=4, save_minutes=1e9)
+PLAN = Plan(masks=3, rank=4, coupler=32, tokens=50, batch=4, points=24, lr=2e-2, steps=60, held_out=4, save_minutes=1e9)
 
 
 @functools.cache
@@ -105,7 +106,7 @@ def test_gradients_reach_masks_and_adapters_alone() -> None:
     adapters = Adapters.of({name: torch.randn_like(weight) * 0.1 for name, weight in adapters.tensors().items()})
     for weight in adapters.weights().values():
         weight.requires_grad_(True)
-    made = outcome(tiny, adapters, [Points.of(answer, 5) for answer in answers()[:2]])
+    made = predict(tiny, adapters, [Points.of(answer, 5) for answer in answers()[:2]])
     made.loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in adapters.weights().values())
     assert all(weight.grad is None for weight in tiny.model.parameters())
@@ -118,7 +119,7 @@ def test_tokens_that_cannot_be_drafted_count_as_wrong() -> None:
     missing = int(points.labels(1)[0, 0])
     tokens = torch.tensor([token for token in range(VOCAB) if token != missing])
     adapters = Adapters.fresh(tiny.model, 1, 2, tokens=tokens)
-    made = outcome(tiny, adapters, [points], Vocabulary(tiny, tokens))
+    made = predict(tiny, adapters, [points], Vocabulary(tiny, tokens))
     absent = points.labels(1) == missing
     assert made.known[absent].all()
     assert not made.right[absent].any()
@@ -160,13 +161,13 @@ def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> Non
     made = trainer(tmp_path, replace(PLAN, start=6000, shards=1))
     masks, before = made.adapters.masks.detach().clone(), made.evaluate()
     store = FeatureStore(made.target, tmp_path / "features", 1e9)
-    made.start(store, quiet)
+    made.pretrain(store, quiet)
     after = made.evaluate()
     assert after.accept_rate[2] > before.accept_rate[2] + 0.3
     assert torch.equal(made.adapters.masks, masks)
     computed = store.computed
     again = trainer(tmp_path, made.plan)
-    again.start(store, quiet)
+    again.pretrain(store, quiet)
     assert store.computed == computed > 0, "features are kept"
     for name, weight in again.adapters.weights().items():
         assert torch.equal(weight, made.adapters.weights()[name]), name
@@ -175,7 +176,7 @@ def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> Non
 def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Features that are linear in the one before and in the token are met: exactly one place on, as far as they can be
     two places on."""
-    monkeypatch.setattr("decoder.training.sdsat.start._RIDGE", 1e-12)
+    monkeypatch.setattr("decoder.training.ridge.RIDGE", 1e-12)
     source = torch.Generator().manual_seed(4)
     width, masks = 6, 2
     embeddings = F.rms_norm(torch.randn(VOCAB, width, generator=source, dtype=torch.float64), (width,))
@@ -243,12 +244,12 @@ def test_a_resumed_run_ends_where_one_in_one_go_does(optimizer: str, tmp_path: P
         trainer(tmp_path / "nothing", plan).resume()
 
 
-def test_no_prompt_that_is_held_aside_is_trained_on(tmp_path: Path) -> None:
+def test_no_held_out_prompt_is_trained_on(tmp_path: Path) -> None:
     made = trainer(tmp_path)
-    aside = {points.answer.key for points in made.aside}
-    assert aside
+    held_out = {points.answer.key for points in made.held_out}
+    assert held_out
     for made.step in range(30):
-        assert not aside & {points.answer.key for points in made._batch()}
+        assert not held_out & {points.answer.key for points in made._batch()}
 
 
 def test_the_learning_rate_rises_stays_and_falls() -> None:
@@ -317,7 +318,7 @@ def test_other_models_adapters_are_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(AdaptersError, match=r"config\.json cannot be read"):
         adapter_files.fit_adapters(tmp_path, tiny, "tiny")
     monkeypatch.setattr(adapter_files, "FOLDER", tmp_path)
-    assert adapter_files.names() == ["tiny"]
+    assert shipped_names(tmp_path) == ["tiny"]
     assert adapter_files.fit_adapters(None, tiny, "a copy of it") is not None
     assert adapter_files.fit_adapters("tiny", tiny, "tiny") is not None
     assert adapter_files.fit_adapters(None, tiny_target("llama", 50), "tiny") is None

@@ -19,7 +19,7 @@ from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
 from decoder.planning.cost_curve import CostCurve
-from decoder.recording.kept_rows import RecordedOutputs
+from decoder.recording.pass_archive import RecordedOutputs
 from tests.support.tiny_models import tiny_target
 
 NO_ARTIFACTS = RecordedOutputs({})

@@ -14,7 +14,7 @@ from decoder.drafters.learning.eos_prior import EosPrior
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree
 from decoder.generation import Generation
-from decoder.recording.kept_rows import RecordedOutputs
+from decoder.recording.pass_archive import RecordedOutputs
 
 STOP, FULL_STOP = 99, 30
 TEXT = [11, 12, 13, 14, 15, FULL_STOP, 41, 42, 43, 44]

@@ -1,4 +1,4 @@
-"""KeepingDrafter: any drafter, and beside it a record of the rows that chose the answer's tokens."""
+"""RecordingDrafter: wraps any drafter and saves the rows that chose the answer's tokens."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import DraftTree
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
-from decoder.recording.kept_rows import BEST, Kept
+from decoder.recording.pass_archive import BEST, PassArchive
 from decoder.sequence import Sequence
 
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-class KeepingDrafter(Drafter):
-    """Drafts as another drafter does and keeps what the passes leave behind.
+class RecordingDrafter(Drafter):
+    """Drafts as the wrapped drafter does and saves outputs of the passes.
 
     Args:
-        drafter: the one that drafts.
-        logits: keep the best logits of every row that chose a token.
-        layers: decoder layers whose hidden states are kept.
+        drafter: the wrapped drafter.
+        logits: save the best logits of every row that chose a token.
+        layers: decoder layers whose hidden states are saved.
     """
 
-    name: ClassVar[str] = "keeping"
+    name: ClassVar[str] = "recording"
 
     def __init__(self, drafter: Drafter, *, logits: bool, layers: frozenset[int]) -> None:
         self._drafter = drafter
-        self._keep_logits = logits
+        self._save_logits = logits
         self._layers = layers
         self._tokens = 0
         self._vocab_size = 0
@@ -41,9 +41,8 @@ class KeepingDrafter(Drafter):
 
     def setup(self, context: DrafterContext) -> None:
         self._drafter.setup(context)
-        self.required_outputs = self._drafter.required_outputs | RequiredOutputs(
-            hidden=self._layers, all_logits=self._keep_logits
-        )
+        own = RequiredOutputs(hidden=self._layers, all_logits=self._save_logits)
+        self.required_outputs = self._drafter.required_outputs | own
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         return self._drafter.draft(sequence, budget)
@@ -57,20 +56,20 @@ class KeepingDrafter(Drafter):
         rows = committed if self._tokens else len(sequence.prompt)  # a prefill has the prompt's rows
         self._tokens = len(sequence.tokens)
         self._vocab_size = logits.shape[-1]
-        if self._keep_logits:
+        if self._save_logits:
             values, ids = logits[:committed].float().topk(min(BEST, self._vocab_size))
             self._best.append((ids.cpu(), values.cpu()))
         for layer, parts in self._hidden.items():
             states = outputs.hidden[layer][:rows]
             parts.append(states.clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16))
-        seen = ForwardOutputs(logits[-1:], outputs.hidden, outputs.queries, outputs.features, outputs.masks)
-        self._drafter.observe(sequence, tree, accepted, seen)
+        last = ForwardOutputs(logits[-1:], outputs.hidden, outputs.queries, outputs.features, outputs.masks)
+        self._drafter.observe(sequence, tree, accepted, last)
 
-    def kept(self) -> Kept:
-        """What was kept so far."""
+    def archive(self) -> PassArchive:
+        """Everything saved so far."""
         ids = values = None
-        if self._keep_logits:
+        if self._save_logits:
             ids = torch.cat([ids for ids, _ in self._best]).numpy().astype(np.int32)
             values = torch.cat([values for _, values in self._best]).numpy()
         hidden = {layer: torch.cat(parts).numpy() for layer, parts in self._hidden.items()}
-        return Kept(ids, values, self._vocab_size, hidden)
+        return PassArchive(ids, values, self._vocab_size, hidden)

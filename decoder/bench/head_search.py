@@ -1,6 +1,6 @@
-"""`rag models heads`: finds a model's induction heads with prompts whose answers copy, and saves them beside it.
+"""`rag models heads`: finds a model's induction heads with prompts whose answers copy, and saves them with the model.
 
-Knows chat templates, texts and the model's folder; the procedure itself is `decoder.induction_heads`.
+Knows chat templates, texts and the model's folder; the search itself is `decoder.induction_heads`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from decoder import induction_heads
 from decoder.errors import UnsupportedModel
-from decoder.induction_heads import FILE, InductionHeads, find_heads, save
+from decoder.induction_heads import FILE, InductionHeads
 from decoder.load import load_engine
 from decoder.models import default_models_dir, resolve
 from decoder.recording.chat import Chat
@@ -18,13 +19,13 @@ from decoder.recording.copy_texts import REPEAT, TEXTS
 from decoder.recording.prompts import BenchError, Item, load_items, spread
 
 MAX_TOKENS = 128
-"""Of an answer; the paper does not say."""
+"""Most tokens of an answer; the paper gives no number."""
 
 Progress = Callable[[int, int, int], None]
-"""(prompts answered, prompts in all, copied tokens examined)."""
+"""(answered prompts, all prompts, examined copied tokens)."""
 
 
-def find_and_save(
+def find_heads(
     model: str,
     *,
     data: Path | None = None,
@@ -39,16 +40,16 @@ def find_and_save(
 
     Args:
         model: a name, folder or hub id.
-        data: JSONL of `{"text": ...}`, texts to repeat, or of benchmark items, whose first messages are answered;
-            built-in texts where None.
-        out: the file; `induction_heads.json` in the model's folder where None, which is where engines look for it.
-        limit: prompts at most, spread evenly over the data.
+        data: JSONL of `{"text": ...}`, texts to repeat, or of benchmark items, whose first messages are answered.
+            Default: built-in texts.
+        out: the file. Default: `induction_heads.json` in the model's folder, where engines look for it.
+        limit: most prompts, spread evenly over the data.
 
     Returns:
-        the file and what it holds.
+        the file and its content.
 
     Raises:
-        ValueError: the model, data or dtype cannot be used, or no head was found; the message says what to do.
+        ValueError: the model, data or dtype cannot be used, or there is no such head; the message says what to do.
         PullFailed: a hub id could not be downloaded.
         OSError: the file cannot be written.
     """
@@ -71,16 +72,16 @@ def find_and_save(
     def say(answered: int, tokens: int) -> None:
         progress(answered, len(prompts), tokens)
 
-    found = find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, say=say)
+    heads = induction_heads.find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, say=say)
     path = out or folder / FILE
-    save(found, path)
-    return path, found
+    induction_heads.save(heads, path)
+    return path, heads
 
 
 def read_items(path: Path) -> Sequence[Item]:
-    """Texts or benchmark items of a JSONL file; its first line says which it holds.
+    """Texts or benchmark items of a JSONL file; its first line decides which.
 
-    Raises BenchError for a file that is missing or holds neither.
+    Raises BenchError if the file is missing or holds neither.
     """
     if not path.is_file():
         raise BenchError(f"there is no file {path}; give JSONL of texts or of benchmark items")

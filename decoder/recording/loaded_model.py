@@ -1,4 +1,4 @@
-"""A model opened for a benchmark: its engine, its chat template, and the name that goes into the results."""
+"""Models loaded for benchmarks and recordings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from decoder.recording.chat import Chat
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LoadedModel:
+    """A model's engine, its chat template, and its name in the results."""
+
     engine: Engine
     chat: Chat
     name: str
@@ -26,8 +28,11 @@ def open_model(
     draft_model: str | None = None,
     eagle_head: str | None = None,
     sdsat_adapters: str | None = None,
-) -> Opened:
-    """Load a model by name, folder or hub id. Errors as `load_engine`, and BenchError without a chat template."""
+) -> LoadedModel:
+    """Load a model by name, folder or hub id.
+
+    Raises the errors of `load_engine`, and BenchError if the model has no chat template.
+    """
     from decoder.load import load_engine
     from decoder.models import default_models_dir, resolve
 
@@ -42,11 +47,11 @@ def open_model(
         device=device,
         models_dir=models_dir,
     )
-    return Opened(engine, chat, Path(model).name)
+    return LoadedModel(engine, chat, Path(model).name)
 
 
-def open_stock(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> Any:
-    """A model as transformers itself runs it."""
+def open_transformers_model(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> Any:
+    """A causal LM as transformers itself runs it."""
     from transformers import AutoModelForCausalLM
 
     from decoder.load import DTYPES
