@@ -1,10 +1,7 @@
-"""The command line `rag`: one file a command.
+"""The command line `rag`: commands over the HTTP API in `commands/`, those that run a stack in `stack/`.
 
-Exit status: 0 done; 1 refused, or part of it failed; 2 wrong usage; 3 nothing answers; 130 interrupted.
-
-Beside `rag_service.bench` the only part of the service that may import `decoder.models`, `decoder.bench` and
-`decoder.training`, lazily; everything heavy is imported inside the command that needs
-it.
+Every command imports what is heavy when it runs. Only this package and `rag_service.bench` import `decoder.models`,
+`decoder.bench` and `decoder.training`.
 """
 
 from __future__ import annotations
@@ -17,19 +14,17 @@ from typer.core import TyperGroup
 
 from rag_service.cli.commands import (
     ask,
-    bench,
     chat,
     collections,
     config,
     docs,
-    edit,
     ingest,
     jobs,
     keys,
     models,
+    passed_on,
     search,
     sessions,
-    train,
     verify,
 )
 from rag_service.cli.console import CliError, say_error
@@ -40,20 +35,15 @@ from rag_service.stack.exit_status import FAILED, INTERRUPTED, USAGE
 
 
 class _Commands(TyperGroup):
-    """Turns the project's errors into a line on stderr and an exit status."""
+    """Turns our errors into a line on standard error and an exit status."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except CliError as error:
+        except (CliError, RagServiceError) as error:
             say_error(str(error))
-            raise typer.Exit(error.status) from None
-        except InvalidSettings as error:
-            say_error(str(error))
-            raise typer.Exit(USAGE) from None
-        except RagServiceError as error:
-            say_error(str(error))
-            raise typer.Exit(FAILED) from None
+            status = error.status if isinstance(error, CliError) else FAILED
+            raise typer.Exit(USAGE if isinstance(error, InvalidSettings) else status) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -70,16 +60,16 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"rag-service {version('rag-service')}")
         raise typer.Exit
 
 
 @app.callback()
 def _rag(
-    shown: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Answers over your documents, with citations. Start with `rag up`."""
@@ -93,13 +83,13 @@ app.command("ingest", epilog=example("rag ingest ~/notes -c notes", "rag ingest 
 app.command("ask", epilog=example(f"rag ask {QUESTION} -c notes", f"rag ask {QUESTION} --json | jq .citations"))(
     ask.ask
 )
-app.command("edit", epilog=example('rag edit 5c9d… "Say the number of days first."'))(edit.edit)
+app.command("edit", epilog=example('rag edit 5c9d… "Say the number of days first."'))(ask.edit)
 app.command("chat", epilog=example("rag chat -c notes", "rag chat --json < questions.txt"))(chat.chat)
 app.command("search", epilog=example('rag search "backups" -c notes --top-k 3'))(search.search)
 app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.verify)
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
-app.command("bench", context_settings=bench.CONTEXT, epilog=example("rag bench decode --help"))(bench.bench)
-app.command("train", context_settings=train.CONTEXT, epilog=example("rag train eagle --help"))(train.train)
+app.command("bench", context_settings=passed_on.CONTEXT, epilog=example("rag bench decode --help"))(passed_on.bench)
+app.command("train", context_settings=passed_on.CONTEXT, epilog=example("rag train eagle --help"))(passed_on.train)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")

@@ -1,8 +1,9 @@
-"""What all commands share: where text goes, and how a command fails. Knows no service."""
+"""What all commands share: consoles, times, and how a command fails."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -11,16 +12,16 @@ from rag_service.stack.exit_status import DONE, FAILED, INTERRUPTED, UNREACHABLE
 
 EXIT_CODES = {
     DONE: "done",
-    FAILED: "refused, or part of it failed; of `rag verify`: the answers differ; of `rag doctor`: something is missing",
-    USAGE: "wrong usage: no such command or option, or a value that it (or a setting) cannot have",
-    UNREACHABLE: "nothing answers where the service, or its Redis, should be",
+    FAILED: "refused or partly failed; `rag verify`: the answers differ; `rag doctor`: something is missing",
+    USAGE: "wrong usage: unknown command or option, or an invalid value of an option or setting",
+    UNREACHABLE: "the service or its Redis cannot be reached",
     INTERRUPTED: "interrupted (Ctrl-C)",
 }
-"""What the exit status of every command means."""
+"""The meaning of every exit status."""
 
 
 class CliError(Exception):
-    """Ends a command. The message says what to do; `status` is the exit status."""
+    """Ends a command with an exit status. The message says what to do."""
 
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
@@ -28,21 +29,36 @@ class CliError(Exception):
 
 
 def out() -> Console:
-    """Standard output; without colours where it is not a terminal."""
-    return Console(highlight=False, soft_wrap=True)
+    """Standard output: answers and lists. Colours appear on a terminal only."""
+    return Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def err() -> Console:
     """Standard error: progress, notes and errors."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def say_error(message: str) -> None:
-    err().print(f"Error: {message}", style="red", markup=False)
+    err().print(f"Error: {message}", style="red")
 
 
 def say_warning(message: str) -> None:
-    err().print(f"Warning: {message}", style="yellow", markup=False)
+    err().print(f"Warning: {message}", style="yellow")
+
+
+def say_dim(message: str) -> None:
+    """A remark that is not part of the output."""
+    err().print(message, style="dim")
+
+
+def local_time(seconds: float) -> str:
+    """A Unix time in this machine's time zone, to the minute."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 chunk", "2 chunks"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def print_json(value: Any) -> None:

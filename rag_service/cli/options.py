@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from decoder.drafter_names import DRAFTER_NAMES
 
 Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: the running stack's]")
+    str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: that of the running stack]")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", metavar="KEY", help="Key of the API.  [default: RAG_API_KEY, else the local key]"),
+    typer.Option("--api-key", metavar="KEY", help="API key.  [default: RAG_API_KEY, else the local key]"),
 ]
-InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection that it is in.")]
+InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection of the documents.")]
 Collection = Annotated[
     str | None,
     typer.Option(
         "--collection",
         "-c",
         metavar="NAME",
-        help="Collection to use.  [default: the session's, else `default` where there is one]",
+        help="Collection to search.  [default: the session's, else `default` if it exists]",
     ),
+]
+SessionId = Annotated[
+    str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to start.")
 ]
 
 
 def _known_drafter(name: str | None) -> str | None:
     if name is not None and name not in DRAFTER_NAMES:
-        raise typer.BadParameter(f"{name[:80]!r} is no drafter; choose one of {', '.join(DRAFTER_NAMES)}.")
+        raise typer.BadParameter(f"{name[:80]!r} is not a drafter; choose one of {', '.join(DRAFTER_NAMES)}.")
     return name
 
 
@@ -39,7 +42,7 @@ SpeculationName = Annotated[
     typer.Option(
         "--speculation",
         metavar="NAME",
-        help="off, auto or a drafter's name: changes the speed, never the answer.",
+        help="off, auto or a drafter's name. Changes the speed, never the answer.",
         autocompletion=lambda: list(DRAFTER_NAMES),
         callback=_known_drafter,
     ),
@@ -49,24 +52,29 @@ Compared = Annotated[
     typer.Option(
         "--drafter",
         metavar="NAME",
-        help="auto or a drafter's name, to compare with plain decoding.",
+        help="auto or a drafter's name; compared with plain decoding.",
         autocompletion=lambda: list(DRAFTER_NAMES),
         callback=_known_drafter,
     ),
 ]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="Most tokens of the answer.", min=1)]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="Longest answer, in tokens.", min=1)]
 Temperature = Annotated[float, typer.Option("--temperature", metavar="T", help="0 is greedy.", min=0)]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="N", help="For temperatures above 0: the same seed, the same answer.", min=0),
+    typer.Option("--seed", metavar="N", help="With a temperature above 0, the same seed gives the same answer.", min=0),
 ]
 Exact = Annotated[
     Literal["default", "strict"],
-    typer.Option("--exact", help="strict decides near-ties again with passes of one token."),
+    typer.Option("--exact", help="strict decides near-ties again in passes of one token."),
 ]
-TopK = Annotated[int | None, typer.Option("--top-k", metavar="N", help="Passages to retrieve.", min=1)]
+TopK = Annotated[int | None, typer.Option("--top-k", metavar="N", help="Number of passages to retrieve.", min=1)]
 
 
 def example(*lines: str) -> str:
-    """Command lines as they end a command's `--help`: one a line, not wrapped."""
+    """The examples at the end of a command's `--help`, one a line, not wrapped."""
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
+
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}

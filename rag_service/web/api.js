@@ -1,9 +1,9 @@
-// Requests to the service this page came from: the API key, problems, JSON. Addresses are relative, so that the page
-// also works below a path of a proxy.
+// Requests to the service that this page came from: the API key, problems, JSON. Addresses are relative, so that the
+// page also works below a path of a proxy.
 
 const KEY = "rag.key";
 
-/** What the service said went wrong. `detail` is written for people and says what to do. */
+/** An error of the service. `detail` is a sentence for people that says what to do. */
 export class Problem extends Error {
   constructor(body, status = 0, retryAfter = null) {
     super(body.detail);
@@ -15,10 +15,10 @@ export class Problem extends Error {
   }
 }
 
-let wantsKey = async () => false;
-/** `ask(problem)` resolves to whether a key was given. */
-export function whenKeyIsWanted(ask) {
-  wantsKey = ask;
+let askForKey = async () => false;
+/** `ask(problem)` asks the user for a key and resolves to whether one was entered. */
+export function onMissingKey(ask) {
+  askForKey = ask;
 }
 
 export const setKey = (key) => sessionStorage.setItem(KEY, key);
@@ -30,15 +30,15 @@ export function authorization() {
   return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
-/** A response that is fine. Raises Problem. Asks for a key, once or more, where one is wanted. */
+/** A successful response. Asks for a key as often as the service wants one. Raises Problem. */
 export async function open(method, path, { body, headers = {}, signal } = {}) {
   for (;;) {
-    const sent = { ...headers, ...authorization() };
-    if (body !== undefined) sent["Content-Type"] = "application/json";
+    const allHeaders = { ...headers, ...authorization() };
+    if (body !== undefined) allHeaders["Content-Type"] = "application/json";
     let response;
     try {
       response = await fetch(path, {
-        method, headers: sent, signal, cache: "no-store", credentials: "same-origin",
+        method, headers: allHeaders, signal, cache: "no-store", credentials: "same-origin",
         body: body === undefined ? undefined : JSON.stringify(body),
       });
     } catch (error) {
@@ -46,7 +46,7 @@ export async function open(method, path, { body, headers = {}, signal } = {}) {
     }
     if (response.ok) return response;
     const problem = await problemOf(response);
-    if (response.status !== 401 || !(await wantsKey(problem))) throw problem;
+    if (response.status !== 401 || !(await askForKey(problem))) throw problem;
   }
 }
 
@@ -60,7 +60,7 @@ export async function problemOf(response) {
   return problemFrom(await response.text().catch(() => ""), response.status, retryAfter);
 }
 
-/** A problem from the text of a response, whoever wrote it. */
+/** A problem from the text of a response of the service or of a proxy. */
 export function problemFrom(text, status, retryAfter = null) {
   try {
     const body = JSON.parse(text);
@@ -68,7 +68,7 @@ export function problemFrom(text, status, retryAfter = null) {
   } catch { /* a proxy's own page */ }
   return new Problem({
     title: "The service answered with an error",
-    detail: `It sent status ${status} without saying more. Try again; if that does not help, look at its log.`,
+    detail: `It sent status ${status} without an explanation. Try again; if that does not help, see its log.`,
   }, status, retryAfter);
 }
 
@@ -81,7 +81,11 @@ export function unreachable() {
 }
 
 export const asProblem = (error) => error instanceof Problem ? error : new Problem({
-  title: "The page made a mistake", detail: `${error?.message ?? error} Reload the page; nothing is lost.`,
+  title: "The page has an error", detail: `${error?.message ?? error} Reload the page; nothing is lost.`,
 });
 
 export const part = encodeURIComponent;
+
+export function documentPath(collection, documentId) {
+  return `v1/collections/${part(collection)}/documents/${documentId.split("/").map(part).join("/")}`;
+}

@@ -1,30 +1,30 @@
-// The page: what is there, and who is told when something changes.
+// The page: its parts, put together.
 
-import { asProblem, whenKeyIsWanted } from "./api.js";
-import { Collections } from "./collections.js";
-import { Conversation } from "./conversation.js";
-import { Documents } from "./documents.js";
+import { asProblem, onMissingKey } from "./api.js";
+import { Collections } from "./documents/collections.js";
+import { Conversation } from "./conversation/conversation.js";
+import { Documents } from "./documents/documents.js";
 import { byId, problemBox } from "./dom.js";
-import { History } from "./history.js";
+import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
-import { Sources } from "./sources.js";
+import { Sources } from "./answer/sources.js";
 
 const question = byId("question");
 const askButton = byId("ask");
 const compare = byId("compare");
 const banner = byId("banner");
 
-whenKeyIsWanted(askForKey);
+onMissingKey(askForKey);
 const sources = new Sources();
 const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
 const documents = new Documents(collections);
-const past = new History(conversation);
+const conversations = new History(conversation);
 
 function refresh() {
   const running = conversation?.running;
   byId("welcome").hidden = !conversation.empty || Boolean(conversation.session);
-  byId("nothing-yet").hidden = !collections.bare;
+  byId("no-documents").hidden = !collections.haveNoDocuments;
   askButton.textContent = running ? "Stop" : "Ask";
   askButton.classList.toggle("stop", Boolean(running));
   askButton.disabled = Boolean(running) && !running.cancellable;
@@ -58,9 +58,9 @@ byId("composer").addEventListener("submit", (event) => {
 });
 byId("open-documents").addEventListener("click", () => documents.open());
 byId("add-first").addEventListener("click", () => documents.open());
-byId("open-history").addEventListener("click", () => past.open());
-byId("begin-anew").addEventListener("click", () => {
-  conversation.begin();
+byId("open-history").addEventListener("click", () => conversations.open());
+byId("new-conversation").addEventListener("click", () => {
+  conversation.clear();
   question.focus();
 });
 addEventListener("hashchange", () => (keyFromAddress() ? start() : conversation.restore()));
@@ -77,7 +77,7 @@ async function start() {
   }
 }
 
-/** Says so where questions could not be answered yet, until they can. */
+/** Shows a banner until the service can answer questions. */
 async function watchReadiness() {
   for (;;) {
     const response = await fetch("readyz", { cache: "no-store" }).catch(() => null);

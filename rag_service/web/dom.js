@@ -1,8 +1,8 @@
-// Building elements. Text only ever becomes text: nothing here, or anywhere on the page, parses markup.
+// Elements. Text stays text: nothing on the page parses markup.
 
 /**
- * An element. Attributes beginning with "on" are listeners; `class`, `text` and booleans do what they say; null and
- * false leave an attribute out.
+ * An element. Attributes that start with "on" are listeners, `text` is the content, and null and false leave an
+ * attribute out.
  */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -23,20 +23,44 @@ export function button(label, onclick, attributes = {}) {
   return el("button", { type: "button", text: label, onclick, ...attributes });
 }
 
-/** Says something to those who listen to the page. */
+/** Reads a text out to users of a screen reader. */
 export function announce(text) {
   byId("announce").textContent = text;
 }
 
-/** A number with a word behind it: `count(1, "source")`, `count(3, "source")`. */
+/** A number with its noun: `count(1, "source")`, `count(3, "source")`. */
 export function count(number, word) {
   return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+}
+
+/** A button that acts on the second click: the first one turns its label into @param question. */
+export function confirmButton(label, question, act, attributes) {
+  const pressed = button(label, () => {
+    if (pressed.textContent === question) {
+      act();
+      return;
+    }
+    pressed.textContent = question;
+    pressed.addEventListener("blur", () => { pressed.textContent = label; }, { once: true });
+  }, attributes);
+  return pressed;
+}
+
+/** A dialog of the page, with a title and a button that closes it. A click beside it closes it, too. */
+export function sheet(id, title, ...children) {
+  const dialog = byId(id);
+  dialog.append(
+    el("div", { class: "sheet-head" }, el("h2", { id: `${id}-title`, text: title }),
+      button("✕", () => dialog.close(), { class: "quiet icon", "aria-label": `Close ${title.toLowerCase()}` })),
+    ...children);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  return dialog;
 }
 
 let numbers = 0;
 export const freshId = (prefix) => `${prefix}-${++numbers}`;
 
-/** A problem shown where it happened: what went wrong, what to do, and (where there is something to try) a button. */
+/** A problem: what went wrong, what to do and, with @param again, a button that tries again. */
 export function problemBox(problem, again = null) {
   const box = el("div", { class: "problem", role: "alert" },
     el("strong", { text: problem.title || "That did not work" }),

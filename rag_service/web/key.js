@@ -1,22 +1,22 @@
-// The API key: asked for only when the service wants one, kept for this tab alone.
+// The API key: asked for only if the service wants one, and kept for this tab only.
 
 import { clearKey, hasKey, setKey } from "./api.js";
 import { byId, el } from "./dom.js";
 
 let asking = null;
 
-/** Takes the key of the address that `rag up` prints, and takes it out of the address. Returns whether one was there. */
+/** Stores the key of the address that `rag up` prints and removes it from the address. Returns whether there was one. */
 export function keyFromAddress() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (given === null) return false;
+  const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (key === null) return false;
   history.replaceState(null, "", location.pathname + location.search);
-  if (/^rag_[\w-]+$/.test(given)) setKey(given);
+  if (/^rag_[\w-]+$/.test(key)) setKey(key);
   const dialog = byId("key");
-  if (dialog.open) dialog.close("given");
+  if (dialog.open) dialog.close("entered");
   return true;
 }
 
-/** Resolves to true once a key was entered; every request that waits for one shares the question. */
+/** Resolves to whether a key was entered. All requests that wait for a key share one dialog. */
 export function askForKey(problem) {
   const refused = hasKey();
   clearKey();
@@ -32,17 +32,17 @@ function ask(problem, refused) {
     const form = el("form", { onsubmit: (event) => {
       event.preventDefault();
       setKey(input.value.trim());
-      dialog.close("given");
+      dialog.close("entered");
     } },
     el("h2", { id: "key-title", text: "API key" }),
     el("p", { text: refused ? problem.detail
-      : "This service wants an API key. Open the address that “rag up” prints, or enter a key here: whoever runs the "
-        + "service makes one with “rag keys create NAME”." }),
+      : "This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the "
+        + "service creates keys with “rag keys create NAME”." }),
     el("label", { class: "unseen", for: "key-field", text: "API key" }), input,
-    el("p", { class: "place", text: "It is kept in this tab only, and forgotten when the tab is closed." }),
+    el("p", { class: "place", text: "The key is kept in this tab only, until the tab is closed." }),
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Use this key" })));
     dialog.replaceChildren(form);
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "given"), { once: true });
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "entered"), { once: true });
     dialog.returnValue = "";
     dialog.showModal();
     input.focus();

@@ -7,13 +7,15 @@ but this service, cannot be framed, and never turns text into markup: the browse
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
+from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
 from rag_service.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
+
+FOLDER = Path(__file__).parents[2] / "web"
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -40,17 +42,16 @@ def page(request: Request) -> Response:
     return _file("index.html", request)
 
 
-@router.api_route("/web/{name}", methods=["GET", "HEAD"])
+@router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
 def part(name: str, request: Request) -> Response:
     return _file(name, request)
 
 
 def _file(name: str, request: Request) -> Response:
     """A file of the page, or 304 where the browser has it. Raises NotFound."""
-    folder = files("rag_service") / "web"
-    if name not in {entry.name for entry in folder.iterdir() if entry.name.rpartition(".")[2] in TYPES}:
+    if name not in {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.*") if file.suffix[1:] in TYPES}:
         raise NotFound(f"The page has no file {name[:80]!r}; / is the page.", "not_found")
-    content = (folder / name).read_bytes()
+    content = (FOLDER / name).read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {**HEADERS, "ETag": tag}
     known = request.headers.get("if-none-match", "")

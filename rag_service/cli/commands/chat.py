@@ -1,24 +1,36 @@
 """`rag chat`: a conversation in the terminal. Questions follow up on each other, `/edit` changes the last answer.
 
-Knows lines and commands; what an answer looks like is `ask`'s. With --json every answer is one line of JSON, and lines
-are read without a prompt, so that a program can talk.
+Knows lines and commands; `answers` prints the answers. With --json every answer is one line of JSON and lines are read
+without a prompt, for programs.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import typer
 from rich.console import Console
 
 from rag_service.answering.names import DEFAULT_COLLECTION
+from rag_service.cli.answers import Cancelled, collections_to_choose, decoding_lines, ending, listen, show_sources
 from rag_service.cli.api import Api, Refused
-from rag_service.cli.commands.ask import Cancelled, choose, decoding, ended, listen, show_sources
-from rag_service.cli.console import CliError, err, out, say_error
-from rag_service.cli.options import ApiKey, Collection, Exact, Json, MaxTokens, Seed, SpeculationName, Temperature, Url
+from rag_service.cli.console import CliError, out, say_dim, say_error
+from rag_service.cli.options import (
+    ApiKey,
+    Collection,
+    Exact,
+    Json,
+    MaxTokens,
+    Seed,
+    SessionId,
+    SpeculationName,
+    Temperature,
+    Url,
+    without_none,
+)
 from rag_service.cli.stack.connect import connect
 from rag_service.stack.exit_status import DONE
 
@@ -26,19 +38,17 @@ HELP = """\
 /edit INSTRUCTION  change the last answer
 /sources           what the last answer cites, and its passages
 /stats             how the last answer was decoded
-/reset             begin a new session
+/reset             start a new session
 /help              this list
 /quit              leave, as do /exit and Ctrl-D
 Anything else is a question. Ctrl-C cancels an answer."""
-LEAVING = {"/quit", "/exit"}
-SAID_BY_PEOPLE = LEAVING | {"quit", "exit"}
+QUIT = {"/quit", "/exit"}
+QUIT_AT_A_PROMPT = QUIT | {"quit", "exit"}
 
 
 def chat(
     collection: Collection = None,
-    session: Annotated[
-        str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to begin.")
-    ] = None,
+    session: SessionId = None,
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,
@@ -50,34 +60,39 @@ def chat(
 ) -> None:
     """Talk about your documents. /help lists the commands; /quit or Ctrl-D leaves.
 
-    Where questions are piped in, the exit status is that of the first one that failed.
+    With questions from a pipe, the exit status is that of the first one that failed.
     """
-    options: dict[str, Any] = {"temperature": temperature, "exact": exact, "stream": True}
-    chosen = {"speculation": speculation, "max_tokens": max_tokens, "seed": seed}
-    options |= {name: value for name, value in chosen.items() if value is not None}
+    options = without_none(
+        speculation=speculation,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        exact=exact,
+        stream=True,
+    )
     with connect(url, api_key) as api:
-        talk = Chat(api, options, collection, session, None if as_json else out())
+        conversation = Conversation(api, options, collection, session, None if as_json else out())
         if session is not None:
-            talk.resume()
+            conversation.resume()
         if not as_json:
-            talk.look()
-            err().print("Ask, or /help. Ctrl-D leaves.", style="dim", markup=False)
-        typed = not as_json and sys.stdin.isatty()
-        while (line := _read("> " if typed else "")) is not None:
-            if line.strip() in (LEAVING if as_json else SAID_BY_PEOPLE):
+            conversation.check()
+            say_dim("Ask, or /help. Ctrl-D leaves.")
+        interactive = not as_json and sys.stdin.isatty()
+        while (line := _read("> " if interactive else "")) is not None:
+            if line.strip() in (QUIT if as_json else QUIT_AT_A_PROMPT):
                 break
             if line.strip():
-                talk.take(line.strip())
-    if talk.status and not typed:
-        raise typer.Exit(talk.status)
+                conversation.handle(line.strip())
+    if conversation.status and not interactive:
+        raise typer.Exit(conversation.status)
 
 
-class Chat:
+class Conversation:
     """One conversation.
 
     Args:
-        options: of every request.
-        screen: where answers appear as they come; None prints JSON lines.
+        options: fields of every request.
+        screen: prints answers as they come; None prints JSON lines instead.
     """
 
     def __init__(
@@ -94,7 +109,7 @@ class Chat:
         """Exit status of the first question or edit that failed."""
 
     def resume(self) -> None:
-        """Take up a session's last answer, where the session is there already."""
+        """Continue after a session's last answer, if the session exists."""
         try:
             turns = self._api.request("GET", f"/v1/sessions/{self._session}")["turns"]
         except Refused as refused:
@@ -104,39 +119,39 @@ class Chat:
         if turns:
             self.last = self._api.request("GET", f"/v1/answers/{turns[-1]['answer_id']}")
 
-    def look(self) -> None:
-        """Before anything is asked: is the service there, and the collection?
+    def check(self) -> None:
+        """Check that the service answers and that the collection exists.
 
         Raises:
-            CliError: no; the message says what to do.
+            CliError: one of them does not.
         """
         if self._collection is not None:
             self._api.request("GET", f"/v1/collections/{quote(self._collection, safe='')}")
         elif self.last is None:
-            names = {one["name"] for one in self._api.request("GET", "/v1/collections")["collections"]}
-            if DEFAULT_COLLECTION not in names:
-                self._say(choose(self._api))
+            collections = self._api.request("GET", "/v1/collections")["collections"]
+            if DEFAULT_COLLECTION not in {collection["name"] for collection in collections}:
+                self._say(collections_to_choose(self._api))
 
-    def take(self, line: str) -> None:
-        """Do what a line asks for. What goes wrong is said, and the conversation goes on."""
-        command, _, rest = line.partition(" ")
+    def handle(self, line: str) -> None:
+        """Run a command or ask a question. Errors are printed, and the conversation goes on."""
+        command, _, arguments = line.partition(" ")
         try:
             if not line.startswith("/"):
                 self._ask(line)
             elif command == "/edit":
-                self._edit(rest.strip())
+                self._edit(arguments.strip())
             elif command == "/reset":
                 self._session, self.last = None, None
-                self._say("A new session begins.")
+                self._say("A new session starts.")
             elif self._screen is not None and command == "/sources":
-                show_sources(self._answered(), self._screen)
-                if not self._answered()["passages"]:
+                show_sources(self._last_answer(), self._screen)
+                if not self._last_answer()["passages"]:
                     self._screen.print("No passages.", style="dim")
             elif self._screen is not None and command == "/stats":
-                for text in decoding(self._answered()):
-                    self._screen.print(text, style="dim", markup=False)
+                for text in decoding_lines(self._last_answer()):
+                    self._screen.print(text, style="dim")
             elif self._screen is not None and command == "/help":
-                self._screen.print(HELP, markup=False)
+                self._screen.print(HELP)
             else:
                 raise CliError(f"There is no command {command}{' with --json' * (self._screen is None)}; try /help.")
         except Cancelled:
@@ -149,14 +164,13 @@ class Chat:
                 say_error(str(error))
 
     def _ask(self, question: str) -> None:
-        chosen = {"collection": self._collection, "session_id": self._session}
-        body = {"question": question, **self._options, **{name: value for name, value in chosen.items() if value}}
-        self._answer("/v1/query", body)
+        place = without_none(collection=self._collection or None, session_id=self._session or None)
+        self._answer("/v1/query", {"question": question, **self._options, **place})
 
     def _edit(self, instruction: str) -> None:
         if not instruction:
             raise CliError("Say what to change: /edit INSTRUCTION.")
-        path = f"/v1/answers/{self._answered()['answer_id']}/edits"
+        path = f"/v1/answers/{self._last_answer()['answer_id']}/edits"
         self._answer(path, {"instruction": instruction, **self._options})
 
     def _answer(self, path: str, body: dict[str, Any]) -> None:
@@ -171,22 +185,22 @@ class Chat:
             print(json.dumps(self.last, ensure_ascii=False), flush=True)
             return
         if self.last["note"]:
-            self._screen.print(self.last["note"], style="yellow", markup=False)
+            self._screen.print(self.last["note"], style="yellow")
         if self.last["finish_reason"] == "length":
-            self._screen.print(ended(self.last), style="dim", markup=False)
+            self._screen.print(ending(self.last), style="dim")
 
-    def _answered(self) -> dict[str, Any]:
+    def _last_answer(self) -> dict[str, Any]:
         if self.last is None:
             raise CliError("There is no answer yet; ask something first.")
         return self.last
 
     def _say(self, text: str) -> None:
         if self._screen is not None:
-            err().print(text, style="dim", markup=False)
+            say_dim(text)
 
 
 def _read(prompt: str) -> str | None:
-    """The next line; None at the end. Ctrl-C drops what was typed, twice in a row it is the end."""
+    """The next line; None at the end. Ctrl-C discards the line; twice in a row it ends the input."""
     if sys.stdin.isatty():
         import readline  # noqa: F401  # editing and history while typing
     interrupted = False
@@ -204,4 +218,4 @@ def _read(prompt: str) -> str | None:
             if interrupted:
                 return None
             interrupted = True
-            err().print("Ctrl-C once more, Ctrl-D or /quit leaves.", style="dim", markup=False)
+            say_dim("Ctrl-C again, Ctrl-D or /quit leaves.")

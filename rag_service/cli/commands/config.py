@@ -1,4 +1,4 @@
-"""`rag config show`: the settings in force."""
+"""`rag config show`: the current settings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _group() -> None:
 
 @app.command("show", epilog=example("rag config show"))
 def show(as_json: Json = False) -> None:
-    """The settings in force, from the environment, `.env` and the defaults. Passwords in URLs are hidden."""
+    """Show the settings, from the environment, `.env` and the defaults. Passwords in URLs are hidden."""
     values = setting_values(settings_in_force())
     if as_json:
         print_json(values)
         return
     for name, value in values.items():
-        out().print(f"{name}={'' if value is None else value}", markup=False)
+        out().print(f"{name}={'' if value is None else value}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,44 +9,42 @@ import typer
 from rich.filesize import decimal
 
 from rag_service.answering.names import DEFAULT_COLLECTION
-from rag_service.cli.console import err, out, print_json
+from rag_service.cli.console import count, err, local_time, out, print_json
 from rag_service.cli.options import ApiKey, InCollection, Json, Url, example
 from rag_service.cli.stack.connect import connect
 
 PAGE = 500
-"""Documents that one request asks for."""
+"""Documents that one request fetches."""
 
 app = typer.Typer(help="Documents of a collection: list, show, delete.", no_args_is_help=True)
-DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the document; `rag docs list` has it.")]
+DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the document; `rag docs list` shows it.")]
 
 
 @app.command("list", epilog=example("rag docs list -c notes"))
 def list_documents(
     collection: InCollection = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(metavar="N", help="Most documents to list.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(metavar="N", help="Number of documents to list.", min=1)] = 1000,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """List the documents of a collection in order of their ids."""
-    found: list[dict[str, Any]] = []
+    """List the documents of a collection, ordered by id."""
+    documents: list[dict[str, Any]] = []
     after: str | None = ""
     with connect(url, api_key) as api:
-        while after is not None and len(found) < limit:
-            params = {"limit": min(PAGE, limit - len(found)), "after": after}
-            page = api.request("GET", f"{_path(collection)}", params=params)
-            found += page["documents"]
+        while after is not None and len(documents) < limit:
+            params = {"limit": min(PAGE, limit - len(documents)), "after": after}
+            page = api.request("GET", _path(collection), params=params)
+            documents += page["documents"]
             after = page["next"]
     if as_json:
-        print_json({"collection": collection, "documents": found})
+        print_json({"collection": collection, "documents": documents})
         return
-    for document in found:
-        when = datetime.fromtimestamp(document["updated"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        chunks = f"{document['chunks']} chunk{'s' * (document['chunks'] != 1)}"
-        line = f"{document['document_id']}  {when}  {chunks}  {decimal(document['bytes'])}  {document['title']}"
-        out().print(line, markup=False)
-    if not found:
-        err().print(f"There are no documents in {collection!r}.", markup=False)
+    for document in documents:
+        sizes = f"{count(document['chunks'], 'chunk')}  {decimal(document['bytes'])}"
+        out().print(f"{document['document_id']}  {local_time(document['updated'])}  {sizes}  {document['title']}")
+    if not documents:
+        err().print(f"There are no documents in {collection!r}.")
 
 
 @app.command("show", epilog=example("rag docs show notes-backups.md-905d7e9011 -c notes"))
@@ -58,29 +55,29 @@ def show(
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Print a document's text: the characters that the offsets of citations count."""
+    """Print the text of a document. The offsets of citations point into it."""
     with connect(url, api_key) as api:
-        found = api.request("GET", _path(collection, document))
+        content = api.request("GET", _path(collection, document))
     if as_json:
-        print_json(found)
+        print_json(content)
     else:
-        print(found["text"])
+        print(content["text"])
 
 
 @app.command("delete", epilog=example("rag docs delete notes-backups.md-905d7e9011 -c notes"))
 def delete(
-    documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids; `rag docs list` has them.")],
+    documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Document ids; `rag docs list` shows them.")],
     collection: InCollection = DEFAULT_COLLECTION,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Delete documents. Answers that cite them keep the passages they were given."""
+    """Delete documents. Answers that cite them keep their passages."""
     with connect(url, api_key) as api:
         for document in documents:
             api.request("DELETE", _path(collection, document))
             if not as_json:
-                out().print(f"Deleted {document}.", markup=False)
+                out().print(f"Deleted {document}.")
     if as_json:
         print_json({"collection": collection, "deleted": documents})
 

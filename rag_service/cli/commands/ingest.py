@@ -1,4 +1,4 @@
-"""`rag ingest PATH…`: files and folders into a collection, with progress, failures by name and reason."""
+"""`rag ingest PATH…`: ingests files and folders, shows progress and names what failed and why."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Refused
-from rag_service.cli.commands.jobs import wait_for
+from rag_service.cli.commands.jobs import print_failures, wait_for
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.client.calls import batches, unreadable
 from rag_service.contract.file_names import sendable
 from rag_service.stack.exit_status import FAILED
 
-BATCH_FILES = 50
-BATCH_BYTES = 16 * 2**20
 PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file and the name it goes by in the collection."""
+    """A file and its name in the collection. `problem` says why it is not sent; "" if it is."""
 
     path: Path
     name: str
     problem: str = ""
-    """Why it is not sent; "" for one that is."""
 
 
 def ingest(
@@ -42,64 +40,61 @@ def ingest(
         list[Path],
         typer.Argument(
             metavar="PATHS…",
-            help="Files and folders; folders with all they hold, but for hidden files and links that lead out.",
+            help="Files and folders. Of a folder all files, except hidden ones and links out of the folder.",
         ),
     ],
     collection: Annotated[
-        str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; made if it is not there.")
+        str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; created if needed.")
     ] = DEFAULT_COLLECTION,
-    wait: Annotated[bool, typer.Option(help="Wait until all is in; else print the jobs' ids.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until all is ingested; else print the ids of the jobs.")] = True,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Read files and folders into a collection. Files that are there already, unchanged, cost nothing.
+    """Ingest files and folders into a collection. Unchanged files that it already holds cost nothing.
 
-    Exit status 0 when every file is in, 1 when some could not be read (each is named with the reason). What was
-    uploaded goes in whether or not anyone waits for it.
+    The exit status is 0 if every file was ingested, and 1 if some could not be read; each is named with the reason.
+    Uploaded files are ingested whether or not the command waits for them.
     """
-    found = list(find(paths))
-    sources = [source for source in found if not source.problem]
-    skipped = [{"name": source.name, "reason": source.problem} for source in found if source.problem]
-    if not found:
-        raise CliError("There are no files in what you named; name files, or folders that hold some.")
+    sources = list(find_sources(paths))
+    if not sources:
+        raise CliError("There are no files in what you named; name files, or folders that contain some.")
     with connect(url, api_key, PATIENCE_S) as api:
-        _make(api, collection)
-        jobs, failures = _ingest(api, collection, sources, wait)
-    failures = skipped + failures
+        _create(api, collection)
+        jobs, failures = _ingest(api, collection, [source for source in sources if not source.problem], wait)
+    failures = [_failure(source, source.problem) for source in sources if source.problem] + failures
     if as_json:
-        print_json({"collection": collection, "files": len(found), "jobs": jobs, "failures": failures})
+        print_json({"collection": collection, "files": len(sources), "jobs": jobs, "failures": failures})
     else:
-        for failure in failures:
-            err().print(f"{failure['name']}: {failure['reason']}", style="yellow", markup=False)
+        print_failures(failures)
         if wait:
-            out().print(f"{len(found) - len(failures)} of {len(found)} files are in {collection!r}.", markup=False)
+            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {collection!r}.")
         else:
             for job in jobs:
-                out().print(job, markup=False)
+                out().print(job)
     if failures:
         raise typer.Exit(FAILED)
 
 
-def find(paths: Sequence[Path]) -> Iterator[Source]:
-    """The files named and those in the folders named; hidden ones in folders are left out.
+def find_sources(paths: Sequence[Path]) -> Iterator[Source]:
+    """The files of `paths` and those in its folders, except hidden ones in folders.
 
-    A file in a folder goes by the folder's name and its path therein, so that ingesting the folder again replaces it.
-    Of links in a folder those that lead out of it have a problem, and so has what cannot be read.
+    The name of a file in a folder is the folder's name and the path below it, so that ingesting the folder again
+    replaces the file. Links that lead out of their folder have a problem, and so do unreadable files.
 
     Raises:
         CliError: a path does not exist.
     """
-    taken: set[str] = set()
+    names: set[str] = set()
     for path in paths:
-        for source in _named(path):
-            name = source.name if source.name not in taken else source.path.resolve().as_posix()
-            if name not in taken:
-                taken.add(name)
-                yield Source(source.path, sendable(name), source.problem or _unreadable(source.path))
+        for source in _sources_at(path):
+            name = source.name if source.name not in names else source.path.resolve().as_posix()
+            if name not in names:
+                names.add(name)
+                yield Source(source.path, sendable(name), source.problem or unreadable(source.path))
 
 
-def _named(path: Path) -> list[Source]:
+def _sources_at(path: Path) -> list[Source]:
     try:
         path.lstat()
         if not path.exists():
@@ -111,81 +106,62 @@ def _named(path: Path) -> list[Source]:
     if not path.is_dir():
         return [Source(path, path.name)]
     root = path.resolve()
-    found = []
-    for inside in sorted(root.rglob("*")):
-        way = inside.relative_to(root)
-        name = (Path(root.name) / way).as_posix()
-        if _hidden(way):
+    sources = []
+    for file in sorted(root.rglob("*")):
+        relative = file.relative_to(root)
+        name = (Path(root.name) / relative).as_posix()
+        if any(part.startswith(".") for part in relative.parts):
             continue
         try:
-            inside.lstat()
-        except OSError as error:  # its folder may be listed, and nothing in it looked at
-            found.append(Source(inside, name, f"the file cannot be read: {error.strerror}"))
+            file.lstat()
+        except OSError as error:  # a folder that may be listed, but whose files may not be accessed
+            sources.append(Source(file, name, f"the file cannot be read: {error.strerror}"))
             continue
-        if inside.is_symlink() and not Path(os.path.realpath(inside)).is_relative_to(root):
-            found.append(Source(inside, name, "a link that leads out of the folder; name its target to ingest that"))
-        elif inside.is_file():
-            found.append(Source(inside, name))
-    return found
+        if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(root):
+            sources.append(Source(file, name, "a link that leads out of the folder; name its target to ingest that"))
+        elif file.is_file():
+            sources.append(Source(file, name))
+    return sources
 
 
-def _unreadable(path: Path) -> str:
-    """Why a file cannot be read; "" for one that can."""
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        return f"the file cannot be read: {error.strerror}"
-    return ""
-
-
-def batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
-    batch: list[Source] = []
-    size = 0
-    for source in sources:
-        bytes_ = source.path.stat().st_size
-        if batch and (len(batch) >= BATCH_FILES or size + bytes_ > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(source)
-        size += bytes_
-    if batch:
-        yield batch
+def _failure(source: Source, reason: str) -> dict[str, str]:
+    return {"name": source.name, "reason": reason}
 
 
 def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) -> tuple[list[str], list[dict[str, str]]]:
-    """Ids of the jobs, and what could not be read (or sent, where nothing is waited for)."""
+    """Ids of the jobs, and what could not be sent or, if `wait`, read."""
     jobs: list[str] = []
     failures: list[dict[str, str]] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err(), transient=True) as progress:
         bar = progress.add_task("Ingesting" if wait else "Sending", total=len(sources))
         before = 0
-        for batch in batches(sources):
+        for batch in batches(sources, path_of=lambda source: source.path):
             try:
                 jobs.append(_upload(api, collection, batch))
                 if wait:
-                    failures += _ended(api, jobs[-1], partial(_advance, progress, bar, before))
+                    failures += _failures_of(api, jobs[-1], partial(_advance, progress, bar, before))
             except Refused as refused:
                 if refused.http_status != 413:
                     raise
-                failures += [{"name": source.name, "reason": str(refused)} for source in batch]
+                failures += [_failure(source, str(refused)) for source in batch]
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
-                err().print(f"What was sent goes in; `rag jobs wait {jobs[-1]}` waits for it." if jobs else "")
+                err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them." if jobs else "")
                 raise
             before += len(batch)
             progress.update(bar, completed=before)
     return jobs, failures
 
 
-def _ended(api: Api, job_id: str, tell: Callable[[int], None]) -> list[dict[str, str]]:
-    """Wait for a job; what it could not read. Raises CliError where nothing of it is in."""
-    ended = wait_for(api, job_id, tell)
-    failures: list[dict[str, str]] = ended["failures"]
-    if ended["status"] == "cancelled":
-        raise CliError("The ingest was cancelled; what was in before stays.")
-    if ended["status"] == "failed" and ended["done"] == 0:
+def _failures_of(api: Api, job_id: str, progress: Callable[[int], None]) -> list[dict[str, str]]:
+    """Wait for a job; returns what it could not read. Raises CliError if it was cancelled or ingested nothing."""
+    job = wait_for(api, job_id, progress)
+    failures: list[dict[str, str]] = job["failures"]
+    if job["status"] == "cancelled":
+        raise CliError("The ingest was cancelled. Documents ingested before stay.")
+    if job["status"] == "failed" and job["done"] == 0:
         reason = failures[0]["reason"] if failures else "see the worker's log"
         raise CliError(f"The ingest failed: {reason}")
     return failures
@@ -202,13 +178,9 @@ def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
     return str(accepted["job_id"])
 
 
-def _make(api: Api, collection: str) -> None:
+def _create(api: Api, collection: str) -> None:
     try:
         api.request("POST", "/v1/collections", json={"name": collection})
     except Refused as refused:
         if refused.code != "collection_exists":
             raise
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

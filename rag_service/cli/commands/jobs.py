@@ -1,17 +1,16 @@
-"""`rag jobs list|show|wait|cancel`: ingests, which go on whether or not anyone waits for them."""
+"""`rag jobs list|show|wait|cancel`: ingest jobs, which go on whether or not a command waits for them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from rag_service.cli.api import Api
-from rag_service.cli.console import err, out, print_json
+from rag_service.cli.console import err, local_time, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.stack.exit_status import FAILED
@@ -19,63 +18,61 @@ from rag_service.stack.exit_status import FAILED
 POLL_S = 0.2
 
 app = typer.Typer(help="Ingest jobs: list, show, wait, cancel.", no_args_is_help=True)
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jobs list` has it.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jobs list` shows it.")]
 
 
 @app.command("list", epilog=example("rag jobs list"))
 def list_jobs(
-    limit: Annotated[int, typer.Option(metavar="N", help="Most jobs to list.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Number of jobs to list.", min=1, max=1000)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """List the ingests of the last seven days, the latest first."""
+    """List the ingest jobs of the last seven days, the latest first."""
     with connect(url, api_key) as api:
-        found = api.request("GET", "/v1/jobs", params={"limit": limit})
+        jobs = api.request("GET", "/v1/jobs", params={"limit": limit})
     if as_json:
-        print_json(found)
+        print_json(jobs)
         return
-    for job in found["jobs"]:
-        when = datetime.fromtimestamp(job["created"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        out().print(f"{job['job_id']}  {when}  {_state(job)}  {job['collection']}", markup=False)
-    if not found["jobs"]:
+    for job in jobs["jobs"]:
+        out().print(f"{job['job_id']}  {local_time(job['created'])}  {_state(job)}  {job['collection']}")
+    if not jobs["jobs"]:
         err().print("There are no jobs.")
 
 
 @app.command("show", epilog=example("rag jobs show 3f2a…"))
 def show(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
-    """Say how an ingest goes, and what could not be read."""
+    """Show the progress of an ingest job, and what could not be read."""
     with connect(url, api_key) as api:
-        _tell(_read(api, job), as_json)
+        _print(_read(api, job), as_json)
 
 
 @app.command("wait", epilog=example("rag jobs wait 3f2a…"))
 def wait(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
-    """Wait for the end of an ingest. Exit status 1 if it failed, was cancelled, or could not read something."""
+    """Wait for an ingest job. The exit status is 1 if it failed, was cancelled or could not read a document."""
     with connect(url, api_key) as api, err().status(f"Waiting for {job} …"):
         ended = wait_for(api, job)
-    _tell(ended, as_json)
+    _print(ended, as_json)
     if ended["status"] != "succeeded" or ended["failures"]:
         raise typer.Exit(FAILED)
 
 
 @app.command("cancel", epilog=example("rag jobs cancel 3f2a…"))
 def cancel(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
-    """Stop an ingest. Documents that are in stay."""
+    """Cancel an ingest job. Documents that were ingested stay."""
     with connect(url, api_key) as api:
-        told = api.request("DELETE", f"/v1/jobs/{quote(job, safe='')}")
+        result = api.request("DELETE", f"/v1/jobs/{quote(job, safe='')}")
     if as_json:
-        print_json(told)
+        print_json(result)
     else:
-        out().print("It stops." if told["cancelled"] else "It had ended already.")
+        out().print("The job stops." if result["cancelled"] else "The job had already ended.")
 
 
-def wait_for(api: Api, job_id: str, tell: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """A job when it has ended. `tell` is called with how many documents are done."""
+def wait_for(api: Api, job_id: str, progress: Callable[[int], None] = lambda done: None) -> dict[str, Any]:
+    """Wait for a job to end. `progress` is called with the number of documents done."""
     while True:
         job = _read(api, job_id)
-        if tell is not None:
-            tell(job["done"])
+        progress(job["done"])
         if job["status"] not in ("queued", "running"):
             return job
         time.sleep(POLL_S)
@@ -86,13 +83,17 @@ def _read(api: Api, job_id: str) -> dict[str, Any]:
     return job
 
 
-def _tell(job: dict[str, Any], as_json: bool) -> None:
+def _print(job: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
-    out().print(_state(job), markup=False)
-    for failure in job["failures"]:
-        err().print(f"{failure['name']}: {failure['reason']}", style="yellow", markup=False)
+    out().print(_state(job))
+    print_failures(job["failures"])
+
+
+def print_failures(failures: Iterable[Mapping[str, str]]) -> None:
+    for failure in failures:
+        err().print(f"{failure['name']}: {failure['reason']}", style="yellow")
 
 
 def _state(job: dict[str, Any]) -> str:

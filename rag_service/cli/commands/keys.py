@@ -1,4 +1,4 @@
-"""`rag keys`: make, list and revoke the keys of the HTTP API, in the Redis of the running stack."""
+"""`rag keys create|list|revoke`: API keys, in the Redis of the running stack."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rag_service.cli.stack import running
 from rag_service.settings import load_settings
 from rag_service.stack.exit_status import UNREACHABLE, USAGE
 
-app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
+app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keys of the HTTP API. Each names a tenant, whose collections it sees, a person, whose sessions and answers it
-    sees, and a role."""
+    """API keys. Each belongs to a tenant, whose collections it opens, and to a person, whose sessions and answers it
+    opens, and has a role."""
 
 
 @app.command(
@@ -34,12 +34,14 @@ def _group() -> None:
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
     tenant: Annotated[
-        str, typer.Option("--tenant", "-t", metavar="NAME", help="Whose collections and jobs it opens.")
+        str, typer.Option("--tenant", "-t", metavar="NAME", help="Tenant whose collections and jobs it opens.")
     ] = "default",
     person: Annotated[
         str | None,
         typer.Option(
-            "--person", metavar="NAME", help="Whose sessions and answers it opens.  [default: made from NAME]"
+            "--person",
+            metavar="NAME",
+            help="Person whose sessions and answers it opens.  [default: derived from NAME]",
         ),
     ] = None,
     role: Annotated[
@@ -51,58 +53,57 @@ def create(
     ] = "editor",
     collection: Annotated[
         list[str] | None,
-        typer.Option("--collection", "-c", metavar="NAME", help="See this collection alone; may be given again."),
+        typer.Option("--collection", "-c", metavar="NAME", help="Restrict the key to this collection; repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and show it, this once: only its hash is kept."""
+    """Create a key and show it once: only its hash is stored."""
     with _keys() as keys:
         try:
-            made, key = keys.create(name, tenant, person=person, role=role, collections=collection)
+            created, key = keys.create(name, tenant, person=person, role=role, collections=collection)
         except ValueError as error:
-            raise CliError(f"No key was made: {error}.", USAGE) from None
+            raise CliError(f"No key was created: {error}.", USAGE) from None
     if as_json:
-        print_json({**asdict(made), "key": key})
+        print_json({**asdict(created), "key": key})
         return
-    out().print(key, markup=False)
+    out().print(key)
     err().print(
-        f"Key {made.id} of tenant {made.tenant!r}, {made.role} {made.person!r}. It is shown this once. Send "
-        "it as `Authorization: Bearer KEY`; for the rag commands set RAG_API_KEY.",
+        f"Key {created.id} of tenant {created.tenant!r}, {created.role} {created.person!r}. It is shown only once. "
+        "Send it as `Authorization: Bearer KEY`; for the rag commands set RAG_API_KEY.",
         style="dim",
-        markup=False,
     )
 
 
 @app.command("list", epilog=example("rag keys list"))
 def list_keys(as_json: Json = False) -> None:
-    """List the keys there are: id, tenant, person, role, collections, when they were made, and what for."""
+    """List the keys: id, tenant, person, role, collections, creation time and name."""
     with _keys() as keys:
-        found = keys.list()
+        listed = keys.list()
     if as_json:
-        print_json([asdict(key) for key in found])
+        print_json([asdict(key) for key in listed])
         return
-    for key in found:
-        made = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
-        seen = "all collections" if key.collections is None else ",".join(key.collections)
-        whose = f"{key.tenant}  {key.person or 'nobody'}  {key.role}"
-        out().print(f"{key.id}  {whose}  {seen}  {made}  {key.name}", markup=False, soft_wrap=True)
-    if not found:
+    for key in listed:
+        created = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
+        collections = "all collections" if key.collections is None else ",".join(key.collections)
+        owner = f"{key.tenant}  {key.person or 'nobody'}  {key.role}"
+        out().print(f"{key.id}  {owner}  {collections}  {created}  {key.name}")
+    if not listed:
         err().print("There are no keys.")
 
 
 @app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
 def revoke(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` has it.")],
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
     as_json: Json = False,
 ) -> None:
-    """Forget a key: requests with it are refused from now on."""
+    """Revoke a key: the service refuses it from now on."""
     with _keys() as keys:
         if not keys.revoke(key_id):
-            raise CliError(f"There is no key {key_id[:80]!r}; `rag keys list` has those there are.")
+            raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")
     if as_json:
         print_json({"revoked": key_id})
     else:
-        out().print(f"Revoked {key_id}.", markup=False)
+        out().print(f"Revoked {key_id}.")
 
 
 @contextmanager
@@ -113,7 +114,7 @@ def _keys() -> Iterator[ApiKeys]:
     url = running.redis_url(load_settings())
     if url is None:
         raise CliError(
-            "No Redis is set, and the keys are kept there: start everything with `rag up`, or set RAG_REDIS_URL.",
+            "No Redis is set, which stores the keys. Start everything with `rag up`, or set RAG_REDIS_URL.",
             UNREACHABLE,
         )
     try:

@@ -1,4 +1,4 @@
-"""`rag search "…"`: the passages alone."""
+"""`rag search "…"`: passages without an answer."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import typer
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import ApiKey, Json, Url
+from rag_service.cli.options import ApiKey, Json, Url, without_none
 from rag_service.cli.stack.connect import connect
 from rag_service.prompting.prompt import heading_line
 
 
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to search for.")],
     collection: Annotated[
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection to search.")
     ] = DEFAULT_COLLECTION,
-    top_k: Annotated[int | None, typer.Option(metavar="N", help="Passages to find.", min=1)] = None,
-    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
+    top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
+    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="How to search.")] = "hybrid",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Find passages: retrieval alone, without an answer."""
-    body = {"question": question, "mode": mode, **({"top_k": top_k} if top_k is not None else {})}
+    """Find passages, without an answer."""
+    body = without_none(question=question, mode=mode, top_k=top_k)
     with connect(url, api_key) as api:
-        found = api.request("POST", f"/v1/collections/{collection}/search", json=body)
+        result = api.request("POST", f"/v1/collections/{collection}/search", json=body)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
     screen = out()
-    for passage in found["passages"]:
+    for passage in result["passages"]:
         title = heading_line(passage)
-        screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})", markup=False)
-        screen.print(f"{passage['text'].strip()}\n", markup=False)
-    if not found["passages"]:
-        screen.print("Nothing was found.")
+        screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})")
+        screen.print(f"{passage['text'].strip()}\n")
+    if not result["passages"]:
+        screen.print("No passages were found.")

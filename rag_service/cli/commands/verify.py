@@ -1,4 +1,4 @@
-"""`rag verify "…"`: one question asked with speculation and without, and the two answers compared token by token."""
+"""`rag verify "…"`: answers a question with and without speculation and compares the two token by token."""
 
 from __future__ import annotations
 
@@ -9,19 +9,30 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from rag_service.cli.answers import follow
 from rag_service.cli.api import Api
-from rag_service.cli.commands.ask import follow
 from rag_service.cli.console import CliError, err, out, print_json
-from rag_service.cli.options import ApiKey, Collection, Compared, Exact, Json, MaxTokens, Seed, Temperature, Url
+from rag_service.cli.options import (
+    ApiKey,
+    Collection,
+    Compared,
+    Exact,
+    Json,
+    MaxTokens,
+    Seed,
+    Temperature,
+    Url,
+    without_none,
+)
 from rag_service.cli.stack.connect import connect
 from rag_service.stack.exit_status import FAILED
 
-QUOTED = 60
-"""Characters shown of each answer from where they part."""
+QUOTED_CHARS = 60
+"""Characters shown of each answer from the first difference on."""
 
 
 def verify(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask twice.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to ask twice.")],
     collection: Collection = None,
     drafter: Compared = "auto",
     max_tokens: MaxTokens = None,
@@ -34,24 +45,30 @@ def verify(
 ) -> None:
     """Check that speculation changes no token.
 
-    Asks with speculation and without. Exit status 0 when both answers are identical, 1 when they are not.
+    Asks with and without speculation. The exit status is 0 if both answers are identical, else 1.
     """
-    chosen = {"collection": collection, "max_tokens": max_tokens, "seed": seed}
-    body: dict[str, Any] = {"question": question, "temperature": temperature, "exact": exact, "stream": True}
-    body |= {name: value for name, value in chosen.items() if value is not None}
+    body = without_none(
+        question=question,
+        collection=collection,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        exact=exact,
+        stream=True,
+    )
     with connect(url, api_key) as api:
-        # Speculation goes first: what a first answer pays for waking a worker up must not be plain decoding's loss.
-        with_it = _answer(api, {**body, "speculation": drafter}, f"with {drafter}")
-        without = _answer(api, {**body, "speculation": "off", "seed": with_it["seed"]}, "without speculation")
+        # Speculation goes first, so that plain decoding does not pay for waking up the worker.
+        on = _answer(api, {**body, "speculation": drafter}, f"with {drafter}")
+        off = _answer(api, {**body, "speculation": "off", "seed": on["seed"]}, "without speculation")
         report = {
             "question": question,
             "drafter": drafter,
             "exact": exact,
             "temperature": temperature,
-            **compare(with_it, without),
+            **compare(on, off),
         }
-        if report["identical"]:  # answers that differ stay, to be looked at
-            for answer in (with_it, without):
+        if report["identical"]:  # answers that differ are kept
+            for answer in (on, off):
                 with contextlib.suppress(CliError):
                     api.request("DELETE", f"/v1/sessions/{answer['session_id']}")
     if as_json:
@@ -62,41 +79,37 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-def _answer(api: Api, body: dict[str, Any], which: str) -> dict[str, Any]:
+def _answer(api: Api, body: dict[str, Any], mode: str) -> dict[str, Any]:
     """A finished answer with its token ids, in a session of its own."""
-    with err().status(f"Answering {which} …"):
+    with err().status(f"Answering {mode} …"):
         answer_id = follow(api, body, None)["answer_id"]
         answer: dict[str, Any] = api.request("GET", f"/v1/answers/{answer_id}", params={"token_ids": True})
     if answer["finish_reason"] not in ("stop", "length"):
-        raise CliError(f"The answer {which} ended as {answer['finish_reason']}, so there is nothing to compare.")
+        raise CliError(f"The answer {mode} ended with {answer['finish_reason']}, so there is nothing to compare.")
     return answer
 
 
 def compare(on: dict[str, Any], off: dict[str, Any]) -> dict[str, Any]:
-    """What two answers of `GET /v1/answers/{id}?token_ids=true` have in common.
-
-    Args:
-        on, off: with speculation and without.
-    """
-    place = first_difference(on["token_ids"], off["token_ids"])
+    """Compare two answers of `GET /v1/answers/{id}?token_ids=true`, with speculation (`on`) and without (`off`)."""
+    index = first_difference(on["token_ids"], off["token_ids"])
     same = {f"{name}_identical": on[name] == off[name] for name in ("citations", "passages", "finish_reason")}
     text = on["answer"] == off["answer"]
-    where = None
-    if place is not None:
+    difference = None
+    if index is not None:
         start = first_difference(on["answer"], off["answer"])
-        where = {
-            "index": place,
+        difference = {
+            "index": index,
             **{
-                name: {"id": _at(answer["token_ids"], place), "text": _text_from(answer["answer"], start)}
+                name: {"id": _at(answer["token_ids"], index), "text": _text_from(answer["answer"], start)}
                 for name, answer in (("on", on), ("off", off))
             },
         }
     decode = on["timings"]["decode"]
     return {
-        "identical": place is None and text and same["citations_identical"] and same["finish_reason_identical"],
+        "identical": index is None and text and same["citations_identical"] and same["finish_reason_identical"],
         "seed": on["seed"],
         "collection": on["collection"],
-        "first_difference": where,
+        "first_difference": difference,
         "text_identical": text,
         **same,
         "speedup": off["timings"]["decode"] / decode if decode > 0 else None,
@@ -106,7 +119,7 @@ def compare(on: dict[str, Any], off: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_difference(ours: Sequence[Any], theirs: Sequence[Any]) -> int | None:
-    """Index of the first item that differs, the shorter's end where one begins the other; None for equal ones."""
+    """Index of the first item that differs; the shorter length if one is a prefix of the other; None if equal."""
     if ours == theirs:
         return None
     pairs = zip(ours, theirs, strict=False)
@@ -114,24 +127,22 @@ def first_difference(ours: Sequence[Any], theirs: Sequence[Any]) -> int | None:
 
 
 def show(report: dict[str, Any], screen: Console) -> None:
-    """The report for people."""
+    """Print the report as text."""
     on, off = report["on"], report["off"]
     if report["identical"]:
-        said = f"Identical: {on['tokens']} tokens, text and {on['citations']} citations."
-        screen.print(said, style="green", markup=False)
+        screen.print(f"Identical: {on['tokens']} tokens, text and {on['citations']} citations.", style="green")
     else:
         screen.print("Not identical.", style="red")
     for line in _differences(report):
-        screen.print(line, markup=False)
+        screen.print(line)
     for name, costs in ((f"with {report['drafter']}", on), ("without", off)):
         ties = f" · {costs['near_ties']} near-ties decided again" if costs["near_ties"] else ""
         screen.print(
             f"  {name}: {costs['tokens']} tokens in {costs['steps']} steps after the first, MAT {costs['mat']:.2f} · "
-            f"prefill {costs['ms']['prefill']:.0f} ms, decode {costs['ms']['decode']:.0f} ms{ties}",
-            markup=False,
+            f"prefill {costs['ms']['prefill']:.0f} ms, decode {costs['ms']['decode']:.0f} ms{ties}"
         )
     if report["speedup"] is not None:
-        screen.print(f"  decode time without ÷ with: {report['speedup']:.2f} · seed {report['seed']}", markup=False)
+        screen.print(f"  decode time without ÷ with: {report['speedup']:.2f} · seed {report['seed']}")
 
 
 def _differences(report: dict[str, Any]) -> list[str]:
@@ -139,31 +150,32 @@ def _differences(report: dict[str, Any]) -> list[str]:
         return []
     lines = []
     if not report["passages_identical"]:
-        lines.append("The passages differ: the collection changed between the answers, so ask again.")
-    where = report["first_difference"]
-    if where is not None:
-        lines.append(f"The first difference is at token {where['index']} (from 0):")
+        lines.append("The passages differ: the collection changed between the answers. Run the command again.")
+    difference = report["first_difference"]
+    if difference is not None:
+        lines.append(f"The first difference is at token {difference['index']} (from 0):")
         for name, label in (("on", f"with {report['drafter']}"), ("off", "without")):
-            token = "the end" if where[name]["id"] is None else f"id {where[name]['id']}"
-            lines.append(f"  {label}: {token}, “{where[name]['text']}”")
+            token = "the end" if difference[name]["id"] is None else f"id {difference[name]['id']}"
+            lines.append(f"  {label}: {token}, “{difference[name]['text']}”")
         lines.append(
-            "In half precision a near-tie can fall either way: try --exact strict, or run the worker with float32."
+            "In half precision a near-tie can go either way. Try --exact strict, or run the worker with float32."
         )
     for name in ("text", "citations", "finish_reason"):
-        if where is None and not report[f"{name}_identical"]:
-            lines.append(f"The tokens are equal and the {name.replace('_', ' ')} differs: this is a bug, report it.")
-    lines.append(f"The answers are kept: {report['on']['answer_id']} and {report['off']['answer_id']}.")
+        if difference is None and not report[f"{name}_identical"]:
+            field = name.replace("_", " ")
+            lines.append(f"The tokens are equal, but the {field} differs. This is a bug; please report it.")
+    lines.append(f"Both answers are kept: {report['on']['answer_id']} and {report['off']['answer_id']}.")
     return lines
 
 
 def _costs(answer: dict[str, Any]) -> dict[str, Any]:
-    how, timings = answer["speculation"], answer["timings"]
+    speculation, timings = answer["speculation"], answer["timings"]
     return {
         "answer_id": answer["answer_id"],
         "tokens": len(answer["token_ids"]),
         "citations": len(answer["citations"]),
         "finish_reason": answer["finish_reason"],
-        **{name: how[name] for name in ("steps", "mat", "drafted", "accepted", "near_ties", "extra_passes")},
+        **{name: speculation[name] for name in ("steps", "mat", "drafted", "accepted", "near_ties", "extra_passes")},
         "ms": {name: timings[name] for name in ("prefill", "decode", "total")},
     }
 
@@ -174,4 +186,4 @@ def _at(ids: list[int], index: int) -> int | None:
 
 def _text_from(text: str, start: int | None) -> str:
     shown = " ".join(text[start:].split()) if start is not None else ""
-    return shown if len(shown) <= QUOTED else shown[: QUOTED - 1] + "…"
+    return shown if len(shown) <= QUOTED_CHARS else shown[: QUOTED_CHARS - 1] + "…"

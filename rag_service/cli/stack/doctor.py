@@ -57,9 +57,9 @@ def doctor(as_json: Json = False) -> None:
             if finding.ok and finding.fix:
                 mark, style = "look   ", "yellow"
             screen.print(mark, style=style, end=" ")
-            screen.print(f"{finding.what}: {finding.found}", markup=False)
+            screen.print(f"{finding.what}: {finding.found}")
             if finding.fix:
-                screen.print(f"        {finding.fix}", markup=False)
+                screen.print(f"        {finding.fix}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(FAILED)
 

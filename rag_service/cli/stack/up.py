@@ -172,8 +172,8 @@ def _welcome(settings: Settings, url: str) -> None:
     _sign_in(settings, url)
     screen.print("Next, in another terminal:")
     where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
-    screen.print(f"  rag ingest PATH…{where}", markup=False)
-    screen.print(f'  rag ask "…"{where}', markup=False)
+    screen.print(f"  rag ingest PATH…{where}")
+    screen.print(f'  rag ask "…"{where}')
     screen.print("Ctrl-C stops it.")
 
 
@@ -189,7 +189,7 @@ def _sign_in(settings: Settings, url: str) -> None:
     else:
         screen.print("Open this address to use the page; it holds your key, so show it to nobody:")
         key = local_key.ensure(settings.data_dir)
-        screen.print(f"  {url}/#key={key}", markup=False, highlight=False, soft_wrap=True)
+        screen.print(f"  {url}/#key={key}", highlight=False, soft_wrap=True)
 
 
 def _read_by_others(file: IO[str]) -> bool:
@@ -203,7 +203,7 @@ def _read_by_others(file: IO[str]) -> bool:
 
 def _tell(message: str | None) -> None:
     if message:
-        err().print(message, style="yellow", markup=False)
+        err().print(message, style="yellow")
 
 
 def _ready(url: str) -> bool:
@@ -234,7 +234,7 @@ def _pull(settings: Settings, stop: _Stop) -> None:
                 ) from None
             missing.append(model)
     if missing:
-        err().print(f"Pulling {' and '.join(missing)}, this once …", markup=False)
+        err().print(f"Pulling {' and '.join(missing)}, this once …")
         command = [sys.executable, "-m", "rag_service.cli", "models", "pull", *missing]
         environment = {**os.environ, "RAG_MODELS_DIR": str(settings.models_folder)}
         failed = subprocess.run(command, env=environment, check=False).returncode

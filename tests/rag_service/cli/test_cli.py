@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from rag_service.cli.api import Api
-from rag_service.cli.commands.ingest import Source, batches, find
+from rag_service.cli.commands.ingest import Source, find_sources
 from rag_service.cli.console import CliError
 from rag_service.cli.stack import running
+from rag_service.client.calls import batches
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
 
@@ -72,7 +73,7 @@ def test_wrong_usage_is_status_2_and_names_the_option() -> None:
         (("ask", "x", "--max-tokens", "many"), "--max-tokens"),
         (("ask", "x", "--max-tokens", "0"), "--max-tokens"),
         (("ask", "x", "--temperature", "-1"), "--temperature"),
-        (("ask", "x", "--speculation", "turbo"), "--speculation': 'turbo' is no drafter; choose one of off, auto,"),
+        (("ask", "x", "--speculation", "turbo"), "--speculation': 'turbo' is not a drafter; choose one of off, auto,"),
         (("edit", "a", "x", "--exact", "mostly"), "--exact"),
         (("search", "x", "--mode", "fuzzy"), "--mode"),
         (("search", "x", "--top-k", "0"), "--top-k"),
@@ -149,15 +150,16 @@ def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> Non
     (folder / "sub" / "round").symlink_to(folder)
     (folder / "itself").symlink_to("itself")
     (folder / "again.txt").symlink_to("own.txt")
-    found = list(find([folder]))
+    found = list(find_sources([folder]))
     assert [one.name for one in found if not one.problem] == ["papers/again.txt", "papers/own.txt"]
     named = {one.name: one.problem for one in found if one.problem}
     assert sorted(named) == ["papers/dir", "papers/file.txt", "papers/up"]
     assert all("leads out of the folder" in problem for problem in named.values())
-    (direct,) = find([folder / "file.txt"])
+    (direct,) = find_sources([folder / "file.txt"])
     assert (direct.name, direct.problem) == ("file.txt", "")
     (tmp_path / "link").symlink_to(folder)
-    assert [one.name for one in find([tmp_path / "link"]) if not one.problem] == ["papers/again.txt", "papers/own.txt"]
+    through_a_link = [one.name for one in find_sources([tmp_path / "link"]) if not one.problem]
+    assert through_a_link == ["papers/again.txt", "papers/own.txt"]
 
 
 def test_a_file_that_may_not_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +173,7 @@ def test_a_file_that_may_not_be_looked_at_is_named(tmp_path: Path, monkeypatch: 
         return lstat(path)
 
     monkeypatch.setattr(Path, "lstat", denied)
-    problems = {source.path.name: source.problem for source in find([tmp_path])}
+    problems = {source.path.name: source.problem for source in find_sources([tmp_path])}
     assert problems == {"closed.md": "the file cannot be read: Permission denied", "open.md": ""}
 
 
@@ -201,18 +203,19 @@ def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / part).mkdir()
         (tmp_path / part / "x.md").write_text(part)
-    found = list(find([tmp_path / "a" / "x.md", tmp_path / "b" / "x.md", tmp_path / "a"]))
+    found = list(find_sources([tmp_path / "a" / "x.md", tmp_path / "b" / "x.md", tmp_path / "a"]))
     assert [source.name for source in found] == ["x.md", (tmp_path / "b" / "x.md").as_posix(), "a/x.md"]
 
 
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_service.cli.commands.ingest.BATCH_BYTES", 10)
+    monkeypatch.setattr("rag_service.client.calls.BATCH_BYTES", 10)
     sources = []
     for number, size in enumerate((4, 4, 4, 30, 1)):
         path = tmp_path / str(number)
         path.write_bytes(b"x" * size)
         sources.append(Source(path, path.name))
-    assert [[s.name for s in batch] for batch in batches(sources)] == [["0", "1"], ["2"], ["3"], ["4"]]
+    names = [[source.name for source in batch] for batch in batches(sources, path_of=lambda source: source.path)]
+    assert names == [["0", "1"], ["2"], ["3"], ["4"]]
 
 
 def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
@@ -236,7 +239,7 @@ def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
         )
 
     with Api("http://rag", transport=httpx.MockTransport(answer)) as api:
-        events = [event.name for event in api.stream("/v1/query", {})]
+        events = [event.name for event in api.events("/v1/query", {})]
     assert events == ["passages", "token", "done"]
     assert asked == [("/v1/query", None), ("/v1/answers/a/events", "1-0"), ("/v1/answers/a/events", "1-0")]
 
@@ -271,14 +274,14 @@ def test_a_service_that_takes_too_long_is_not_said_to_be_away() -> None:
         raise httpx.ReadTimeout("slow")
 
     with Api("http://rag", transport=httpx.MockTransport(never)) as api, pytest.raises(CliError, match="busy") as slow:
-        next(api.stream("/v1/query", {}))
+        next(api.events("/v1/query", {}))
     assert slow.value.status == 3
 
 
 def test_a_citation_is_shown_once() -> None:
     from rich.console import Console
 
-    from rag_service.cli.commands.ask import show_sources
+    from rag_service.cli.answers import show_sources
 
     cited = {"kind": "copied", "chunk_id": "c", "document_id": "d", "source_start": 0, "source_end": 4}
     places = [{"answer_start": start, "answer_end": start + 4} for start in (0, 5)]

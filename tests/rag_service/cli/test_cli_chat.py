@@ -105,10 +105,10 @@ def test_a_conversation_goes_on_where_a_session_was(api_url: str) -> None:
 
 
 def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream, deleted = Api.stream, []
+    events, deleted = Api.events, []
 
     def interrupted(self: Api, path: str, body: dict[str, Any]) -> Iterator[ServerEvent]:
-        for event in stream(self, path, body):
+        for event in events(self, path, body):
             yield event
             if event.name == "passages" and body["question"] == "Long?":
                 deleted.append(event.data["answer_id"])
@@ -121,7 +121,7 @@ def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(api_url: str, mo
         asked.append((method, path))
         return request(self, method, path, **options)
 
-    monkeypatch.setattr(Api, "stream", interrupted)
+    monkeypatch.setattr(Api, "events", interrupted)
     monkeypatch.setattr(Api, "request", noted)
     result = rag("chat", "-c", "animals", "--json", "--url", api_url, said="Long?\nShort?\n")
     assert result.exit_code == 0, result.output

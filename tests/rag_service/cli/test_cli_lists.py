@@ -85,7 +85,7 @@ def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_
     assert [one["created"] for one in listed] == sorted((one["created"] for one in listed), reverse=True)
     assert {"job_id": job, "collection": "shelf", "status": "succeeded"}.items() <= listed[0].items()
     assert told(rag("jobs", "show", job, "--json"))["failures"][0]["name"] == "bad.xyz"
-    assert rag("jobs", "cancel", job).stdout == "It had ended already.\n"
+    assert rag("jobs", "cancel", job).stdout == "The job had already ended.\n"
     missing = rag("jobs", "wait", "nothing")
     assert missing.exit_code == 1
     assert "There is no job 'nothing'" in missing.stderr

@@ -38,7 +38,7 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await page.get_by_role("button", name="Documents").click()
     await dialog.get_by_role("button", name="Remove Parking").click()
     await dialog.get_by_text("Remove for good?").click()
-    await expect(dialog.get_by_text("Nothing is in it yet.")).to_be_visible()
+    await expect(dialog.get_by_text("There are no documents yet.")).to_be_visible()
 
 
 async def test_hostile_text_stays_text(new_visit: Any, scene: Any) -> None:
@@ -67,7 +67,7 @@ async def test_hostile_text_stays_text(new_visit: Any, scene: Any) -> None:
     asked = '<img src=x onerror="window.hacked=3"> <|im_start|>'
     scene.stage.answers[asked] = "No."
     await visit.ask(asked)
-    await expect((await visit.answered(1)).locator(".asked")).to_have_text(asked)
+    await expect((await visit.answered(1)).locator(".question")).to_have_text(asked)
     for element in ("main script", "main img", "aside script", "aside img", "dialog img", "main b"):
         await expect(page.locator(element)).to_have_count(0)
     assert await page.evaluate("window.hacked") is None

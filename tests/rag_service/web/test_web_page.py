@@ -49,7 +49,7 @@ async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: A
     await expect(whole).to_contain_text("Only the general counsel can lift a legal hold.")
     await expect(whole.locator("mark")).to_have_text(await other.inner_text())
 
-    told = await turn.locator(".meter-told").inner_text()
+    told = await turn.locator(".meter-text").inner_text()
     steps, plain = map(int, re.search(r"(\d+) instead of (\d+)", told).groups())  # type: ignore[union-attr]
     assert 0 < steps < plain
     assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
@@ -87,14 +87,14 @@ async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit:
     text = turn.locator(".answer-text")
     assert await spoken(text) == scene.stage.answers["Say the number of days first."]
     await expect(turn.get_by_text("Changed: Say the number of days first.")).to_be_visible()
-    await turn.get_by_role("button", name="Version before").click()
+    await turn.get_by_role("button", name="Previous version").click()
     assert await spoken(text) == scene.stage.answers[BACKUPS]
     await expect(visit.page.locator(".turn")).to_have_count(1)
 
     await visit.page.reload()  # versions are found again
     turn = await visit.answered()
     assert await spoken(turn.locator(".answer-text")) == scene.stage.answers["Say the number of days first."]
-    await turn.get_by_role("button", name="Version before").click()
+    await turn.get_by_role("button", name="Previous version").click()
     await expect(turn.locator(".run.copied", has_text=QUOTED).first).to_be_visible()
     assert await spoken(turn.locator(".answer-text")) == scene.stage.answers[BACKUPS]
 
@@ -106,7 +106,7 @@ async def test_a_reload_in_the_middle_goes_on_with_the_answer(visit: Any, scene:
     await expect(visit.turn().locator(".answer-text")).to_contain_text("The data")
     assert await asyncio.to_thread(stage.waiting.wait, 30)
     await visit.page.reload()
-    await expect(visit.turn().locator(".asked")).to_have_text(BACKUPS)
+    await expect(visit.turn().locator(".question")).to_have_text(BACKUPS)
     await expect(visit.turn().locator(".answer-text")).to_contain_text("The data")
     await expect(visit.page.get_by_role("button", name="Stop")).to_be_enabled()
     stage.open.set()
@@ -150,7 +150,7 @@ async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     await expect(columns).to_have_count(2)
     texts = [await spoken(columns.nth(n).locator(".answer-text")) for n in range(2)]
     assert texts[0] == texts[1]
-    fewer, one_each = [await columns.nth(n).locator(".meter-told").inner_text() for n in range(2)]
+    fewer, one_each = [await columns.nth(n).locator(".meter-text").inner_text() for n in range(2)]
     assert "instead of" in fewer
     assert "passes for" in one_each
     async with httpx.AsyncClient(base_url=visit.url) as client:
@@ -189,8 +189,8 @@ async def test_every_kind_of_source_has_its_tint(visit: Any) -> None:
     """The page's own reading of spans and citations, in code points."""
     found = await visit.page.evaluate(
         """async () => {
-          const { runs } = await import("/web/provenance.js");
-          const { tint } = await import("/web/answer_text.js");
+          const { runs } = await import("/web/answer/provenance.js");
+          const { tint } = await import("/web/answer/text.js");
           const a = { document_id: "d", chunk_id: "a" };
           const b = { document_id: "d", chunk_id: "b" };
           const passages = [

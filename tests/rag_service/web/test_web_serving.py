@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import rag_service
 
 WEB = Path(rag_service.__file__).parent / "web"
-NAMES = sorted(path.name for path in WEB.iterdir())
+NAMES = sorted(path.relative_to(WEB).as_posix() for path in WEB.rglob("*") if path.is_file())
 
 
 async def test_the_page_and_every_file_it_names_are_served(client: httpx.AsyncClient) -> None:
@@ -25,7 +26,8 @@ async def test_the_page_and_every_file_it_names_are_served(client: httpx.AsyncCl
         seen.add(name)
         answer = await client.get(f"/{name}")
         assert answer.status_code == 200, name
-        waiting |= {f"web/{one}" for one in re.findall(r'from "\./([^"]+)"', answer.text)} - seen
+        imported = re.findall(r'from "(\.[^"]+)"', answer.text)
+        waiting |= {posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) for path in imported} - seen
     assert {name.removeprefix("web/") for name in seen} == set(NAMES) - {"index.html"}
 
 

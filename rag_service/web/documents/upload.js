@@ -1,34 +1,34 @@
-// Sending files and following their ingest. XMLHttpRequest, because fetch does not tell how much was sent.
+// Uploads files and follows their ingest. XMLHttpRequest, because fetch does not report progress.
 
-import { authorization, json, part, Problem, problemFrom, unreachable } from "./api.js";
-import { count } from "./dom.js";
+import { authorization, json, part, Problem, problemFrom, unreachable } from "../api.js";
+import { count } from "../dom.js";
 
 const MOST_FILES = 50;
-const MOST_BYTES = 48 * 2 ** 20; // of one request; a larger file goes alone, and the service says if it is too large
-const LOOK_MS = 300;
+const MOST_BYTES = 48 * 2 ** 20; // of one request; a larger file is sent alone
+const POLL_MS = 300;
 
-/** @param tell called with (text, share from 0 to 1). Returns the files that could not be read: [{name, reason}]. */
-export async function ingest(collection, files, tell) {
+/** @param report called with (text, share from 0 to 1). Returns the files that could not be read: [{name, reason}]. */
+export async function ingest(collection, files, report) {
   const failures = [];
-  const total = files.reduce((bytes, file) => bytes + file.size, 0) || 1;
+  const totalBytes = files.reduce((bytes, file) => bytes + file.size, 0) || 1;
   let before = 0;
   for (const batch of batches(files)) {
     const bytes = batch.reduce((sum, file) => sum + file.size, 0);
-    const share = (within) => (before + bytes * within) / total;
+    const share = (within) => (before + bytes * within) / totalBytes;
     const jobId = await send(collection, batch, (sent) =>
-      tell(`Sending ${count(files.length, "file")}…`, share(0.5 * sent)));
-    const job = await ended(jobId, (done) =>
-      tell(`Reading: ${done.done} of ${done.total}…`, share(0.5 + 0.5 * done.done / Math.max(1, done.total))));
+      report(`Sending ${count(files.length, "file")}…`, share(0.5 * sent)));
+    const job = await wait(jobId, ({ done, total }) =>
+      report(`Reading: ${done} of ${total}…`, share(0.5 + 0.5 * done / Math.max(1, total))));
     failures.push(...job.failures);
     before += bytes;
     if (job.status === "failed" && !job.failures.length) {
-      throw new Problem({ title: "The files could not be added", detail: "The worker gave up on them; try again." });
+      throw new Problem({ title: "The files could not be added", detail: "The worker gave up on them. Try again." });
     }
   }
   return failures;
 }
 
-export function* batches(files) {
+function* batches(files) {
   let batch = [];
   let bytes = 0;
   for (const file of files) {
@@ -42,7 +42,7 @@ export function* batches(files) {
   if (batch.length) yield batch;
 }
 
-function send(collection, files, tell) {
+function send(collection, files, report) {
   const form = new FormData();
   for (const file of files) form.append("files", file, file.name);
   return new Promise((resolve, reject) => {
@@ -50,7 +50,7 @@ function send(collection, files, tell) {
     request.open("POST", `v1/collections/${part(collection)}/documents`);
     for (const [name, value] of Object.entries(authorization())) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => {
-      if (event.lengthComputable) tell(event.loaded / event.total);
+      if (event.lengthComputable) report(event.loaded / event.total);
     });
     request.addEventListener("error", () => reject(unreachable()));
     request.addEventListener("load", () => {
@@ -61,11 +61,11 @@ function send(collection, files, tell) {
   });
 }
 
-async function ended(jobId, tell) {
+async function wait(jobId, report) {
   for (;;) {
     const job = await json("GET", `v1/jobs/${part(jobId)}`);
-    tell(job);
+    report(job);
     if (job.status !== "queued" && job.status !== "running") return job;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

@@ -1,17 +1,17 @@
-// An answer's events as they come, over any number of connections: a stream that breaks goes on where it broke.
+// The events of an answer as they come. A stream that breaks is resumed over a new connection.
 
-import { open, Problem, unreachable } from "./api.js";
+import { open, Problem, unreachable } from "../api.js";
 
 const RESUMES = 30;
-const SILENCE_MS = 45_000; // the service says something every 15 seconds
+const SILENCE_MS = 45_000; // the service sends something every 15 seconds
 
 /**
  * Follow an answer to its end.
  *
- * @param begin {path, body} to ask with, or {answerId} of an answer that is there already.
+ * @param begin {path, body} of a request, or {answerId} of an answer that exists.
  * @param handle called with (name, data) of each event, in order, each once.
- * @param signal ends it early; the answer itself runs on.
- * Raises Problem: it could not begin, or not go on.
+ * @param signal stops following; the answer itself goes on.
+ * Raises Problem: the stream could not start, or could not be resumed.
  */
 export async function follow(begin, handle, signal) {
   let { answerId } = begin;
@@ -21,7 +21,7 @@ export async function follow(begin, handle, signal) {
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     signal?.addEventListener("abort", stop);
-    let watch = 0; // from the first byte on: a request may wait its turn in silence
+    let watch = 0; // from the first byte on: a request may wait for its turn in silence
     const alive = () => {
       clearTimeout(watch);
       watch = setTimeout(stop, SILENCE_MS);
@@ -51,15 +51,15 @@ export async function follow(begin, handle, signal) {
     } finally {
       clearTimeout(watch);
       signal?.removeEventListener("abort", stop);
-      attempt.abort(); // frees the connection of a stream that was left
+      attempt.abort(); // frees the connection of an abandoned stream
     }
   }
 }
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Events of a body: {id, name, data}. One that was cut off never comes out. */
-export async function* parse(body, alive = () => {}) {
+/** The events of a body: {id, name, data}. An event that was cut off is dropped. */
+async function* parse(body, alive) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {

@@ -1,10 +1,10 @@
-// Which documents are asked: the chooser in the bar. The choice is kept for this tab.
+// The collection chooser in the bar. The choice is kept for this tab.
 
-import { json } from "./api.js";
-import { byId, el } from "./dom.js";
+import { json } from "../api.js";
+import { byId, el } from "../dom.js";
 
 const CHOSEN = "rag.collection";
-const NONE = "\u0000none"; // no collection is named so
+const NONE = "\u0000none"; // no collection has this name
 
 export class Collections {
   constructor(onchange) {
@@ -25,13 +25,13 @@ export class Collections {
   async load() {
     this.all = (await json("GET", "v1/collections")).collections;
     const known = this.all.map((collection) => collection.name);
-    const before = this._select.value || sessionStorage.getItem(CHOSEN);
+    const current = this._select.value || sessionStorage.getItem(CHOSEN);
     this._select.replaceChildren(
       ...this.all.map(({ name, documents }) => el("option", { value: name, text: `${name} (${documents})` })),
       el("option", { value: NONE, text: "Without documents" }));
-    const fullest = this.all.reduce((best, one) => (one.documents > (best?.documents ?? 0) ? one : best), null);
-    const usual = known.includes("default") ? "default" : fullest?.name ?? known[0] ?? NONE;
-    this._select.value = before === NONE || known.includes(before) ? before : usual;
+    const largest = this.all.reduce((best, one) => (one.documents > (best?.documents ?? 0) ? one : best), null);
+    const preset = known.includes("default") ? "default" : largest?.name ?? known[0] ?? NONE;
+    this._select.value = current === NONE || known.includes(current) ? current : preset;
     this._onchange();
   }
 
@@ -42,8 +42,7 @@ export class Collections {
     this._onchange();
   }
 
-  /** Whether there is nothing to ask about. */
-  get bare() {
+  get haveNoDocuments() {
     return this.all.every((collection) => collection.documents === 0);
   }
 }

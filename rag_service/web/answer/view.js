@@ -1,8 +1,8 @@
-// One version of an answer on the page: followed while it comes, settled once it is there.
+// One version of an answer on the page, while it comes and when it is finished.
 
-import { asProblem, json, Problem } from "./api.js";
-import { AnswerText, tint } from "./answer_text.js";
-import { announce, button, count, el, problemBox } from "./dom.js";
+import { asProblem, json, Problem } from "../api.js";
+import { AnswerText, tint } from "./text.js";
+import { announce, button, count, el, problemBox } from "../dom.js";
 import { Meter, particulars } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
@@ -14,8 +14,8 @@ const ENDINGS = {
 
 export class AnswerView {
   /**
-   * @param sources the panel. @param earlier finds the text of an answer by its id. @param question that it answers.
-   * @param title over the text, where two stand side by side; @param timed whether times mean something;
+   * @param sources the panel. @param earlier returns the text of an answer by its id. @param question that it answers.
+   * @param title over the text, if two answers are compared. @param timed whether its times are shown.
    * @param sourced whether its sources are listed below it.
    */
   constructor({ sources, earlier, question, title = null, timed = true, sourced = true }) {
@@ -27,16 +27,16 @@ export class AnswerView {
     this.answerId = null;
     this.collection = null;
     this.problem = null;
-    this._leave = new AbortController();
+    this._detached = new AbortController();
     this.text = new AnswerText((mark, passages, from) =>
       sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null), earlier);
     this._status = el("p", { class: "working", text: "Looking for passages…" });
-    this._looked = el("p", { class: "place looked", hidden: true });
+    this._search = el("p", { class: "place search", hidden: true });
     this._foot = el("div", { class: "answer-foot" });
     this.meter = new Meter();
     this.element = el("div", { class: "answer", "aria-busy": "true" },
       title ? el("h3", { class: "column-title", text: title }) : null,
-      this._looked, this._status, this.text.element, this.meter.element, this._foot);
+      this._search, this._status, this.text.element, this.meter.element, this._foot);
   }
 
   get running() {
@@ -47,38 +47,39 @@ export class AnswerView {
     return this.running && this.answerId !== null;
   }
 
-  /** Follows an answer to its end; @param onstart called with (answer id, session id). Returns whether it is there. */
+  /** Follows an answer to its end. @param onstart called with (answer id, session id). Returns whether it succeeded. */
   async follow(begin, onstart = () => {}) {
     this.answerId = begin.answerId ?? null;
-    // An answer that runs is followed again; one that failed is asked for again, where it was asked for here.
+    // "Try again" follows an answer that still runs, and sends the request of one that failed again.
     this._again = (failed) => {
       if (failed && !begin.path) return null;
       return () => this.follow(this.answerId && !failed ? { answerId: this.answerId } : begin, onstart);
     };
     this._start();
     try {
-      await follow(begin, (name, data) => this._take(name, data, onstart), this._leave.signal);
-      if (this.running && this.answerId && !this._leave.signal.aborted) this._settle(await this._read());
+      await follow(begin, (name, data) => this._take(name, data, onstart), this._detached.signal);
+      if (this.running && this.answerId && !this._detached.signal.aborted) this._finish(await this._read());
     } catch (error) {
       this._fail(asProblem(error));
     }
     return this.answer !== null;
   }
 
-  /** What is left of an answer whose details have expired: a turn of its session. */
+  /** Shows an answer whose details have expired, from its turn of the session. */
   recall(turn) {
     this.answerId = turn.answer_id;
     this.text.passages = turn.passages;
-    this.text.settle(turn.answer, []);
+    this.text.finish(turn.answer, []);
     this.answer = { answer: turn.answer, passages: turn.passages, finish_reason: "stop" };
-    this._end(el("p", { class: "aside", text: "This answer is too old for its tints and figures to be kept." }));
+    this._end(el("p", { class: "aside", text: "This answer is too old to show its sources and figures." }));
   }
 
-  leave() {
-    this._leave.abort();
+  /** Stops following the answer, which goes on. */
+  detach() {
+    this._detached.abort();
   }
 
-  /** Asks the service to stop; the answer then ends with what it has. */
+  /** Stops the answer; it ends with the text so far. */
   async cancel() {
     try {
       await json("DELETE", `v1/answers/${this.answerId}`);
@@ -106,9 +107,9 @@ export class AnswerView {
     if (name === "passages") {
       this.answerId = data.answer_id;
       this.text.passages = data.passages;
-      this._lookedFor(data.retrieval_query);
-      const read = data.passages.filter((passage) => passage.in_prompt !== false).length;
-      this._status.textContent = read ? `Reading ${count(read, "passage")}…` : "Thinking…";
+      this._showSearch(data.retrieval_query);
+      const inPrompt = data.passages.filter((passage) => passage.in_prompt !== false).length;
+      this._status.textContent = inPrompt ? `Reading ${count(inPrompt, "passage")}…` : "Thinking…";
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
     } else if (name === "token") {
@@ -116,13 +117,13 @@ export class AnswerView {
       this.text.add(data.text, data.spans);
       if (data.tokens) this.meter.set(data.steps, data.tokens - 1);
     } else if (name === "done") {
-      this._settle(data);
+      this._finish(data);
     } else if (name === "error") {
       this._fail(new Problem(data), true);
     }
   }
 
-  _settle(answer) {
+  _finish(answer) {
     if (answer.error) {
       this._fail(new Problem(answer.error), true);
       return;
@@ -130,20 +131,22 @@ export class AnswerView {
     this.answer = answer;
     this.collection = answer.collection;
     this.text.passages = answer.passages;
-    this.text.settle(answer.answer ?? "", answer.citations ?? []);
-    this._lookedFor(answer.retrieval_query);
-    const made = answer.speculation;
-    if (made) this.meter.set(made.steps, made.plain_equivalent_steps, this._timed ? answer.timings?.decode : null);
-    const { passages, kinds } = legend(this.text.found);
+    this.text.finish(answer.answer ?? "", answer.citations ?? []);
+    this._showSearch(answer.retrieval_query);
+    const { speculation, timings } = answer;
+    if (speculation) {
+      this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
+    }
+    const { passages, kinds } = legend(this.text.runs);
     const notes = [answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
     if (answer.passages_dropped) {
       notes.push(`${count(answer.passages_dropped, "passage")} did not fit into the model's window.`);
     }
     if (answer.passages_left) {
-      notes.push(`${count(answer.passages_left, "passage")} of earlier turns left the model's window.`);
+      notes.push(`${count(answer.passages_left, "passage")} of earlier turns no longer fit into the model's window.`);
     }
     if (answer.turns_left) {
-      notes.push(`The oldest ${count(answer.turns_left, "turn")} left the model's window.`);
+      notes.push(`The oldest ${count(answer.turns_left, "turn")} no longer fit into the model's window.`);
     }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
@@ -151,14 +154,14 @@ export class AnswerView {
     if (!this.secondary) {
       this._sources.list(answer.passages, this.collection);
       const cited = passages.filter(([, isCited]) => isCited).length;
-      announce(`Answer: ${answer.answer || "empty"} ${cited ? `Rests on ${count(cited, "source")}.` : ""}`);
+      announce(`Answer: ${answer.answer || "empty"} ${cited ? `It cites ${count(cited, "source")}.` : ""}`);
     }
   }
 
-  /** Says so where passages were looked for with other words than the question's. */
-  _lookedFor(query) {
-    this._looked.hidden = !query || query === this.question;
-    this._looked.textContent = `Looked for “${query}”`;
+  /** Shows the search query if it is not the question. */
+  _showSearch(query) {
+    this._search.hidden = !query || query === this.question;
+    this._search.textContent = `Looked for “${query}”`;
   }
 
   _legend(passages, kinds, answer) {
@@ -166,13 +169,13 @@ export class AnswerView {
     const cited = passages.filter(([, isCited]) => isCited);
     const items = cited.map(([index]) => {
       const passage = answer.passages[index];
-      const alone = cited.every(([other]) => other === index || answer.passages[other].title !== passage.title);
+      const hasOwnTitle = cited.every(([other]) => other === index || answer.passages[other].title !== passage.title);
       const show = (event) => this._sources.show({ passage: index, kind: "passage" }, answer.passages, this.collection,
         event.currentTarget);
       return el("li", {}, el("button", { type: "button", class: "legend-source", onclick: show },
         el("span", { class: `chip ${tint({ passage: index })}`, text: index + 1 }),
         el("span", { class: "legend-title", text: passage.title }),
-        alone || !placeOf(passage) ? null : el("span", { class: "legend-place", text: placeOf(passage) })));
+        hasOwnTitle || !placeOf(passage) ? null : el("span", { class: "legend-place", text: placeOf(passage) })));
     });
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
       el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
@@ -180,10 +183,10 @@ export class AnswerView {
       items.push(el("li", {}, button(`All ${count(answer.passages.length, "passage")}`, (event) =>
         this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));
     }
-    return el("ul", { class: "legend", "aria-label": "Where it came from" }, ...items);
+    return el("ul", { class: "legend", "aria-label": "Sources of this answer" }, ...items);
   }
 
-  /** @param failed whether the answer itself did, rather than the way to it. */
+  /** @param failed whether the answer itself failed, rather than the connection. */
   _fail(problem, failed = false) {
     this.problem = problem;
     this._end(problemBox(problem, this._again(failed)));

@@ -1,17 +1,17 @@
-// What copying saved: passes of the model that an answer took, against those of plain decoding.
+// What speculation saved: the passes of the model that an answer took, and those of plain decoding.
 
-import { el } from "./dom.js";
+import { el } from "../dom.js";
 
 export class Meter {
   constructor() {
     this._fill = el("span", { class: "meter-fill" });
     this._bar = el("span", { class: "meter-bar", "aria-hidden": "true" }, this._fill);
-    this._told = el("span", { class: "meter-told" });
+    this._text = el("span", { class: "meter-text" });
     this.element = el("p", { class: "meter", hidden: true,
-      title: "A pass is one run of the whole model. Plain decoding takes one for every token." }, this._bar, this._told);
+      title: "A pass is one run of the whole model. Plain decoding takes one for every token." }, this._bar, this._text);
   }
 
-  /** @param steps passes taken. @param plain passes plain decoding takes. @param ms of decoding, once it is known. */
+  /** @param steps passes taken. @param plain passes of plain decoding. @param ms of decoding, once known. */
   set(steps, plain, ms = null) {
     this.element.hidden = plain < 1;
     if (plain < 1) return;
@@ -19,7 +19,7 @@ export class Meter {
     this._fill.style.width = `${Math.max(2, 100 * share)}%`;
     const saved = Math.round(100 * (1 - share));
     const passes = `${steps} ${steps === 1 ? "pass" : "passes"}`;
-    this._told.replaceChildren(
+    this._text.replaceChildren(
       saved > 0 ? el("strong", { text: `${saved} % fewer passes` }) : el("strong", { text: passes }),
       saved > 0 ? ` ${steps} instead of ${plain}` : ` for ${plain + 1} tokens`,
       ms === null ? "" : ` · ${seconds(ms)}`);
@@ -28,25 +28,25 @@ export class Meter {
 
 export const seconds = (ms) => ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
-/** Everything that is known of how a finished answer was made, for those who want to know. */
+/** The figures of a finished answer, folded up. */
 export function particulars(answer) {
-  const { speculation: made, usage, timings } = answer;
+  const { speculation, usage, timings } = answer;
   const rows = [];
   const row = (name, value) => rows.push(el("div", {}, el("dt", { text: name }), el("dd", { text: value })));
-  if (made) {
-    row("Drafter", made.drafter);
-    row("Passes of the model", `${made.steps}; plain decoding takes ${made.plain_equivalent_steps}`);
-    row("Draft tokens", `${made.accepted} of ${made.drafted} accepted`);
-    for (const [name, source] of Object.entries(made.by_source ?? {})) {
+  if (speculation) {
+    row("Drafter", speculation.drafter);
+    row("Passes of the model", `${speculation.steps}; plain decoding takes ${speculation.plain_equivalent_steps}`);
+    row("Draft tokens", `${speculation.accepted} of ${speculation.drafted} accepted`);
+    for (const [name, source] of Object.entries(speculation.by_source ?? {})) {
       row(`– ${name}`, `${source.accepted} of ${source.drafted}`);
     }
   }
   if (usage) {
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-    row("Prompt", `${usage.prompt_tokens} tokens${cached ? `, ${cached} of them kept from before` : ""}`);
+    row("Prompt", `${usage.prompt_tokens} tokens${cached ? `, ${cached} of them reused from earlier turns` : ""}`);
     row("Answer", `${usage.completion_tokens} tokens`);
   }
   if (timings) row("Time", `${seconds(timings.prefill ?? 0)} to read, ${seconds(timings.decode ?? 0)} to write`);
   row("Seed", String(answer.seed));
-  return el("details", { class: "particulars" }, el("summary", { text: "How it was made" }), el("dl", {}, ...rows));
+  return el("details", { class: "particulars" }, el("summary", { text: "How this answer was generated" }), el("dl", {}, ...rows));
 }

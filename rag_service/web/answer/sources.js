@@ -1,9 +1,9 @@
-// The panel of sources: the passages of one answer, with the words in question marked. Beside the conversation where
-// there is room, a sheet at the bottom where there is not.
+// The panel with the passages of one answer, the copied words marked: a column in a wide window, else a sheet at the
+// bottom.
 
-import { json, part, asProblem } from "./api.js";
-import { tint } from "./answer_text.js";
-import { byId, button, el, problemBox } from "./dom.js";
+import { asProblem, documentPath, json } from "../api.js";
+import { tint } from "./text.js";
+import { byId, button, el, problemBox } from "../dom.js";
 import { described, placeOf } from "./provenance.js";
 
 const wide = matchMedia("(min-width: 66rem)");
@@ -22,7 +22,7 @@ export class Sources {
 
   clear() {
     this._shown = null;
-    this._list.replaceChildren(el("p", { class: "hint", text: "What an answer rests on is shown here." }));
+    this._list.replaceChildren(el("p", { class: "hint", text: "The sources of an answer appear here." }));
     this._panel.classList.add("empty");
     this.close();
   }
@@ -31,17 +31,17 @@ export class Sources {
     const within = this._panel.contains(document.activeElement);
     this._panel.classList.remove("open");
     if (!within || wide.matches) return;
-    this._closing = true; // words that get the focus back do not open it again
+    this._closing = true; // the words that get the focus back do not open it again
     this._from?.focus?.();
     this._closing = false;
   }
 
-  /** The passages of an answer, nothing marked. Leaves the sheet as it is. */
+  /** Shows the passages of an answer, without marks. Neither opens nor closes the sheet. */
   list(passages, collection) {
     this._draw(passages, collection, null, null);
   }
 
-  /** Opens the panel without anything marked: for a list that someone asked for. */
+  /** Opens the panel with the passages of an answer, without marks. */
   openList(passages, collection, from) {
     this._from = from;
     this._draw(passages, collection, null, null);
@@ -50,8 +50,8 @@ export class Sources {
   }
 
   /**
-   * The source of some words, marked.
-   * @param mark as of provenance.js. @param earlier text of an earlier answer that `mark.answer` names, if known.
+   * Opens the panel with the source of some words, marked.
+   * @param mark of provenance.js. @param earlier text of an earlier answer that `mark.answer` names, if known.
    */
   show(mark, passages, collection, from, earlier = null) {
     if (this._closing) return;
@@ -64,8 +64,8 @@ export class Sources {
     this._panel.classList.remove("empty");
     const cards = passages.map((passage, index) =>
       this._card(passage, index, collection, mark?.passage === index ? mark : null));
-    if (mark && mark.passage === undefined) cards.unshift(other(mark, earlier));
-    if (!cards.length) cards.push(el("p", { class: "hint", text: "This answer rests on no passage." }));
+    if (mark && mark.passage === undefined) cards.unshift(cardOfOther(mark, earlier));
+    if (!cards.length) cards.push(el("p", { class: "hint", text: "This answer has no passages." }));
     this._list.replaceChildren(...cards);
     const active = this._list.querySelector(".active");
     if (!active) return;
@@ -87,17 +87,17 @@ export class Sources {
           place ? el("p", { class: "place", text: place }) : null)),
       el("p", { class: `passage-text ${colour}` }, ...marked(Array.from(passage.text), mark)));
     const flags = [passage.earlier ? "from an earlier turn" : null,
-      passage.in_prompt === false ? "the model had no room to read it" : null].filter(Boolean).join(" · ");
+      passage.in_prompt === false ? "not read: the model's window was full" : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
     if (collection) {
-      card.append(button("Show the whole document", (event) => whole(event.target, card, passage, collection, mark),
+      card.append(button("Show the whole document", (event) => showDocument(event.target, card, passage, collection, mark),
         { class: "link" }));
     }
     return card;
   }
 }
 
-/** Text with the source's words marked, if any are. */
+/** The nodes of a text, with the words of `mark`, if any, marked. */
 function marked(points, mark, base = 0) {
   if (!mark || mark.from === undefined || mark.from === null) return [points.join("")];
   const [from, to] = [mark.from + base, mark.to + base];
@@ -105,31 +105,29 @@ function marked(points, mark, base = 0) {
     points.slice(to).join("")];
 }
 
-/** What is said of words that come from no passage. */
-function other(mark, earlier) {
-  const titles = { answer: "An earlier answer", edited: "The answer before this change", neural: "A draft model",
+/** A card for words that come from no passage. */
+function cardOfOther(mark, earlier) {
+  const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A draft model",
     itself: "This answer itself", prediction: "The expected answer" };
-  const told = {
-    neural: "A small model guessed these words ahead, and the model agreed with every one of them.",
-    itself: "The answer repeats words that it said above.",
-  }[mark.kind] ?? `These words were copied from ${described(mark, [])}, and the model agreed with every one of them.`;
+  const explanation = {
+    neural: "A draft model proposed these words, and the model confirmed every one of them.",
+    itself: "The answer repeats words from above.",
+  }[mark.kind] ?? `These words were copied from ${described(mark, [])}, and the model confirmed every one of them.`;
   return el("article", { class: "passage active" },
     el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
       el("div", {}, el("h3", { text: titles[mark.kind] ?? "The prompt" }))),
-    el("p", { class: "place", text: told }),
+    el("p", { class: "place", text: explanation }),
     earlier ? el("p", { class: `passage-text ${tint(mark)}` }, ...marked(Array.from(earlier), mark)) : null);
 }
 
-/** The document around a passage, in the place of the passage's text. */
-async function whole(pressed, card, passage, collection, mark) {
+/** Replaces a passage's text with that of its whole document. */
+async function showDocument(pressed, card, passage, collection, mark) {
   pressed.disabled = true;
   try {
-    const path = `v1/collections/${part(collection)}/documents/${passage.document_id.split("/").map(part).join("/")}`;
-    const found = await json("GET", path);
-    const points = Array.from(found.text);
-    const within = mark && mark.from !== undefined ? mark : { from: 0, to: passage.source_end - passage.source_start };
+    const content = await json("GET", documentPath(collection, passage.document_id));
+    const words = mark && mark.from !== undefined ? mark : { from: 0, to: passage.source_end - passage.source_start };
     const text = card.querySelector(".passage-text");
-    text.replaceChildren(...marked(points, within, passage.source_start));
+    text.replaceChildren(...marked(Array.from(content.text), words, passage.source_start));
     text.classList.add("whole");
     text.querySelector("mark")?.scrollIntoView({ block: "center" });
     pressed.remove();

@@ -1,7 +1,7 @@
-// The documents dialog: what a collection holds, adding files with progress, removing them, new collections.
+// The documents dialog: lists, adds and removes documents, and creates collections.
 
-import { asProblem, json, part } from "./api.js";
-import { announce, button, byId, count, el, problemBox } from "./dom.js";
+import { asProblem, documentPath, json, part } from "../api.js";
+import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
 import { ingest } from "./upload.js";
 
 const FORMATS = ".md,.markdown,.html,.htm,.pdf,.txt,.text";
@@ -10,9 +10,7 @@ const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
 export class Documents {
   constructor(collections) {
     this._collections = collections;
-    this._dialog = byId("documents");
-    this._title = el("h2", { id: "documents-title", text: "Documents" });
-    this._into = el("p", { class: "place" });
+    this._place = el("p", { class: "place" });
     this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen" });
     this._files.addEventListener("change", () => {
       this.upload([...this._files.files]);
@@ -25,28 +23,25 @@ export class Documents {
     this._list = el("ul", { class: "document-list", "aria-label": "Documents in this collection" });
     this._name = el("input", { id: "new-collection", required: true, pattern: NAME, maxlength: "64",
       autocomplete: "off", spellcheck: "false", title: "Letters, digits, - and _; a letter or digit first" });
-    this._told = el("div", {});
+    this._problem = el("div", {});
     const create = el("form", { class: "row new-collection", onsubmit: (event) => this._create(event) },
       el("label", { for: "new-collection", text: "New collection" }), this._name,
       el("button", { type: "submit", class: "quiet", text: "Create" }));
-    this._dialog.append(
-      el("div", { class: "sheet-head" }, this._title,
-        button("✕", () => this._dialog.close(), { class: "quiet icon", "aria-label": "Close documents" })),
-      this._into, this._files, this._drop, this._progress, this._list, create, this._told);
-    this._dialog.addEventListener("click", (event) => event.target === this._dialog && this._dialog.close());
-    this._dropping(this._dialog);
+    this._dialog = sheet("documents", "Documents",
+      this._place, this._files, this._drop, this._progress, this._list, create, this._problem);
+    this._acceptDrops(this._dialog);
   }
 
   async open() {
-    this._told.replaceChildren();
+    this._problem.replaceChildren();
     if (!this._dialog.open) this._dialog.showModal();
     await this._show();
   }
 
   async _show() {
     const name = this._collections.name;
-    this._into.textContent = name === null
-      ? "No collection is chosen; files go into the collection “default”." : `In the collection “${name}”`;
+    this._place.textContent = name === null
+      ? "No collection is chosen. Files go into the collection “default”." : `In the collection “${name}”`;
     if (name === null) {
       this._list.replaceChildren();
       return;
@@ -61,25 +56,15 @@ export class Documents {
       } while (next && items.length < 2000);
       if (name !== this._collections.name) return;
       this._list.replaceChildren(...items.map((one) => this._item(name, one)));
-      if (!items.length) this._list.append(el("li", { class: "hint", text: "Nothing is in it yet." }));
+      if (!items.length) this._list.append(el("li", { class: "hint", text: "There are no documents yet." }));
     } catch (error) {
-      this._told.replaceChildren(problemBox(asProblem(error), () => this.open()));
+      this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));
     }
   }
 
   _item(collection, one) {
-    const remove = button("Remove", () => {
-      if (remove.dataset.sure) {
-        this._remove(collection, one);
-        return;
-      }
-      remove.dataset.sure = "yes";
-      remove.textContent = "Remove for good?";
-      remove.addEventListener("blur", () => {
-        delete remove.dataset.sure;
-        remove.textContent = "Remove";
-      }, { once: true });
-    }, { class: "quiet", "aria-label": `Remove ${one.title}` });
+    const remove = confirmButton("Remove", "Remove for good?", () => this._remove(collection, one),
+      { class: "quiet", "aria-label": `Remove ${one.title}` });
     return el("li", {}, el("div", {}, el("span", { class: "document-title", text: one.title }),
       el("span", { class: "place", text: `${one.name !== one.title ? `${one.name} · ` : ""}${count(one.chunks, "passage")}` })),
     remove);
@@ -87,12 +72,11 @@ export class Documents {
 
   async _remove(collection, one) {
     try {
-      const path = one.document_id.split("/").map(part).join("/");
-      await json("DELETE", `v1/collections/${part(collection)}/documents/${path}`);
+      await json("DELETE", documentPath(collection, one.document_id));
       announce(`${one.title} was removed.`);
       await Promise.all([this._collections.load(), this._show()]);
     } catch (error) {
-      this._told.replaceChildren(problemBox(asProblem(error)));
+      this._problem.replaceChildren(problemBox(asProblem(error)));
     }
   }
 
@@ -103,17 +87,17 @@ export class Documents {
     try {
       await json("POST", "v1/collections", { body: { name } });
       this._name.value = "";
-      this._told.replaceChildren();
+      this._problem.replaceChildren();
       await this._collections.load();
       this._collections.choose(name);
       announce(`The collection ${name} was created.`);
       await this._show();
     } catch (error) {
-      this._told.replaceChildren(problemBox(asProblem(error)));
+      this._problem.replaceChildren(problemBox(asProblem(error)));
     }
   }
 
-  /** Adds files, in as many requests as their sizes ask for. */
+  /** Ingests files, in as many requests as their sizes need. */
   async upload(files) {
     if (!files.length) return;
     await this.open();
@@ -124,12 +108,12 @@ export class Documents {
     this._progress.prepend(row);
     try {
       const name = await this._target();
-      const failures = await ingest(name, files, (told, share) => {
-        label.textContent = told;
+      const failures = await ingest(name, files, (text, share) => {
+        label.textContent = text;
         bar.value = share;
       });
-      const read = files.length - failures.length;
-      label.textContent = read ? `${count(read, "document")} added.` : "Nothing was added.";
+      const added = files.length - failures.length;
+      label.textContent = added ? `${count(added, "document")} added.` : "Nothing was added.";
       announce(label.textContent);
       bar.remove();
       if (failures.length) {
@@ -147,7 +131,7 @@ export class Documents {
     }
   }
 
-  /** The collection to add to; the first one is made where there is none. */
+  /** The collection to add to: the chosen one, else `default`, which is created if needed. */
   async _target() {
     if (this._collections.name !== null) return this._collections.name;
     if (!this._collections.all.some((one) => one.name === "default")) {
@@ -158,7 +142,7 @@ export class Documents {
     return "default";
   }
 
-  _dropping(element) {
+  _acceptDrops(element) {
     const over = (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();

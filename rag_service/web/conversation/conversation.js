@@ -1,14 +1,14 @@
-// The conversation: its turns, its session, and what a reload needs to find it again.
+// The conversation: its turns and its session.
 //
-// The address remembers the session and the answer that runs (#session=…&answer=…), so a reload, or another tab, shows
-// the same conversation and goes on with an answer in the middle.
+// The address names the session and the running answer (#session=…&answer=…). A reload, or another tab, shows the same
+// conversation and follows the running answer.
 
-import { asProblem, json } from "./api.js";
-import { byId, el, problemBox } from "./dom.js";
+import { asProblem, json } from "../api.js";
+import { byId, el, problemBox } from "../dom.js";
 import { Turn } from "./turn.js";
 
 export class Conversation {
-  /** @param onchange called when something begins or ends. */
+  /** @param onchange called when an answer starts or ends. */
   constructor(sources, collection, onchange) {
     this._sources = sources;
     this._collection = collection;
@@ -30,7 +30,7 @@ export class Conversation {
     this._empty();
   }
 
-  /** The answer that runs, if one does. */
+  /** The running answer, or null. */
   get running() {
     return this._turns.map((turn) => turn.running).find(Boolean) ?? null;
   }
@@ -39,8 +39,8 @@ export class Conversation {
     return this._turns.length === 0;
   }
 
-  /** A new one, with nothing in it. */
-  begin() {
+  /** Starts a new conversation. */
+  clear() {
     this._empty();
     history.pushState(null, "", location.pathname + location.search);
     this._onchange();
@@ -57,10 +57,10 @@ export class Conversation {
     await (compare ? turn.compare(body) : turn.ask(body));
   }
 
-  /** Shows what the address names. */
+  /** Shows the conversation that the address names. */
   async restore() {
-    const named = new URLSearchParams(location.hash.slice(1));
-    const [session, answer] = [named.get("session"), named.get("answer")];
+    const address = new URLSearchParams(location.hash.slice(1));
+    const [session, answer] = [address.get("session"), address.get("answer")];
     if (session === this.session && (session || this.empty)) return;
     this._empty();
     this._onchange();
@@ -68,13 +68,13 @@ export class Conversation {
     this.session = session;
     this._list.append(el("li", { class: "working", text: "Opening the conversation…" }));
     try {
-      const [found, running] = await Promise.all([
+      const [stored, running] = await Promise.all([
         orNull(json("GET", `v1/sessions/${encodeURIComponent(session)}`)),
         answer ? orNull(json("GET", `v1/answers/${encodeURIComponent(answer)}`)) : null]);
       if (this.session !== session) return;
       this._list.replaceChildren();
-      if (!found && !running) this._gone();
-      await this._show(found?.turns ?? [], running);
+      if (!stored && !running) this._showExpired();
+      await this._show(stored?.turns ?? [], running);
     } catch (error) {
       this._list.replaceChildren(el("li", {}, problemBox(asProblem(error), () => {
         this.session = null;
@@ -84,22 +84,22 @@ export class Conversation {
   }
 
   async _show(stored, running) {
-    const waits = [];
+    const loading = [];
     for (const turn of stored) {
-      const before = turn.base ? this._turns.find((one) => one.holds(turn.base)) : null;
-      (before ?? this._append(turn.question, null)).add(turn.instruction, { stored: turn });
+      const edited = turn.base ? this._turns.find((one) => one.hasAnswer(turn.base)) : null;
+      (edited ?? this._append(turn.question, null)).add(turn.instruction, { stored: turn });
     }
     const shown = [...this._turns];
-    if (running && !this._turns.some((turn) => turn.holds(running.answer_id))) {
-      const before = running.base ? this._turns.find((one) => one.holds(running.base)) : null;
-      const turn = before ?? this._append(running.question, running.collection);
+    if (running && !this._turns.some((turn) => turn.hasAnswer(running.answer_id))) {
+      const edited = running.base ? this._turns.find((one) => one.hasAnswer(running.base)) : null;
+      const turn = edited ?? this._append(running.question, running.collection);
       if (running.collection) this._collection.choose(running.collection);
-      waits.push(turn.resume(running.answer_id, running.instruction));
+      loading.push(turn.resume(running.answer_id, running.instruction));
     }
     this._onchange();
-    for (const turn of shown) if (!turn.running) waits.push(turn.recall());
+    for (const turn of shown) if (!turn.running) loading.push(turn.recall());
     this._turns.at(-1)?.element.scrollIntoView({ block: "end" });
-    await Promise.all(waits);
+    await Promise.all(loading);
     const last = this._turns.at(-1)?.versions.at(-1)?.view;
     if (last?.answer) {
       if (last.collection) this._collection.choose(last.collection);
@@ -108,11 +108,11 @@ export class Conversation {
     this._page.changed();
   }
 
-  _gone() {
+  _showExpired() {
     this.session = null;
     this._remember(null);
     this._list.append(el("li", { class: "aside" },
-      "This conversation is not kept any more: it was erased or has expired. Ask something to begin another one."));
+      "This conversation was erased or has expired. Ask a question to start a new one."));
   }
 
   _append(question, collection) {
@@ -125,8 +125,8 @@ export class Conversation {
 
   _empty() {
     for (const turn of this._turns ?? []) {
-      for (const { view } of turn.versions) view.leave();
-      turn.plain?.leave();
+      for (const { view } of turn.versions) view.detach();
+      turn.plain?.detach();
     }
     this._turns = [];
     this.session = null;
@@ -135,15 +135,15 @@ export class Conversation {
   }
 
   _remember(answerId) {
-    const named = new URLSearchParams();
-    if (this.session) named.set("session", this.session);
-    if (this.session && answerId) named.set("answer", answerId);
-    const hash = named.size ? `#${named}` : "";
+    const address = new URLSearchParams();
+    if (this.session) address.set("session", this.session);
+    if (this.session && answerId) address.set("answer", answerId);
+    const hash = address.size ? `#${address}` : "";
     if (hash !== location.hash) history.replaceState(null, "", location.pathname + location.search + hash);
   }
 }
 
-/** Null where there is no such thing (any more). */
+/** The value, or null after a 404. */
 async function orNull(promise) {
   try {
     return await promise;

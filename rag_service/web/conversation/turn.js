@@ -1,8 +1,8 @@
-// A question and its answer, with the versions that edits made of it, and plain decoding beside it where asked for.
+// A question and its answer: its versions, one per edit, and the answer of plain decoding to compare with.
 
-import { asProblem, json } from "./api.js";
-import { AnswerView } from "./answer_view.js";
-import { announce, button, el, freshId, problemBox } from "./dom.js";
+import { asProblem, json } from "../api.js";
+import { AnswerView } from "../answer/view.js";
+import { announce, button, el, freshId, problemBox } from "../dom.js";
 
 export class Turn {
   /** @param page {sources, earlier(id), started(turn, answerId, sessionId), changed()} */
@@ -17,14 +17,14 @@ export class Turn {
     this._tools = el("div", { class: "turn-tools" });
     this._edit = el("div", {});
     this.element = el("li", { class: "turn" }, el("article", { "aria-labelledby": title, tabindex: "-1" },
-      el("h2", { class: "asked", id: title, text: question }), this._body, this._edit, this._tools));
+      el("h2", { class: "question", id: title, text: question }), this._body, this._edit, this._tools));
   }
 
   get running() {
-    return this.versions.map((version) => version.view).find((view) => view.running && view.begun) ?? null;
+    return this.versions.map((version) => version.view).find((view) => view.running && view.started) ?? null;
   }
 
-  holds(answerId) {
+  hasAnswer(answerId) {
     return this.versions.some((version) => version.view.answerId === answerId);
   }
 
@@ -32,7 +32,7 @@ export class Turn {
     return this.versions.find((version) => version.view.answerId === answerId)?.view.text.text ?? null;
   }
 
-  /** A version that is there or comes. @param stored its turn of the session, where there is one. */
+  /** Adds a version. @param stored its turn of the session, if it is an earlier one. */
   add(instruction = null, { title = null, timed = true, stored = null } = {}) {
     const view = new AnswerView({ ...this._page, question: this.question, title, timed });
     view.collection = this.collection;
@@ -42,12 +42,12 @@ export class Turn {
     return view;
   }
 
-  /** Asks, and follows. @param body of the request. */
+  /** Asks the question and follows the answer. @param body of the request. */
   async ask(body) {
     await this._follow(this.add(), { path: "v1/query", body });
   }
 
-  /** Asks twice with one seed, plainly and with drafts, and says whether the two answers are the same. */
+  /** Asks twice with one seed, with and without speculation, and says whether the answers are identical. */
   async compare(body) {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0];
     const main = this.add(null, { title: "With speculation", timed: false });
@@ -59,47 +59,47 @@ export class Turn {
     this.plain = plain;
     this._verdict = el("p", { class: "verdict", role: "status" });
     this._select(0);
-    // The plain one is apart from the session, and its prompt is made first: both then continue the same turns.
-    let built;
-    const ready = new Promise((resolve) => { built = resolve; });
-    const beside = plain.follow({ path: "v1/query", body: { ...body, seed, speculation: "off", apart: true } }, built);
-    await Promise.race([ready, beside]);
+    // The plain answer is no turn of the session. Its prompt is built first, so that both continue the same turns.
+    let onstart;
+    const started = new Promise((resolve) => { onstart = resolve; });
+    const ended = plain.follow({ path: "v1/query", body: { ...body, seed, speculation: "off", apart: true } }, onstart);
+    await Promise.race([started, ended]);
     await this._follow(main, { path: "v1/query", body: { ...body, seed } });
-    await beside;
+    await ended;
     await this._compare(main, plain);
   }
 
   async _compare(main, plain) {
     if (!main.answer || !plain.answer) return;
     try {
-      const [ours, theirs] = await Promise.all([main, plain].map((view) =>
+      const [answer, plainAnswer] = await Promise.all([main, plain].map((view) =>
         json("GET", `v1/answers/${view.answerId}?token_ids=true`)));
-      const same = JSON.stringify(ours.token_ids) === JSON.stringify(theirs.token_ids)
-        && JSON.stringify(ours.citations) === JSON.stringify(theirs.citations);
-      const at = ours.token_ids.findIndex((token, index) => token !== theirs.token_ids[index]);
-      this._verdict.className = `verdict ${same ? "same" : "other"}`;
+      const same = JSON.stringify(answer.token_ids) === JSON.stringify(plainAnswer.token_ids)
+        && JSON.stringify(answer.citations) === JSON.stringify(plainAnswer.citations);
+      const at = answer.token_ids.findIndex((token, index) => token !== plainAnswer.token_ids[index]);
+      this._verdict.className = `verdict ${same ? "same" : "different"}`;
       this._verdict.textContent = same
-        ? `Identical: the same ${ours.token_ids.length} tokens and the same citations, in `
-          + `${ours.speculation.steps} passes instead of ${theirs.speculation.steps}.`
-        : `They part at token ${at + 1}: a near-tie of the two likeliest words fell the other way. `
-          + "Half precision does that; exact: strict makes it rarer.";
+        ? `Identical: the same ${answer.token_ids.length} tokens and the same citations, in `
+          + `${answer.speculation.steps} passes instead of ${plainAnswer.speculation.steps}.`
+        : `They differ from token ${at + 1} on: a near-tie of the two most likely tokens went the other way. `
+          + "This happens in half precision; exact: strict makes it rarer.";
     } catch (error) {
       this._verdict.replaceChildren(problemBox(asProblem(error)));
     }
   }
 
-  /** Follows an answer that is there, or still running. */
+  /** Follows an answer that exists, finished or not. */
   async resume(answerId, instruction = null) {
     await this._follow(this.add(instruction), { answerId });
   }
 
-  /** Shows the latest of the versions that were added. */
+  /** Shows the latest version. */
   async recall() {
     await this._select(this.versions.length - 1);
   }
 
   async _follow(view, begin) {
-    view.begun = true;
+    view.started = true;
     this._select(this.versions.findIndex((version) => version.view === view));
     this._page.changed();
     await view.follow(begin, (answerId, sessionId) => {
@@ -113,9 +113,9 @@ export class Turn {
     this.shown = index;
     const { view, stored } = this.versions[index];
     this._draw();
-    if (!stored || view.begun) return;
-    view.begun = true;
-    view.secondary = true; // what is recalled is not read out
+    if (!stored || view.started) return;
+    view.started = true;
+    view.secondary = true; // earlier answers are not read out
     await view.follow({ answerId: stored.answer_id });
     if (view.problem?.code === "unknown_answer") view.recall(stored);
     view.secondary = false;
@@ -124,10 +124,10 @@ export class Turn {
 
   _draw() {
     const { view, instruction } = this.versions[this.shown];
-    const beside = this.plain && this.shown === 0 ? [this.plain.element] : [];
-    this._body.classList.toggle("compared", beside.length > 0);
+    const compared = this.plain && this.shown === 0 ? [this.plain.element] : [];
+    this._body.classList.toggle("compared", compared.length > 0);
     const parts = [instruction ? el("p", { class: "instruction", text: `Changed: ${instruction}` }) : null,
-      beside.length ? this._verdict : null, view.element, ...beside].filter(Boolean);
+      compared.length ? this._verdict : null, view.element, ...compared].filter(Boolean);
     if (parts.length !== this._body.childNodes.length || !this._body.contains(view.element)) {
       this._body.replaceChildren(...parts);
     }
@@ -139,20 +139,20 @@ export class Turn {
       }
       tools.push(button("Copy", (event) => copy(view.text.text, event.currentTarget), { class: "quiet", "data-do": "copy" }));
     }
-    const had = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
+    const focused = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
     this._tools.replaceChildren(...tools);
-    if (had === null) return;
-    const again = this._tools.querySelector(`[data-do="${had}"]:not(:disabled)`) ?? this.element.firstChild;
-    again.focus({ preventScroll: true });
+    if (focused === null) return;
+    const target = this._tools.querySelector(`[data-do="${focused}"]:not(:disabled)`) ?? this.element.firstChild;
+    target.focus({ preventScroll: true });
   }
 
   _pager() {
     const go = (by) => this._select(this.shown + by);
     const total = this.versions.length;
     return el("span", { class: "pager", role: "group", "aria-label": "Versions" },
-      button("‹", () => go(-1), { class: "quiet icon", "data-do": "before", "aria-label": "Version before", disabled: this.shown === 0 }),
+      button("‹", () => go(-1), { class: "quiet icon", "data-do": "before", "aria-label": "Previous version", disabled: this.shown === 0 }),
       el("span", { role: "status", text: `Version ${this.shown + 1} of ${total}` }),
-      button("›", () => go(1), { class: "quiet icon", "data-do": "after", "aria-label": "Version after", disabled: this.shown === total - 1 }));
+      button("›", () => go(1), { class: "quiet icon", "data-do": "after", "aria-label": "Next version", disabled: this.shown === total - 1 }));
   }
 
   _openEdit(view) {
@@ -180,8 +180,8 @@ export class Turn {
       }
     } },
     el("label", { for: field, text: "What should change?" }), input,
-    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Change it" }),
-      button("Leave it", () => close(), { class: "quiet" })));
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Change" }),
+      button("Cancel", () => close(), { class: "quiet" })));
     this._edit.replaceChildren(form);
     form.scrollIntoView({ block: "nearest" });
     input.focus({ preventScroll: true });

@@ -1,0 +1,147 @@
+"""An answer in the terminal: followed as it comes, then its citations, passages and decoding."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rag_service.cli.api import Api
+from rag_service.cli.console import CliError, count, err, say_dim
+from rag_service.prompting.prompt import heading_line
+from rag_service.stack.exit_status import INTERRUPTED
+
+QUOTED_CHARS = 90
+"""Longest text of a citation that is shown."""
+NAMED_COLLECTIONS = 8
+COPIED_COLOURS = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
+"""Kind of source -> colour of the text copied from it."""
+
+
+class Cancelled(CliError):
+    """Ctrl-C ended an answer."""
+
+    def __init__(self) -> None:
+        super().__init__("Cancelled.", INTERRUPTED)
+
+
+def follow(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
+    """`listen` for commands with a single answer: Ctrl-C also ends the command."""
+    try:
+        return listen(api, body, screen, path)
+    except Cancelled:
+        err().print("\nCancelled.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
+    """Send a request and return the whole answer. Its text is printed to `screen`, if any, as it comes.
+
+    Raises:
+        Cancelled: Ctrl-C; the answer was cancelled.
+        CliError: the answer failed or was refused.
+    """
+    answer_id = None
+    try:
+        for event in api.events(path, body):
+            if event.name == "passages":
+                answer_id = event.data["answer_id"]
+                if screen is not None:
+                    _say_search(event.data, body.get("question"))
+            elif event.name == "token" and screen is not None:
+                kind = event.data.get("source", {}).get("kind")
+                screen.print(Text(event.data["text"], style=COPIED_COLOURS.get(kind, "")), end="")
+            elif event.name == "done":
+                if screen is not None:
+                    screen.print()
+                done: dict[str, Any] = event.data
+                return done
+            elif event.name == "error":
+                raise CliError(str(event.data.get("detail")))
+    except KeyboardInterrupt:
+        if answer_id is not None:
+            with contextlib.suppress(CliError):
+                api.request("DELETE", f"/v1/answers/{answer_id}")
+        raise Cancelled from None
+    raise CliError("The stream ended before the answer did. Ask again.")
+
+
+def _say_search(passages: dict[str, Any], question: str | None) -> None:
+    """Print the search query if it is not the question, and what was dropped from the full window."""
+    query = passages.get("retrieval_query")
+    if query not in (None, question):
+        say_dim(f"Looked for: {query}")
+    for name, noun in (("passages_left", "earlier passage"), ("turns_left", "oldest turn")):
+        if dropped := passages.get(name, 0):
+            say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
+
+
+def collections_to_choose(api: Api) -> str:
+    """A sentence that names the collections."""
+    names = [collection["name"] for collection in api.request("GET", "/v1/collections")["collections"]]
+    if not names:
+        return "There are no collections. `rag ingest PATH…` makes one."
+    more = ", …" if len(names) > NAMED_COLLECTIONS else ""
+    return f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
+
+
+def show(answer: dict[str, Any], screen: Console) -> None:
+    """Print the note, citations, passages and decoding of an answer."""
+    screen.print()
+    if answer["note"]:
+        screen.print(answer["note"], style="yellow")
+    show_sources(answer, screen)
+    for line in decoding_lines(answer):
+        screen.print(line, style="dim")
+
+
+def show_sources(answer: dict[str, Any], screen: Console) -> None:
+    """Print citations and passages."""
+    numbers = {passage["chunk_id"]: passage["rank"] for passage in answer["passages"]}
+    if answer["citations"]:
+        screen.print("Citations", style="bold")
+    shown: set[str] = set()
+    for citation in answer["citations"]:
+        text = " ".join(answer["answer"][citation["answer_start"] : citation["answer_end"]].split())
+        text = text if len(text) <= QUOTED_CHARS else text[: QUOTED_CHARS - 1] + "…"
+        place = f"{citation['document_id']} {citation['source_start']}–{citation['source_end']}"
+        line = f"  [{numbers[citation['chunk_id']]}] {citation['kind']} “{text}” ({place})"
+        if line not in shown:  # an answer that repeats itself repeats its citations
+            screen.print(line)
+        shown.add(line)
+    if answer["passages"]:
+        screen.print("Passages", style="bold")
+    for passage in answer["passages"]:
+        title = heading_line(passage)
+        page = f", page {passage['page']}" if passage["page"] else ""
+        omitted = "" if passage["in_prompt"] else " – left out: the model's window is full"
+        earlier = " – from an earlier turn" if passage["earlier"] else ""
+        screen.print(f"  [{passage['rank']}] {title} ({passage['document_id']}{page}){earlier}{omitted}")
+
+
+def ending(answer: dict[str, Any]) -> str:
+    """Why the answer ended."""
+    if answer["finish_reason"] == "length":
+        return f"cut at {answer['usage']['completion_tokens']} tokens; --max-tokens gives more"
+    return str(answer["finish_reason"])
+
+
+def decoding_lines(answer: dict[str, Any]) -> list[str]:
+    """How the answer was decoded."""
+    speculation, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
+    version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
+    lines = [
+        f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ending(answer)}",
+        f"{usage['completion_tokens']} tokens in {speculation['steps']} steps after the first: "
+        f"MAT {speculation['mat']:.2f} (plain 1.00) · drafter {speculation['drafter']} · "
+        f"drafted {speculation['drafted']}, accepted {speculation['accepted']} · {timings['total'] / 1000:.1f} s",
+    ]
+    for drafter, tokens in speculation["by_source"].items():
+        lines.append(f"  {drafter}: drafted {tokens['drafted']}, accepted {tokens['accepted']}")
+    if details := usage.get("completion_tokens_details"):
+        accepted, rejected = details["accepted_prediction_tokens"], details["rejected_prediction_tokens"]
+        lines.append(f"  of the text under edit: accepted {accepted}, rejected {rejected}")
+    return lines

@@ -1,0 +1,38 @@
+"""`rag bench` and `rag train`: passed on with all arguments to the packages that parse them."""
+
+from __future__ import annotations
+
+import typer
+
+CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+SERVICE_BENCHMARKS = {
+    "sessions": "conversations over HTTP, turn by turn: with and without reuse of earlier turns, and plain",
+    "citations": "citations against quotations marked by people",
+}
+"""Commands of `rag_service.bench`, with their help; `decoder.bench` has the others."""
+
+
+def bench(context: typer.Context) -> None:
+    """Measure decoding, conversations and citations. `rag bench --help` lists the commands."""
+    command, arguments = next(iter(context.args), ""), context.args[1:]
+    if command == "sessions":
+        from rag_service.bench import main as sessions
+
+        raise typer.Exit(sessions(arguments, "rag bench sessions"))
+    if command == "citations":
+        from decoder.models import resolve
+        from rag_service.bench.citations import main as citations
+        from rag_service.settings import load_settings
+
+        folder = load_settings().models_folder
+        raise typer.Exit(citations(arguments, "rag bench citations", lambda model: resolve(model, folder)))
+    from decoder.bench import main
+
+    raise typer.Exit(main(context.args, "rag bench", SERVICE_BENCHMARKS))
+
+
+def train(context: typer.Context) -> None:
+    """Train drafters for a model. `rag train --help` lists the commands."""
+    from decoder.training import main
+
+    raise typer.Exit(main(context.args, "rag train"))
