@@ -71,7 +71,7 @@ def find_and_save(
     def say(answered: int, tokens: int) -> None:
         progress(answered, len(prompts), tokens)
 
-    found = find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, say=say)
+    found = find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, progress=say)
     path = out or folder / FILE
     save(found, path)
     return path, found

@@ -297,7 +297,7 @@ class Runtime:
     def _keep(self, owner: Owner, sequence: Generation) -> None:
         """Keep the rows of a finished answer; without the room for it they go, and all others with them."""
         try:
-            prefix = sequence.leave()
+            prefix = sequence.detach_prefix()
             if prefix is not None:
                 self.store.put(owner, prefix)
         except Exception as error:

@@ -130,8 +130,8 @@ def heads(
     if as_json:
         print_json({"model": model, "file": str(path), "tokens": found.tokens, "heads": found.pairs})
         return
-    best = found.found[0]
-    out().print(f"{len(found.found)} of {found.layers * found.heads} heads are in {path}", markup=False)
+    best = found.ranked[0]
+    out().print(f"{len(found.ranked)} of {found.layers * found.heads} heads are in {path}", markup=False)
     out().print(
         f"best: layer {best.layer}, head {best.head}; it looked at the source of {best.score:.0%} of {found.tokens} "
         "copied tokens",
