@@ -185,10 +185,8 @@ class Engine:
         parts: list[Part] = []
         for sequence in (sequence for sequence in running if not sequence.prefilled):
             ids = sequence.input_ids[sequence.cache.length : sequence.cache.length + room]
-            if (
-                sequence.near_tie is not None and sequence.tokens and len(ids) > 1
-            ):  # the last one runs in its own pass
-                ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]
+            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:
+                ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]  # the last one runs in its own pass
             if ids:
                 parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.required_outputs)))
                 room -= len(ids)
