@@ -1,4 +1,4 @@
-"""The engine: prompts in, tokens out. Its heart is `step`: draft, one target pass, walk, keep, commit.
+"""The engine: prompts in, tokens out. The decode loop is `step`: draft, one target pass, walk, keep, commit.
 
 Knows target, drafters and sequences; knows no text (stop strings come with a detokenizer), no HTTP, no Redis.
 
@@ -31,8 +31,9 @@ from decoder.sequence import PassLoad, Step
 from decoder.verify import verify
 
 MIXED_CHUNK = 128
-"""Prompt tokens that a pass takes at most while other answers wait for their next token."""
+"""Most prompt tokens in a pass while other answers wait for their next token."""
 Part = tuple[Generation, TreePass | PromptChunk]
+"""A sequence and its part of a pass."""
 
 
 class Engine:
@@ -40,12 +41,16 @@ class Engine:
 
     Args:
         target: the model whose output is preserved.
-        drafter: name of the drafter used where a request names none.
+        drafter: name of the default drafter.
         eos_token_ids: tokens that end an answer.
-        detokenize: ids -> text, for stop strings; a request may bring its own.
+        detokenize: ids -> text, for stop strings; a request may have its own.
         context: what drafters share besides the target, such as a draft model.
-        near_tie: margin in logits below which answers with `exact="strict"` decide a token again; that of
-            `near_ties.THRESHOLDS` for the target's dtype where None.
+        near_tie: margin in logits below which answers with `exact="strict"` decide a token again; by default the entry
+            of `near_ties.THRESHOLDS` for the target's dtype.
+
+    Raises:
+        UnknownDrafter, DrafterUnavailable: the default drafter does not exist, or cannot run here.
+        ValueError: near_tie is below 0.
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class Engine:
         self.target = target
         self.context = context or DrafterContext()
         self.context.target = target
-        make_drafter(drafter).setup(self.context)  # a name that cannot work fails here, not at the first request
+        make_drafter(drafter).setup(self.context)  # a drafter that cannot run fails here, not at the first request
         self.drafter = drafter
         self.eos_token_ids = frozenset(eos_token_ids)
         self.detokenize = detokenize
@@ -83,19 +88,21 @@ class Engine:
         """Check a request and set up its sequence; runs no model. Arguments are the fields of `Request`.
 
         Raises:
-            EmptyPrompt, InvalidToken, PromptTooLong, UnknownDrafter, DrafterUnavailable, or ValueError for what
-            `Request.check` refuses, a prefix that is used up, and `resumed` tokens behind the end.
+            EmptyPrompt, InvalidToken, PromptTooLong, ValueError: as in `Request.check`.
+            UnknownDrafter, DrafterUnavailable: the drafter does not exist, or cannot run here.
+            ValueError: the prefix is already in use, or the answer ends within the `resumed` tokens.
         """
         prompt = [int(token) for token in prompt_ids]
         request = Request(prompt, params or SamplingParams(), **options)
         request.check(self.target, self.detokenize)
         params, reuse, detokenize = request.params, request.reuse, request.detokenize or self.detokenize
         drafter = request.drafter
-        chosen = make_drafter(drafter or self.drafter) if not isinstance(drafter, Drafter) else drafter
-        chosen.setup(self.context)
+        if not isinstance(drafter, Drafter):
+            drafter = make_drafter(drafter or self.drafter)
+        drafter.setup(self.context)
         input_ids = [*prompt, *(int(token) for token in request.resumed)]
         capacity = min(len(prompt) + params.max_tokens + request.nodes + 1, self.target.max_positions)
-        length = reuse.usable(input_ids, chosen.required_outputs) if reuse is not None else 0
+        length = reuse.usable(input_ids, drafter.required_outputs) if reuse is not None else 0
         if reuse is not None and length:
             reuse.cut(length)
             reuse.cache.resize(capacity)
@@ -105,7 +112,7 @@ class Engine:
             prompt,
             params,
             request.segments,
-            chosen,
+            drafter,
             reuse.cache if reuse is not None else self.target.new_cache(capacity),
             frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.eos_token_ids),
             StopStrings(params.stop, detokenize) if params.stop and detokenize else None,
@@ -118,7 +125,7 @@ class Engine:
         )
         if reuse is not None:
             reuse.used = True
-            sequence.prefill_outputs.append(reuse.outputs(chosen.required_outputs))
+            sequence.prefill_outputs.append(reuse.outputs(drafter.required_outputs))
             sequence.stats.cached_tokens = min(length, len(prompt))
         return sequence
 
@@ -130,19 +137,22 @@ class Engine:
         return step
 
     def step(self, sequences: Ids[Generation]) -> list[Step]:
-        """Advance every sequence by one draft-verify cycle or by a piece of its prompt, all in one target pass.
+        """Advance every sequence by one draft-verify cycle or by a chunk of its prompt, all in one target pass.
 
-        Cancelled sequences finish here without a pass. Returns one Step a sequence, in order; that of a sequence
-        whose prompt is not through, or of a strict one whose first choice was a near-tie, holds no tokens.
+        Cancelled sequences finish without a pass. After any other exception than ValueError the sequences must not be
+        stepped again; start new ones, with the tokens so far as `resumed`.
+
+        Returns:
+            one Step per sequence, in order. A step has no tokens if the prompt is not fully prefilled, or if the first
+            choice of a strict answer was a near-tie.
 
         Raises:
-            ValueError: a sequence is given twice. Whatever else comes out of a pass leaves its sequences in a state
-            that must not be stepped on: begin them anew, with `resumed` where they had come to.
+            ValueError: a sequence occurs twice.
         """
         if len({id(sequence) for sequence in sequences}) < len(sequences):
-            raise ValueError("each sequence takes part in a step once; give every one once")
+            raise ValueError("a sequence occurs twice in this step; give each sequence once")
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
-        parts = self._draft(running)  # draft, or take prompt tokens
+        parts = self._draft(running)  # drafts, or prompt chunks
         started = time.perf_counter()
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
         self.target.synchronize()
@@ -156,27 +166,27 @@ class Engine:
             for (s, part), accepted, outputs in zip(parts, walks, results, strict=True)
         }
         chosen = sum(len(accepted.tokens) for accepted in walks if accepted is not None)
-        # Choosing a token takes its time whether it was drafted or not, so a pass is charged for one a sequence.
+        # Plain decoding takes as long to choose a token, so the pass is charged for one choice per sequence.
         cost = passed - started + (verified - passed) * len(parts) / max(chosen, len(parts), 1)
         self._account(parts, verified - started, time.perf_counter() - verified, cost)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
     def save(self) -> None:
-        """Keep what drafters learned, where the engine was given a folder for it."""
+        """Store what drafters learned, if the engine has a folder for it."""
         self.context.save()
 
     def _draft(self, running: Ids[Generation]) -> list[Part]:
-        """Every sequence's part of the pass; of valued trees only what is worth its time in this pass.
+        """Every sequence's part of the pass. Trees with values are pruned to the nodes that pay in this pass.
 
-        Prompts are taken in order of arrival, in pieces that leave a pass short while others wait for tokens.
+        Prompts are prefilled in order of arrival, in chunks that keep the pass short while others wait for tokens.
         """
         decoding = [sequence for sequence in running if sequence.prefilled]
         room = MIXED_CHUNK if decoding else PREFILL_CHUNK
         parts: list[Part] = []
         for sequence in (sequence for sequence in running if not sequence.prefilled):
             ids = sequence.input_ids[sequence.cache.length : sequence.cache.length + room]
-            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:  # the last decides in a pass alone
-                ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]
+            if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:
+                ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]  # the last one runs in its own pass
             if ids:
                 parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.required_outputs)))
                 room -= len(ids)
@@ -189,7 +199,7 @@ class Engine:
             drafts = budget > 0 and sequence.may_draft
             tree = sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree()
             if not sequence.drafter.valued:
-                tree.values = []  # kept whole, as its paper has it
+                tree.values = []  # verified whole, as in the drafter's paper
             trees.append(tree)
             sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
         if any(tree.values for tree in trees):
@@ -201,23 +211,24 @@ class Engine:
         ]
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
-        """The adaptive rows that a sequence's drafter wants behind its tree; none where it may not draft."""
+        """The adaptive rows that a sequence's drafter adds to its tree; none if it may not draft."""
         if not sequence.may_draft:
             return NO_MASKS
         masks = sequence.drafter.masks(sequence, tree)
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
     def _walk(self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs) -> Accepted | None:
-        """The tokens that the pass decided for one sequence; None while its prompt is not prefilled."""
+        """The tokens that the pass chose for one sequence; None while its prompt is not fully prefilled."""
         if isinstance(part, TreePass):
-            alone = not len(part.tree) and not len(part.masks)  # the choice of a one-row pass is final
-            return verify(part.tree, outputs.logits, sequence, near_tie=None if alone else sequence.near_tie)
+            final = part.rows == 1  # a one-row pass decides near-ties
+            return verify(part.tree, outputs.logits, sequence, near_tie=None if final else sequence.near_tie)
         prefilled = part.cache.length + len(part.ids) == len(sequence.input_ids)
         return verify(DraftTree(), outputs.logits, sequence) if prefilled else None
 
     def _commit(
         self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, outputs: ForwardOutputs
     ) -> Step:
+        """Keep the accepted rows, commit the tokens, and let the drafter observe the step."""
         tree = part.tree if isinstance(part, TreePass) else DraftTree()
         if isinstance(part, PromptChunk):
             sequence.cache.keep_all()
@@ -228,7 +239,7 @@ class Engine:
             sequence.prefilled = True
             if sequence.kept_rows is not None:
                 sequence.kept_rows.prompt(outputs)
-        assert accepted is not None, "only an unfinished prompt decides nothing"
+        assert accepted is not None, "only a prompt chunk chooses no token"
         tokens = sequence.extend(accepted.tokens)
         sources = accepted.sources[: len(tokens)]
         if isinstance(part, TreePass):
@@ -250,11 +261,11 @@ class Engine:
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 
     def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
-        """Times, shared by rows; and the cost curve kept true, where a drafter goes by it."""
+        """Add the times to the sequences' stats, by rows, and update the cost curve if a drafter uses it."""
         rows = [part.rows if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
-        for (sequence, part), own in zip(parts, rows, strict=True):
-            share = 1e3 * pass_s * own / sum(rows)
-            sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += share
+        for (sequence, part), count in zip(parts, rows, strict=True):
+            pass_ms = 1e3 * pass_s * count / sum(rows)
+            sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += pass_ms
             sequence.stats.ms["draft"] += 1e3 * commit_s / len(parts)
         only_trees = all(isinstance(part, TreePass) for _, part in parts)
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):

@@ -1,4 +1,4 @@
-"""What can go wrong in the decoder, each with a sentence that says what to do.
+"""The decoder's errors. Each message says what to do.
 
 DecoderError
 ├── PromptError (also a ValueError)
@@ -16,27 +16,33 @@ from __future__ import annotations
 
 
 class DecoderError(Exception):
-    """Base of all errors this package raises on purpose."""
+    """Base class of all errors that this package defines."""
 
 
 class PromptError(DecoderError, ValueError):
-    """The prompt cannot be answered by this model."""
+    """The model cannot answer this prompt."""
 
 
 class EmptyPrompt(PromptError):
+    """The prompt has no tokens."""
+
     def __init__(self) -> None:
         super().__init__("the prompt is empty; give at least one token")
 
 
 class InvalidToken(PromptError):
+    """A token id is outside the model's vocabulary."""
+
     def __init__(self, token: int, vocab_size: int) -> None:
         super().__init__(
             f"token id {token} is outside the model's vocabulary of {vocab_size}; "
-            "tokenize with the tokenizer that belongs to this model"
+            "tokenize with the model's own tokenizer"
         )
 
 
 class PromptTooLong(PromptError):
+    """The prompt and its answer exceed the model's window."""
+
     def __init__(self, prompt_tokens: int, max_tokens: int, window: int) -> None:
         super().__init__(
             f"{prompt_tokens} prompt tokens and max_tokens {max_tokens} exceed the model's window of {window}; "
@@ -48,24 +54,26 @@ class PromptTooLong(PromptError):
 
 
 class UnknownDrafter(DecoderError, ValueError):
+    """There is no drafter of this name."""
+
     def __init__(self, name: str, known: list[str]) -> None:
         super().__init__(f"there is no drafter {name!r}; choose one of {', '.join(known)}")
 
 
 class DrafterUnavailable(DecoderError, ValueError):
-    """The drafter is known, but this engine lacks what it needs; the message says what and how to get it."""
+    """The engine lacks something that the drafter needs; the message says what, and how to get it."""
 
     def __init__(self, drafter: str, reason: str) -> None:
         super().__init__(f"drafter {drafter!r} cannot be used here: {reason}")
 
 
 class EagleHeadError(DecoderError, ValueError):
-    """A draft head cannot be read, or does not fit the target model."""
+    """An EAGLE head cannot be read, or does not fit the target model."""
 
 
 class AdaptersError(DecoderError, ValueError):
-    """SDSAT adapters cannot be read, or were trained for another model."""
+    """The SDSAT adapters cannot be read, or were trained for another model."""
 
 
 class UnsupportedModel(DecoderError):
-    """The model cannot be run losslessly with draft trees."""
+    """The model cannot run losslessly with draft trees."""

@@ -22,7 +22,7 @@ class Generation(Sequence):
         drafter: a drafter of its own.
         max_nodes: most draft nodes a step.
         near_tie: margin in logits below which a strict answer decides a token again; None if it is not strict.
-        kept_rows: rows of outputs for the prefix that it leaves; None if it leaves none.
+        kept_rows: collects the rows of outputs for `detach_prefix`; None if it has no prefix to detach.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Generation(Sequence):
         """The token that the last pass chose by a near-tie; the next pass decides it alone."""
         self.kept_rows = kept_rows
         self.input_ids = [*self.prompt, *resumed]
-        """What is prefilled: the prompt, and the tokens of the answer that were generated before."""
+        """The tokens to prefill: the prompt, and the tokens of the answer that were generated before."""
         self.prefilled = False
-        """Whether `input_ids` have passed and a token was chosen."""
+        """Whether `input_ids` are in the cache and a token is chosen."""
         self.prefill_outputs: list[ForwardOutputs] = []
-        """Of the passes over `input_ids`, until the last of them."""
+        """The outputs of the passes over `input_ids`, until the prompt is prefilled."""
         self._cancelled = False
 
     @property
     def may_draft(self) -> bool:
-        """Whether the next pass may hold drafts: not for the last token, nor if one row has to decide alone."""
+        """Whether the next pass may have drafts: not for the last token, nor if one row has to decide alone."""
         return self.max_nodes > 0 and self.remaining > 1 and self.doubtful is None
 
     def cancel(self) -> None:
@@ -66,6 +66,7 @@ class Generation(Sequence):
         self._cancelled = True
 
     def finish_if_cancelled(self) -> bool:
+        """Finish if the sequence was cancelled; returns whether it is finished."""
         if self._cancelled and not self.finished:
             self.finish_reason = "cancelled"
         return self.finished
@@ -78,14 +79,14 @@ class Generation(Sequence):
         self.doubtful = None if self.finished else accepted.doubtful
         self.stats.near_ties += self.doubtful is not None
 
-    def leave(self) -> Prefix | None:
-        """What another sequence may begin on: the rows of all tokens but the last. The cache goes with it.
+    def detach_prefix(self) -> Prefix | None:
+        """Give up the cache, as a prefix for another sequence: the rows of all tokens but the last.
 
-        None if nothing was to be kept, or if the prompt is not prefilled.
+        None if the request did not set `keep`, or if the prompt is not prefilled.
         """
-        kept, self.kept_rows = self.kept_rows, None
-        if kept is None or not self.prefilled:
+        kept_rows, self.kept_rows = self.kept_rows, None
+        if kept_rows is None or not self.prefilled:
             return None
         cache, self._cache = self.cache, None
         cache.drop()
-        return Prefix((self.prompt + self.tokens)[: cache.length], cache, kept.joined())
+        return Prefix((self.prompt + self.tokens)[: cache.length], cache, kept_rows.joined())

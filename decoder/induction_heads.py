@@ -1,12 +1,11 @@
-"""Induction heads: which attention heads look at the place a copied token comes from. PLD+, section 4.2.1.
+"""Induction heads: the attention heads that look at the source of a copied token. PLD+, section 4.2.1.
 
-Knows a model, prompts as ids and the file that keeps what was found; knows no text.
+Knows a model, prompts as ids and the file of heads; knows no text.
 
-The procedure: answer prompts greedily. For each generated token that occurs in its prompt, the place it was copied from
-is the occurrence r* that has the longest run of generated tokens before it, the latest of equally long ones. A head is
-counted when, of everything the choosing row attends to, it attends to r* the most. Heads are ranked by how often they
-are counted; the best 5 % are kept, as the paper keeps 50 of 1,024. The token that ends an answer is not counted: it is
-no copy.
+The procedure answers prompts greedily. The source of a generated token is the occurrence r* in the prompt that has the
+longest run of generated tokens before it, the latest one among equals. A head scores a hit if, in the row that chose
+the token, it attends to r* the most. Heads are ranked by hits, and the best 5 % are kept; the paper keeps 50 of 1,024.
+The token that ends an answer does not count, since it is not copied.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from decoder.sampling.params import SamplingParams
 FILE = "induction_heads.json"
 """Name of the file in a model's folder."""
 SHARE = 0.05
+"""The default share of all heads to keep."""
 
 
 class InductionHeadsError(DecoderError, ValueError):
@@ -38,7 +38,7 @@ class InductionHeadsError(DecoderError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`score`: of the copied tokens examined, the fraction whose source this head attended to the most."""
+    """One attention head. `score` is the fraction of copied tokens whose source it attended to the most."""
 
     layer: int
     head: int
@@ -47,12 +47,13 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class InductionHeads:
-    """What was found for one model, best first.
+    """The induction heads of one model.
 
     Attributes:
-        model: the model's name, its folder's.
-        layers, heads: of the model: layers, and query heads a layer.
-        prompts, tokens: prompts answered and copied tokens examined.
+        model: name of the model's folder.
+        layers, heads: the model's number of layers, and of query heads per layer.
+        prompts, tokens: number of prompts answered, and of copied tokens examined.
+        ranked: the heads, best first.
     """
 
     model: str
@@ -60,12 +61,12 @@ class InductionHeads:
     heads: int
     prompts: int
     tokens: int
-    found: tuple[Head, ...]
+    ranked: tuple[Head, ...]
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """(layer, head) of each, as `DrafterContext.induction_heads` wants them."""
-        return tuple((head.layer, head.head) for head in self.found)
+        """(layer, head) of each, as in `DrafterContext.induction_heads`."""
+        return tuple((head.layer, head.head) for head in self.ranked)
 
 
 def find_heads(
@@ -75,20 +76,21 @@ def find_heads(
     *,
     max_tokens: int = 128,
     share: float = SHARE,
-    say: Callable[[int, int], None] = lambda prompts, tokens: None,
+    progress: Callable[[int, int], None] = lambda prompts, tokens: None,
 ) -> InductionHeads:
     """Find a model's induction heads.
 
     Args:
-        prompts: token ids; prompts whose answers copy from them.
-        model: the name to keep them under.
-        max_tokens: of each answer.
-        share: of all heads, the fraction that is kept at most; at least one is.
-        say: told after each prompt (prompts answered, copied tokens examined).
+        engine: runs the model.
+        prompts: token ids of prompts whose answers copy from them.
+        model: the model's name, to store with the heads.
+        max_tokens: most tokens of each answer.
+        share: largest share of all heads to keep; at least one is kept.
+        progress: called after each prompt with the numbers of prompts answered and copied tokens examined.
 
     Raises:
-        InductionHeadsError: no answer copied anything, or no head ever looked there.
-        EmptyPrompt, InvalidToken, PromptTooLong: as `Engine.start`.
+        InductionHeadsError: no answer copied a token, or no head attended to a source.
+        EmptyPrompt, InvalidToken, PromptTooLong: as in `Engine.start`.
     """
     target = engine.target
     counts = torch.zeros(target.layers, target.heads, dtype=torch.int64)
@@ -99,23 +101,23 @@ def find_heads(
         counts += _count(target, prompt, answer, sources)
         answered += 1
         tokens += sum(source is not None for source in sources)
-        say(answered, tokens)
+        progress(answered, tokens)
     most = max(1, round(share * counts.numel()))
-    ranked = sorted((-int(n), layer, head) for layer, row in enumerate(counts.tolist()) for head, n in enumerate(row))
-    found = tuple(Head(layer, head, round(-n / tokens, 4)) for n, layer, head in ranked[:most] if n)
-    if not found:
+    order = sorted((-int(n), layer, head) for layer, row in enumerate(counts.tolist()) for head, n in enumerate(row))
+    ranked = tuple(Head(layer, head, round(-n / tokens, 4)) for n, layer, head in order[:most] if n)
+    if not ranked:
         raise InductionHeadsError(
-            f"{answered} answers copied {tokens} tokens and no head attended to where they came from; "
+            f"{answered} answers copied {tokens} tokens, but no head attended to their sources; "
             "give prompts whose answers repeat them, or a model that copies"
         )
-    return InductionHeads(model, target.layers, target.heads, answered, tokens, found)
+    return InductionHeads(model, target.layers, target.heads, answered, tokens, ranked)
 
 
 def copied_from(prompt: Ids[int], answer: Ids[int]) -> list[int | None]:
-    """Where in the prompt each answer token was copied from, None for tokens that do not occur there.
+    """The position in the prompt that each answer token was copied from; None for tokens that do not occur there.
 
-    Of a token's occurrences it is the one with the longest run before it that also ends the answer so far; of equally
-    long ones the latest.
+    It is the occurrence with the longest run of tokens before it that also ends the answer so far; the latest one
+    among equals.
     """
     text = np.asarray(prompt, np.int64)
     runs = np.zeros(len(text), np.int64)  # runs[j]: tokens that end both prompt[: j + 1] and the answer so far
@@ -137,7 +139,7 @@ def _answer(engine: Engine, prompt: Ids[int], max_tokens: int) -> list[int]:
 
 
 def _count(target: TargetModel, prompt: Ids[int], answer: Ids[int], sources: Ids[int | None]) -> torch.Tensor:
-    """How often each head attends the most to a token's source, int64 [layers, heads]; one pass over the answer."""
+    """How often each head attends to a token's source the most: int64 [layers, heads], by one pass over the answer."""
     counts = torch.zeros(target.layers, target.heads, dtype=torch.int64)
     rows = [row for row, source in enumerate(sources) if source is not None]
     if not rows:
@@ -146,17 +148,18 @@ def _count(target: TargetModel, prompt: Ids[int], answer: Ids[int], sources: Ids
     if len(prompt) > 1:
         target.prefill(prompt[:-1], cache)
     chain = DraftTree.chain(answer[:-1], [TokenSource("answer")] * (len(answer) - 1))
-    [made] = target.forward_tree(
+    [outputs] = target.forward_tree(
         [TreePass(cache, prompt[-1], chain, RequiredOutputs(queries=frozenset(range(target.layers))))]
     )
     cache.keep(range(len(chain)))
-    at = torch.tensor(rows, device=target.device)  # row i of the pass chose answer token i
+    row_ids = torch.tensor(rows, device=target.device)  # row i of the pass chose answer token i
     expected = torch.tensor([sources[row] for row in rows], device=target.device)
-    unseen = torch.arange(cache.length, device=target.device) >= (at + len(prompt))[:, None]  # [rows, keys]
-    wide = torch.promote_types(target.dtype, torch.float32)
+    unseen = torch.arange(cache.length, device=target.device) >= (row_ids + len(prompt))[:, None]  # [rows, keys]
+    dtype = torch.promote_types(target.dtype, torch.float32)
     for layer in range(target.layers):
-        queries = made.queries[layer].index_select(0, at).to(wide) * target.scaling(layer)  # [rows, heads, head_dim]
-        keys = cache.keys(layer).to(wide)
+        queries = outputs.queries[layer].index_select(0, row_ids).to(dtype)  # [rows, heads, head_dim]
+        queries *= target.scaling(layer)
+        keys = cache.keys(layer).to(dtype)
         for head in range(target.heads):
             products = queries[:, head] @ keys[head * target.kv_heads // target.heads].T
             top = products.masked_fill(unseen, float("-inf")).argmax(1)
@@ -164,40 +167,44 @@ def _count(target: TargetModel, prompt: Ids[int], answer: Ids[int], sources: Ids
     return counts
 
 
-def save(found: InductionHeads, path: Path) -> None:
-    """Write the file, whole or not at all."""
+def save(heads: InductionHeads, path: Path) -> None:
+    """Replace the file at `path`, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    draft.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    values = asdict(heads)
+    values["found"] = values.pop("ranked")
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    new.replace(path)
 
 
 def load(path: Path, target: TargetModel, model: str | None = None) -> InductionHeads:
     """Read a file that `save` wrote for this model.
 
     Args:
-        model: the model's name, compared with the file's where given.
+        path: the file.
+        target: the model.
+        model: the model's name, to compare with the file's; None skips the comparison.
 
     Raises:
         InductionHeadsError: the file is missing or damaged, or belongs to another model.
     """
-    again = f"find them with `rag models heads {model or 'MODEL'}`"
+    advice = f"find them with `rag models heads {model or 'MODEL'}`"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        found = InductionHeads(**{**values, "found": tuple(Head(**head) for head in values["found"])})
-        sizes = (int(found.layers), int(found.heads))
-        beyond = [h for h in found.found if not (0 <= h.layer < sizes[0] and 0 <= h.head < sizes[1])]
+        heads = InductionHeads(ranked=tuple(Head(**head) for head in values.pop("found")), **values)
+        sizes = (int(heads.layers), int(heads.heads))
+        in_range = all(0 <= head.layer < sizes[0] and 0 <= head.head < sizes[1] for head in heads.ranked)
     except FileNotFoundError:
-        raise InductionHeadsError(f"there is no file {path} of induction heads; {again}") from None
-    except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
-        raise InductionHeadsError(f"{path} holds no induction heads ({error}); remove it and {again}") from error
-    if beyond:
-        raise InductionHeadsError(f"{path} names a head that its model does not have; remove it and {again}")
+        raise InductionHeadsError(f"there is no file {path} of induction heads; {advice}") from None
+    except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InductionHeadsError(f"{path} has no induction heads ({error}); remove it and {advice}") from error
+    if not in_range:
+        raise InductionHeadsError(f"{path} names a head that its model does not have; remove it and {advice}")
     if sizes != (target.layers, target.heads):
         raise InductionHeadsError(
             f"{path} is for a model of {sizes[0]} layers with {sizes[1]} heads and this one has {target.layers} with "
-            f"{target.heads}; remove it and {again}"
+            f"{target.heads}; remove it and {advice}"
         )
-    if model is not None and found.model != model:
-        raise InductionHeadsError(f"{path} is for the model {found.model}, not {model}; remove it and {again}")
-    return found
+    if model is not None and heads.model != model:
+        raise InductionHeadsError(f"{path} is for the model {heads.model}, not {model}; remove it and {advice}")
+    return heads

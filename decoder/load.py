@@ -1,4 +1,4 @@
-"""`load_engine`: from a model's name, folder or hub id to an engine."""
+"""`load_engine`: builds an engine from a model's name, folder or hub id."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
 from decoder.model.devices import check_device
 from decoder.model.target import TargetModel
+from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
 
 DTYPES = {
@@ -25,7 +26,7 @@ DTYPES = {
     "float16": torch.float16,
 }
 SAME_TOKENS = 0.99
-"""Share of the larger vocabulary that two tokenizers must agree on to count as the same."""
+"""Two tokenizers count as the same if they agree on this share of the larger vocabulary."""
 
 
 def load_engine(
@@ -47,32 +48,29 @@ def load_engine(
     Args:
         model: a name from `rag models list`, a folder with config.json and *.safetensors, or a hub id.
         drafter: name of the default drafter.
-        draft_model: a smaller model with the same tokenizer, named like `model`; for `small_model` and its kind.
-        eagle_head: an EAGLE head's folder, for `eagle` and its kind, or the name of one that comes with the package;
-            None takes the one that comes with the package for this model, if there is one, and "off" none.
+        draft_model: a smaller model with the same tokenizer, named like `model`; for `small_model` and combinations
+            with it.
+        eagle_head: folder or name of an EAGLE head, for `eagle` and combinations with it. None takes the head that the
+            package has for this model, if any; "off" takes none.
         sdsat_adapters: the same for SDSAT adapters, for `sdsat` and `sdsat_two_step`.
-        allow_pickle: read a head's `pytorch_model.bin`, for its weights alone, where it has no safetensors.
+        allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
         dtype: float64, float32, bfloat16 or float16.
         device: "cpu", "cuda", "cuda:1", ...
-        models_dir: where named models are kept; the default cache folder where None.
-        induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the one in
-            the model's folder, if there is one.
-        state_dir: where what is measured and learned is kept between runs; None measures anew and keeps nothing.
+        models_dir: folder of the named models; the default cache folder if None.
+        induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
+            in the model's folder, if any.
+        state_dir: folder for measured costs and learned acceptance, kept between runs; None stores nothing.
 
     Raises:
-        ValueError: unknown dtype or drafter, a device that torch cannot use, a model that cannot be found, or a draft
-            model with another tokenizer; the message says what to do.
-        DrafterUnavailable: the default drafter needs a draft model or an EAGLE head and none is named.
-        AdaptersError: the SDSAT adapters cannot be read or are another model's.
-        EagleHeadError: the head cannot be read or is another model's.
-        InductionHeadsError: the file of induction heads is damaged or another model's.
-        UnsupportedModel: a model's attention cannot take draft trees.
+        ValueError: the dtype or drafter is unknown, torch cannot use the device, the model does not exist, or the
+            draft model has another tokenizer; the message says what to do.
+        DrafterUnavailable: the default drafter needs a draft model, head or adapters, and there are none.
+        AdaptersError: the SDSAT adapters cannot be read, or belong to another model.
+        EagleHeadError: the head cannot be read, or belongs to another model.
+        InductionHeadsError: the file of induction heads is damaged, or belongs to another model.
+        UnsupportedModel: the model's attention cannot take draft trees.
     """
-    from decoder.models import default_models_dir, resolve
-
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    check_device(device)
+    _check(dtype, device)
     models_dir = models_dir or default_models_dir()
     folder = resolve(model, models_dir)
     tokenizer = _tokenizer(folder)
@@ -82,7 +80,7 @@ def load_engine(
         if not same_tokens(tokenizer.get_vocab(), _tokenizer(draft_folder).get_vocab()):
             raise ValueError(
                 f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
-                "choose a draft model of the target's family, or none"
+                "choose a draft model of the target's family, or load the target without one"
             )
         context.draft_model = TargetModel(_weights(draft_folder, dtype, device))
     target = TargetModel(_weights(folder, dtype, device))
@@ -103,27 +101,30 @@ def load_engine(
 
 
 def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> tuple[TargetModel, str]:
-    """A target model alone, and its name; arguments and errors as `load_engine`."""
-    from decoder.models import default_models_dir, resolve
-
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    check_device(device)
+    """A target model without an engine, and its name. Arguments and errors as `load_engine`."""
+    _check(dtype, device)
     folder = resolve(model, models_dir or default_models_dir())
     return TargetModel(_weights(folder, dtype, device)), Path(model).name
 
 
 def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:
-    """Whether two vocabularies (token -> id) are one tokenizer's: at most a few added tokens apart."""
+    """Whether two vocabularies (token -> id) belong to the same tokenizer, apart from a few added tokens."""
     shared = sum(target.get(token) == number for token, number in draft.items())
     return shared >= SAME_TOKENS * max(len(target), len(draft))
 
 
-def _heads(wanted: bool | Path, folder: Path, model: str, target: TargetModel) -> tuple[tuple[int, int], ...]:
-    if isinstance(wanted, Path):
-        return heads.load(wanted, target, model).pairs
-    own = folder / heads.FILE
-    return heads.load(own, target).pairs if wanted and own.is_file() else ()
+def _check(dtype: str, device: str) -> None:
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    check_device(device)
+
+
+def _heads(source: bool | Path, folder: Path, model: str, target: TargetModel) -> tuple[tuple[int, int], ...]:
+    """The (layer, head) pairs of the file that `load_engine` names."""
+    if isinstance(source, Path):
+        return heads.load(source, target, model).pairs
+    file = folder / heads.FILE
+    return heads.load(file, target).pairs if source and file.is_file() else ()
 
 
 def _weights(folder: Path, dtype: str, device: str) -> Any:
@@ -142,7 +143,7 @@ def _tokenizer(folder: Path) -> Any:
 
 
 def _end_tokens(model: object, tokenizer: object) -> list[int]:
-    """The model's own end tokens and its tokenizer's."""
+    """The end tokens of the model and of its tokenizer, ascending."""
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ids = list(configured) if isinstance(configured, (list, tuple)) else [configured]
     ids.append(getattr(tokenizer, "eos_token_id", None))

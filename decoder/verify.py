@@ -1,6 +1,7 @@
-"""The accept rule: a draft token is accepted when it equals what `select` picks at its position.
+"""The accept rule: a draft token is accepted if it equals the token that `select` picks at its position.
 
-One walk from the root, one `select` a position; it serves greedy and sampling, chains and trees, any drafter.
+One walk from the root calls `select` once per position. It is the same for greedy and sampled answers, for chains and
+trees, and for every drafter.
 """
 
 from __future__ import annotations
@@ -16,30 +17,33 @@ from decoder.sequence import Sequence
 
 
 def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: float | None = None) -> Accepted:
-    """Walk the tree along what `select` picks.
+    """Walk the tree along the tokens that `select` picks.
 
     Args:
         tree: n draft nodes.
-        logits: [n + 1, V], row 0 follows the root, row i + 1 follows node i.
-        sequence: its history is advanced past every token chosen here.
-        near_tie: margin in logits below which the walk ends undecided; None decides every position.
+        logits: [n + 1, V]; row 0 is for the token after the root, row i + 1 for the token after node i.
+        sequence: its history advances past every chosen token.
+        near_tie: margin in logits below which the walk ends without a choice; None decides every position.
 
     Returns:
-        at least one token; the last is the target's own choice, where the walk leaves the tree. No token if the first
-        choice is a near-tie.
+        the accepted tokens and the bonus token, which the target chooses where the walk leaves the tree. Without the
+        bonus token, and possibly empty, if the walk ends at a near-tie.
     """
     tokens: list[int] = []
     path: list[int] = []
     sources: list[TokenSource | None] = []
     logprobs: list[TokenLogprob] = []
     node: int | None = ROOT
-    chosen = _all_at_once(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
+    # On a device, one transfer of all rows' choices is faster than one per token.
+    greedy: list[int] | None = None
+    if sequence.params.plain_greedy and logits.device.type != "cpu":
+        greedy = logits.argmax(-1).tolist()
     while node is not None:
-        place = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
+        arguments = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:
-            token = select(*place) if chosen is None else chosen[node + 1]
+            token = select(*arguments) if greedy is None else greedy[node + 1]
         else:
-            token, margin = decide(*place)
+            token, margin = decide(*arguments)
             if is_near_tie(margin, sequence.params, near_tie):
                 return Accepted(tokens, path, sources, token, logprobs)
         if sequence.params.logprobs is not None:
@@ -51,9 +55,3 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
         if node is not None:
             path.append(node)
     return Accepted(tokens, path, sources, logprobs=logprobs)
-
-
-def _all_at_once(logits: torch.Tensor) -> list[int]:
-    """What `select` picks greedily behind each row: a device is waited for once, not once a token."""
-    rows: list[int] = logits.argmax(-1).tolist()
-    return rows

@@ -72,7 +72,7 @@ def find_heads(
     def say(answered: int, tokens: int) -> None:
         progress(answered, len(prompts), tokens)
 
-    heads = induction_heads.find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, say=say)
+    heads = induction_heads.find_heads(engine, prompts, Path(model).name, max_tokens=MAX_TOKENS, progress=say)
     path = out or folder / FILE
     induction_heads.save(heads, path)
     return path, heads

@@ -1,4 +1,4 @@
-"""Drafters by name. Each sequence gets a fresh one."""
+"""The drafters by name. Each sequence gets a new one."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from decoder.errors import UnknownDrafter
 
 
 def copyspec_else_small_model(gamma: int = 3, length: int = 10, drafted: int = 4) -> Drafter:
-    """Copies where gamma tokens match, else `drafted` tokens of the draft model."""
+    """A copy if gamma tokens match, else `drafted` tokens of the draft model. CopySpec, section 3.3."""
     return CopySpecDrafter(gamma, length, fallback=SmallModelDrafter(drafted))
 
 
 def casd_with_small_model(max_match: int = 10, matches: int = 2, length: int = 10, drafted: int = 4) -> Drafter:
-    """Copies beside `drafted` tokens of the draft model, in one tree."""
+    """Copies and `drafted` tokens of the draft model, in one tree."""
     return CasdDrafter(max_match, matches, length, partner=SmallModelDrafter(drafted))
 
 
 def copyspec_else_eagle(gamma: int = 3, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60) -> Drafter:
-    """Copies where gamma tokens match, else the tree of an EAGLE head."""
+    """A copy if gamma tokens match, else the tree of an EAGLE head."""
     return CopySpecDrafter(gamma, length, fallback=EagleDrafter(top_k, depth, nodes))
 
 
 def casd_with_eagle(
     max_match: int = 10, matches: int = 2, length: int = 10, top_k: int = 10, depth: int = 6, nodes: int = 60
 ) -> Drafter:
-    """Copies beside the tree of an EAGLE head, in one tree: CASD as its paper has it."""
+    """Copies and the tree of an EAGLE head, in one tree, as in CASD, section 3."""
     return CasdDrafter(max_match, matches, length, partner=EagleDrafter(top_k, depth, nodes))
 
 
@@ -63,7 +63,11 @@ DRAFTERS: dict[DrafterName, Callable[[], Drafter]] = {
 
 
 def make_drafter(name: str) -> Drafter:
-    """A fresh drafter. Raises UnknownDrafter with the known names."""
+    """A new drafter.
+
+    Raises:
+        UnknownDrafter: there is no drafter of this name.
+    """
     try:
         return DRAFTERS[cast("DrafterName", name)]()
     except KeyError:

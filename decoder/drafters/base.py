@@ -1,4 +1,4 @@
-"""What a drafter is: something that proposes tokens for one sequence. It can be wrong; it can only cost time."""
+"""Drafter: proposes tokens for one sequence. A wrong draft costs time and never changes an answer."""
 
 from __future__ import annotations
 
@@ -17,44 +17,50 @@ if TYPE_CHECKING:
 
 
 class Drafter(ABC):
-    """Drafts for one sequence; each sequence has a drafter of its own."""
+    """Drafts for one sequence; each sequence has its own drafter."""
 
     name: ClassVar[str]
     valued: ClassVar[bool] = False
-    """Whether its trees have values, so that the engine cuts them to what is worth its time."""
+    """Whether its trees have values, by which the engine prunes them to the nodes that pay."""
     required_outputs: RequiredOutputs = NOTHING
-    """What passes must keep for this drafter; settled once `setup` returns."""
+    """The outputs that passes must keep for this drafter; final once `setup` returns."""
 
     def setup(self, context: DrafterContext) -> None:  # noqa: B027 - most drafters need nothing
-        """Take what the engine's drafters share; called once, before prefill.
+        """Read what the engine's drafters share; called once, before prefill.
 
-        Raises DrafterUnavailable where something this drafter cannot do without is missing.
+        Raises:
+            DrafterUnavailable: the context lacks something that this drafter needs.
         """
 
     @abstractmethod
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
-        """Propose at most `budget` nodes; an empty tree means one plain step.
+        """Propose at most `budget` nodes; with an empty tree the step is a plain one.
 
         The engine drops nodes beyond the budget. Tokens must be ids of the target's vocabulary.
         """
 
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
-        """Adaptive rows wanted in the pass that verifies `tree`, what was left of this drafter's after the budget.
+        """The adaptive rows to add to the pass that verifies `tree`.
 
-        They cost rows like draft nodes. Their states come back in `ForwardOutputs.masks`. Called where it may draft.
+        They cost rows like draft nodes. `observe` gets their states in `ForwardOutputs.masks`. Called only for a pass
+        that may have drafts.
+
+        Args:
+            sequence: the sequence.
+            tree: this drafter's tree, after the budget.
         """
         return NO_MASKS
 
     def observe(  # noqa: B027 - most drafters learn nothing
         self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs
     ) -> None:
-        """Learn from a verified step. Called once a step, and once after prefill with an empty tree.
+        """Learn from a verified step. Called once per step, and once after prefill with an empty tree.
 
         Args:
-            sequence: with the step's tokens committed. It may have finished inside `accepted.tokens`.
-            tree: what was drafted, not all of it by this drafter where several draft together.
-            accepted: what the walk through it accepted.
-            outputs: the rows that chose `accepted.tokens`, see `ForwardOutputs.kept`; after prefill all prompt rows.
+            sequence: the sequence, after the step. It may have finished within `accepted.tokens`.
+            tree: the verified tree; other drafters may have drafted a part of it.
+            accepted: the result of the walk through it.
+            outputs: the rows that chose `accepted.tokens`, see `ForwardOutputs.along`; after prefill all prompt rows.
         """
 
 
@@ -62,8 +68,12 @@ class CopyDrafter(Drafter):
     """A drafter that copies runs of earlier tokens, alone or with another drafter as its partner.
 
     Args:
-        length: tokens a copy proposes at most.
-        partner: shares equipment and sees every step, whoever drafted it; what it drafts is up to the subclass.
+        length: most tokens in a copy.
+        partner: set up with the same context, and observes every step; subclasses decide when it drafts.
+
+    Raises:
+        ValueError: length is below 1.
+        TypeError: the partner is not a drafter.
     """
 
     def __init__(self, length: int = 10, partner: Drafter | None = None) -> None:
@@ -88,7 +98,7 @@ class CopyDrafter(Drafter):
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         tree = DraftTree()
-        # A pass yields one token more than it accepts: a node at depth `remaining` could never be used.
+        # A pass yields one token more than it accepts, so a node at depth `remaining` is never used.
         depth = min(self.length, budget, sequence.remaining - 1)
         for start in self.starts(sequence):
             copied = sequence.index.tokens[start : start + max(depth, 0)].tolist()
@@ -98,4 +108,4 @@ class CopyDrafter(Drafter):
 
     @abstractmethod
     def starts(self, sequence: Sequence) -> Ids[int]:
-        """Positions in the sequence's index to copy from, best first."""
+        """The positions in the sequence's index to copy from, best first."""

@@ -1,8 +1,8 @@
 """`casd`: Context-Aware Speculative Decoding, section 3 and appendix A.
 
-The end of the text so far is matched against everything before it; the top 2 matches by length (up to 10 tokens, at
-least 1; equal lengths: the latest first) each give a continuation of 10 tokens. Equal prefixes merge into one tree.
-The paper adds these copies to the tree of a neural drafter; alone they are a drafter too.
+The end of the text so far is matched with everything before it. The 2 longest matches (of 1 to 10 tokens, the latest
+first among equals) give a continuation of 10 tokens each. Continuations merge into one tree. The paper adds these
+copies to the tree of a neural drafter; they are also a drafter by themselves.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from decoder.sequence import Sequence
 
 
 class CasdDrafter(CopyDrafter):
-    """Longest suffix matches.
+    """Copies after the longest suffix matches.
 
     Args:
         max_match: longer matches count as this long.
-        matches: continuations drafted.
-        length: tokens copied from each.
-        partner: a drafter whose tree the copies are added to.
+        matches: number of continuations.
+        length: tokens in each continuation.
+        partner: a drafter to whose tree the copies are added.
+
+    Raises:
+        ValueError: a number is below 1.
     """
 
     name: ClassVar[str] = "casd"
@@ -37,10 +40,10 @@ class CasdDrafter(CopyDrafter):
         tree = super().draft(sequence, budget)
         if self.partner is None:
             return tree
-        # Where the budget cannot hold both, the copies yield, down to half of it.
-        others = self.partner.draft(sequence, budget - min(len(tree), budget // 2))
-        tree = tree.pruned(budget - len(others))
-        tree.merge(others)  # a node that both propose keeps the copy's source: it says where the token comes from
+        # If the budget is too small for both, the copies shrink, but not below half of it.
+        partner_tree = self.partner.draft(sequence, budget - min(len(tree), budget // 2))
+        tree = tree.pruned(budget - len(partner_tree))
+        tree.merge(partner_tree)  # a node of both keeps the copy's source, for provenance
         return tree
 
     def starts(self, sequence: Sequence) -> list[int]:

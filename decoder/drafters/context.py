@@ -1,4 +1,4 @@
-"""DrafterContext: what the drafters of one engine share. Filled at loading, handed to each new drafter."""
+"""DrafterContext: what the drafters of one engine share. `load_engine` fills it; each new drafter reads it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class DrafterContext:
     """What drafters may use besides their own sequence.
 
     Attributes:
-        target: the target model, for its sizes; None where recorded answers are replayed.
+        target: the target model; None if recorded answers are replayed.
         draft_model: a smaller model with the target's tokenizer.
-        eagle_head: an EAGLE head on the target.
-        hidden_layer: decoder layer whose hidden states rank copies best; None takes a third of the way up.
-        induction_heads: (layer, head) pairs found for the target.
-        acceptance: what was learned of copies, by domain.
-        cost: what passes of the target take on this machine.
-        gate: what a neural drafter adds beside copies, and when it is worth its time.
-        mask_gate: the same of masks, whose time is that of their rows.
-        cost_file: where the cost curve is kept between runs.
+        eagle_head: an EAGLE head for the target.
+        hidden_layer: decoder layer whose hidden states rank copies; None takes the layer at a third of the depth.
+        induction_heads: the target's induction heads, as (layer, head) pairs.
+        acceptance: the learned acceptance of copies, by domain.
+        cost: the cost curve of the target's passes on this machine.
+        gate: decides when a neural drafter is worth its time.
+        mask_gate: decides the same for masks, whose time is that of their rows.
+        cost_file: stores the cost curve between runs.
     """
 
     target: TargetModel | None = None
@@ -45,27 +45,27 @@ class DrafterContext:
 
     @property
     def compared_layer(self) -> int | None:
-        """The layer whose hidden states are compared; None where none is named and the target is unknown."""
+        """The layer whose hidden states are compared; None if neither `hidden_layer` nor the target is known."""
         if self.hidden_layer is None and self.target is not None:
             return self.target.layers // 3
         return self.hidden_layer
 
     def memory(self) -> dict[str, int]:
-        """Bytes that neural drafters take on the device, by what takes them; caches a token of an answer."""
-        taken = {}
+        """Bytes of each neural drafter on the device, and of its cache per token."""
+        sizes = {}
         if self.draft_model is not None:
             model = self.draft_model
-            taken["draft_model"] = sum(weight.nbytes for weight in model.model.parameters())
-            taken["draft_model_cache_per_token"] = model.new_cache(1).nbytes
+            sizes["draft_model"] = sum(weight.nbytes for weight in model.model.parameters())
+            sizes["draft_model_cache_per_token"] = model.new_cache(1).nbytes
         if self.eagle_head is not None:
-            taken["eagle_head"] = self.eagle_head.nbytes
-            taken["eagle_head_cache_per_token"] = self.eagle_head.new_cache(1).nbytes
+            sizes["eagle_head"] = self.eagle_head.nbytes
+            sizes["eagle_head_cache_per_token"] = self.eagle_head.new_cache(1).nbytes
         if self.target is not None and self.target.adapters is not None:
-            taken["sdsat_adapters"] = self.target.adapters.nbytes
-        return taken
+            sizes["sdsat_adapters"] = self.target.adapters.nbytes
+        return sizes
 
     def save(self) -> None:
-        """Keep what was learned while serving, where there are places for it."""
+        """Store what was learned while serving, in the files that the context names."""
         self.acceptance.save()
         if self.cost_file is not None:
             self.cost.save(self.cost_file)

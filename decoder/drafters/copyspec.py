@@ -1,10 +1,9 @@
 """`copyspec`: CopySpec (arXiv 2502.08923), section 3.
 
-The last gamma = 3 tokens are hashed and looked up; the first earlier occurrence that does not overlap them gives a
-chain of 10 tokens. Where none matches, another drafter is asked (section 3.3: a draft model), or nothing is drafted
-where there is none. The guaranteed token that each verification yields
-(section 3.2) is emitted and indexed; appendix B, which would emit none and so could loop at k = 0, is not followed
-there.
+The last gamma = 3 tokens are looked up; their first earlier occurrence that does not overlap them gives a chain of 10
+tokens. Without a match, another drafter drafts (a draft model in section 3.3), if there is one. The token that each
+verification yields besides the accepted ones (section 3.2) is emitted and indexed. Appendix B differs: it emits no such
+token, and so could loop at k = 0.
 """
 
 from __future__ import annotations
@@ -21,8 +20,11 @@ class CopySpecDrafter(CopyDrafter):
 
     Args:
         gamma: tokens that must match, 1 to 4.
-        length: tokens copied, the paper's |S_speculate|.
-        fallback: drafts where nothing matches.
+        length: tokens to copy, the paper's |S_speculate|.
+        fallback: the drafter for steps without a match.
+
+    Raises:
+        ValueError: gamma or length is out of range.
     """
 
     name: ClassVar[str] = "copyspec"

@@ -1,15 +1,16 @@
 """`logitspec`: LogitSpec (arXiv 2507.01449), section 4.2 and appendix D.1.
 
-The logits that chose the last token also guess the token after it: their best entries, that token itself left out,
-become guesses in order. What follows the last n-gram in the text so far (n = 3, then 2, then 1) is drafted whole, then
-each guess with what follows its own n-gram, until the tree holds `capacity` tokens. Guesses of rank below 8 keep 4
-tokens, below 32 keep 3, later ones 1. These counts include the guess, as "we only preserve the speculated token
-itself" and the authors' code have it; ranks count the guesses from 0, which for greedy answers is what that code does.
+The logits that chose the last token also predict the token after it: their best entries, without that token, are the
+guesses. First the continuation of the last n-gram in the text so far (n = 3, then 2, then 1) is drafted in full. Then
+each guess is drafted with the continuation of its own n-gram, until the tree has `capacity` tokens. Guesses of rank
+below 8 keep 4 tokens, below 32 keep 3, later ones 1. These counts include the guess, as in the paper's "we only
+preserve the speculated token itself" and in the authors' code. Ranks count the guesses from 0, which is the same as in
+that code for greedy answers.
 
-The paper leaves open what its code settles, followed here: 20 tokens are retrieved; of several occurrences the latest
-with all 20 behind it is taken, else the one with most; the capacity counts the root, the token that was chosen last.
-The code keeps equal prefixes apart, here they merge, so the same capacity reaches further guesses; and its lookups do
-not see the token that was chosen last as text, these do.
+Details that the paper leaves open follow its code: 20 tokens are retrieved; among several occurrences the latest one
+that 20 tokens follow is used, else the one that most tokens follow; the capacity includes the root, the token that was
+chosen last. There are two differences. The code keeps equal prefixes separate; here they merge, so the same capacity
+includes more guesses. The code's lookups do not treat the last chosen token as text; these do.
 """
 
 from __future__ import annotations
@@ -25,16 +26,19 @@ from decoder.model.forward_outputs import ForwardOutputs
 from decoder.sequence import Sequence
 
 KEEPS = ((8, 4), (32, 3))
-"""(rank, tokens): a guess of a rank below keeps that many tokens, itself included."""
+"""(rank, tokens): a guess below this rank keeps this many tokens, itself included."""
 
 
 class LogitSpecDrafter(Drafter):
-    """Guesses of the next-next token, each extended by retrieval. Reads raw logits, so it serves sampling too.
+    """Guesses of the next-next token, each extended by retrieval. It reads raw logits, for sampled answers as well.
 
     Args:
-        capacity: tokens of a tree, its root included.
-        max_ngram: longest n-gram looked up, 1 to 4.
-        length: tokens retrieved.
+        capacity: most tokens in a tree, its root included.
+        max_ngram: longest n-gram to look up, 1 to 4.
+        length: tokens to retrieve.
+
+    Raises:
+        ValueError: an argument is out of range.
     """
 
     name: ClassVar[str] = "logitspec"
@@ -53,14 +57,14 @@ class LogitSpecDrafter(Drafter):
         self._source = TokenSource(self.name)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
-        # Only indices are held, not the pass's logits; they are read when drafting, so a GPU is not waited for here.
+        # Indices only, so that the pass's logits can be freed; `draft` reads them, so a GPU need not finish here.
         logits = outputs.logits[-1]
         self._best = logits.topk(min(self.capacity, len(logits))).indices  # [capacity], best first
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         tree = DraftTree()
         nodes = min(self.capacity - 1, budget)
-        # A pass yields one token more than it accepts: a node at depth `remaining` could never be used.
+        # A pass yields one token more than it accepts, so a node at depth `remaining` is never used.
         depth = sequence.remaining - 1
         recent = sequence.suffix(self.max_ngram)
         self._retrieve(sequence, tree, ROOT, recent, min(self.length, depth), nodes)
@@ -79,7 +83,7 @@ class LogitSpecDrafter(Drafter):
     def _retrieve(
         self, sequence: Sequence, tree: DraftTree, node: int, query: list[int], size: int, nodes: int
     ) -> None:
-        """Add up to `size` tokens that follow `query`'s n-gram in the text below `node`."""
+        """Add to `node` up to `size` tokens that follow the n-gram at the end of `query` in the text."""
         if size < 1:
             return
         start = self._start(sequence, query)
@@ -91,12 +95,15 @@ class LogitSpecDrafter(Drafter):
             node = tree.add(token, node, sequence.copy_of(self.name, start + offset))
 
     def _start(self, sequence: Sequence, query: list[int]) -> int | None:
-        """Where to copy from: the longest n-gram's latest occurrence with `length` tokens behind it, else with most."""
+        """The position to copy from: after the longest n-gram's latest occurrence that `length` tokens follow.
+
+        If there is no such occurrence, after the one that most tokens follow; None if the n-grams do not occur.
+        """
         index = sequence.index
         latest = index.matches(query, 1, self.max_ngram)
         if not latest or latest[0].position + self.length <= len(index):
             return latest[0].position if latest else None
         size = latest[0].length
-        # At most `length` occurrences have fewer tokens behind them, so one more reaches the one that is wanted.
-        found = index.matches(query[-size:], self.length + 1, size, size)
-        return next((m.position for m in found if m.position + self.length <= len(index)), found[-1].position)
+        # Fewer than `length` tokens follow at most `length` of the occurrences, so one more match is enough.
+        matches = index.matches(query[-size:], self.length + 1, size, size)
+        return next((m.position for m in matches if m.position + self.length <= len(index)), matches[-1].position)

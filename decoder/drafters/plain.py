@@ -1,4 +1,4 @@
-"""`plain`: no draft. One token a pass, nothing indexed, nothing observed: the path that speculation off runs."""
+"""`plain`: drafts nothing, so each pass yields one token. Requests without speculation use it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from decoder.sequence import Sequence
 
 
 class PlainDrafter(Drafter):
+    """Plain decoding."""
+
     name: ClassVar[str] = "plain"
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:

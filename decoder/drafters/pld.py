@@ -1,8 +1,8 @@
-"""`pld`: prompt lookup decoding (Saxena 2023; the baseline PLD+, arXiv 2412.01447, builds on).
+"""`pld`: prompt lookup decoding (Saxena 2023), the baseline of PLD+ (arXiv 2412.01447).
 
-The last n-gram, n = 3, then 2, then 1, is looked up in everything before it; the earliest occurrence that has
-something behind it is copied as one chain of 10 tokens. transformers' own prompt lookup is the same with n = 2, 1;
-Saxena's first function also passed over occurrences with fewer than 10 tokens behind them.
+The last n-gram, for n = 3, then 2, then 1, is looked up in everything before it. The 10 tokens after its earliest
+occurrence are copied as one chain. The prompt lookup of transformers is the same with n = 2, 1. Saxena's first function
+also skipped occurrences that fewer than 10 tokens follow.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ class PldDrafter(CopyDrafter):
     """Prompt lookup.
 
     Args:
-        max_ngram: longest n-gram looked up, 1 to 4.
-        length: tokens copied.
+        max_ngram: longest n-gram to look up, 1 to 4.
+        length: tokens to copy.
+
+    Raises:
+        ValueError: max_ngram or length is out of range.
     """
 
     name: ClassVar[str] = "pld"

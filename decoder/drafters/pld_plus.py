@@ -1,14 +1,15 @@
 """`pld_plus`: PLD+ (arXiv 2412.01447), section 4.2.
 
-The last token's earlier occurrences P = {j < t : x_j = x_t} are ranked by what the model itself made of them, and the
-best one, j*, is copied from on: x_{j*+1}, ..., x_{j*+K} as one chain, K = 70. Two rankings:
+The last token's earlier occurrences P = {j < t : x_j = x_t} are ranked by the model's own outputs. The tokens after the
+best one, j*, are copied as one chain x_{j*+1}, ..., x_{j*+K}, with K = 70 (section 4.3). There are two rankings:
 
-* `h` (equation 3): the cosine of the hidden states H_{j-1} and H_{t-1} of one layer. x_t itself has no state yet: it
-  was chosen from H_{t-1}.
-* `a` (equation 2): the largest attention A_{t-1 -> j} that any of the induction heads pays.
+* `h` (section 4.2.2, equation 3): the cosine of the hidden states H_{j-1} and H_{t-1} of one layer. x_t itself has no
+  state yet: it was chosen from H_{t-1}.
+* `a` (section 4.2.1, equation 2): the largest attention A_{t-1 -> j} that any of the induction heads pays.
 
-Positions count from 0 here. An occurrence at 0 has no state before it and ranks last in `h`. The paper's layer is 9 to
-13 of 32 to 60, counted from 1; its heads are the top 50 of 1,024. It leaves open which of equal ranks wins: the first.
+Positions count from 0 here. An occurrence at 0 has no state before it and ranks last in `h`. The paper uses a layer
+from 9 to 13 of 32 to 60, counted from 1, and the top 50 of 1,024 heads. It does not say which of equal ranks wins; here
+it is the first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from decoder.drafters.base import CopyDrafter
-from decoder.drafters.state_rows import StateRows, followed
+from decoder.drafters.state_rows import StateRows, extended
 from decoder.drafts.tree import DraftTree
 from decoder.errors import DrafterUnavailable
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
@@ -35,13 +36,15 @@ Ranking = Literal["h", "a"]
 
 
 class PldPlusDrafter(CopyDrafter):
-    """Prompt lookup ranked by the target's own artifacts.
+    """Prompt lookup ranked by the target's own outputs.
 
     Args:
         ranking: "h" by hidden states, "a" by the attention of induction heads.
-        length: tokens copied, the paper's K.
-        layer: decoder layer, from 0, whose output `h` compares; the engine's choice where None, and where that has
-            none either, a third of the way up.
+        length: tokens to copy, the paper's K.
+        layer: decoder layer, from 0, whose output `h` compares; `DrafterContext.compared_layer` if None.
+
+    Raises:
+        ValueError: an argument is out of range.
     """
 
     name: ClassVar[str] = "pld_plus"
@@ -57,7 +60,7 @@ class PldPlusDrafter(CopyDrafter):
         self._target: TargetModel | None = None
         self._heads: dict[int, list[int]] = {}  # layer -> induction heads
         self.states: StateRows | None = None
-        """Of `h`: one row for every committed token but the last; None before prefill."""
+        """For `h`: one row for every committed token but the last; None before prefill."""
         self._queries: dict[int, torch.Tensor] = {}  # layer -> [induction heads, head_dim], of the last row
 
     def setup(self, context: DrafterContext) -> None:
@@ -72,7 +75,7 @@ class PldPlusDrafter(CopyDrafter):
             self.layer = context.compared_layer
         if self.layer is None:
             raise DrafterUnavailable(
-                self.name, "it compares one layer's hidden states; name the layer, as in pld_plus:layer=9"
+                self.name, "ranking 'h' compares one layer's hidden states; name the layer, as in pld_plus:layer=9"
             )
         if context.target is not None and self.layer >= context.target.layers:
             last = context.target.layers - 1
@@ -103,7 +106,7 @@ class PldPlusDrafter(CopyDrafter):
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
         if self.layer is not None and self.layer in outputs.hidden:
-            self.states = followed(self.states, sequence, outputs.hidden[self.layer])
+            self.states = extended(self.states, sequence, outputs.hidden[self.layer])
         self._queries = {
             layer: outputs.queries[layer][-1][heads] for layer, heads in self._heads.items() if layer in outputs.queries
         }
@@ -113,62 +116,65 @@ class PldPlusDrafter(CopyDrafter):
         return [int(positions[scores.argmax()]) + 1] if len(positions) else []
 
     def ranked(self, sequence: Sequence) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
-        """The earlier occurrences of the last token and how they rank.
+        """The earlier occurrences of the last token, with scores.
 
         Returns:
-            positions [n], ascending, and their scores [n]: cosines, -2 where there is no state to compare, or natural
-            logarithms of attention.
+            positions int64 [n], ascending, and their scores [n]: cosines, or -2 without a state to compare, for `h`;
+            natural logarithms of attention for `a`.
 
-        Raises DrafterUnavailable where no pass left what the ranking reads, as when recorded answers are replayed.
+        Raises:
+            DrafterUnavailable: the passes did not keep the outputs that the ranking reads, as in a replay.
         """
         last = sequence.position - 1
         positions = sequence.index.positions(sequence.last_token)
         positions = positions[positions < last]
         ready = self.states is not None if self.ranking == "h" else bool(self._queries)
         if not ready:
-            raise DrafterUnavailable(self.name, "no pass left hidden states or queries; run it on a model")
+            raise DrafterUnavailable(self.name, "there are no hidden states or queries yet; run it on a model")
         if not len(positions):
             return positions, np.empty(0)
         scores = self._similarities(positions, last) if self.ranking == "h" else self._attention(sequence, positions)
         return positions, scores
 
     def _similarities(self, positions: NDArray[np.int64], last: int) -> NDArray[np.floating]:
+        """The cosine of H_{j-1} and H_{t-1} for each position j, [n]; -2 if there is no H_{j-1}."""
         assert self.states is not None
-        known = positions > self.states.first  # H_{j-1} is there
-        cosines: NDArray[np.floating] = self.states.cosines(positions[known] - 1, last - 1).cpu().numpy()
-        if known.all():
+        has_state = positions > self.states.first
+        cosines: NDArray[np.floating] = self.states.cosines(positions[has_state] - 1, last - 1).cpu().numpy()
+        if has_state.all():
             return cosines
         scores = np.full(len(positions), -2.0)
-        scores[known] = cosines
+        scores[has_state] = cosines
         return scores
 
     def _attention(self, sequence: Sequence, positions: NDArray[np.int64]) -> NDArray[np.floating]:
-        """log max over heads of A_{t-1 -> j}, [n]: one softmax row a head, against the cached keys."""
+        """The log of the largest A_{t-1 -> j} of all heads for each position j, [n]: a softmax over keys per head."""
         target = self._target
         assert target is not None
         groups = target.heads // target.kv_heads
-        at = torch.from_numpy(positions).to(target.device)
+        columns = torch.from_numpy(positions).to(target.device)
         best: list[torch.Tensor] = []
         for layer, heads in self._heads.items():
             keys = sequence.cache.keys(layer)  # [kv_heads, t, head_dim]
-            for shared in sorted({head // groups for head in heads}):
-                rows = [row for row, head in enumerate(heads) if head // groups == shared]
-                made = log_attention(self._queries[layer][rows], keys[shared], at, target.scaling(layer))
-                best.append(made.amax(0))
+            for kv_head in sorted({head // groups for head in heads}):
+                rows = [row for row, head in enumerate(heads) if head // groups == kv_head]
+                attention = log_attention(self._queries[layer][rows], keys[kv_head], columns, target.scaling(layer))
+                best.append(attention.amax(0))
         scores: NDArray[np.floating] = torch.stack(best).amax(0).cpu().numpy()
         return scores
 
 
-def log_attention(queries: torch.Tensor, keys: torch.Tensor, at: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Logarithm of the attention that queries pay to some of their keys.
+def log_attention(queries: torch.Tensor, keys: torch.Tensor, columns: torch.Tensor, scaling: float) -> torch.Tensor:
+    """The logarithm of the attention that queries pay to some of their keys.
 
     Args:
-        queries: [heads, head_dim]; keys: [S, head_dim], all that the queries see.
-        at: int64 [n], the keys asked about.
-        scaling: of the products, before the softmax.
+        queries: [heads, head_dim].
+        keys: [S, head_dim], all that the queries see.
+        columns: int64 [n], the keys to return the attention for.
+        scaling: factor of the products before the softmax.
 
     Returns:
-        [heads, n], float32, or float64 where the model is.
+        [heads, n]; float64 if the model is, else float32.
     """
-    wide = torch.promote_types(queries.dtype, torch.float32)
-    return (queries.to(wide) * scaling @ keys.to(wide).T).log_softmax(1)[:, at]
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    return (queries.to(dtype) * scaling @ keys.to(dtype).T).log_softmax(1)[:, columns]

@@ -1,8 +1,8 @@
 """`small_model`: speculative decoding with a smaller model of the same tokenizer (Leviathan et al. 2023), in chains.
 
-The draft model picks its tokens as the target will: by `select`, with the answer's parameters, positions and history.
-Greedy answers get greedy drafts; for sampled ones both models meet the same noise, so they agree more often than two
-independent draws would (coupling without communication, Daliri et al. 2024). Nothing of this can change an answer.
+The draft model picks its tokens like the target: by `select`, with the answer's parameters, positions and history.
+Greedy answers get greedy drafts. For sampled answers both models use the same noise, so they agree more often than
+with independent noise (coupling without communication, Daliri et al. 2024).
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from decoder.sampling.select import select
 from decoder.sequence import Sequence
 
 MOST_PADDING = 1024
-"""Vocabularies of one tokenizer differ in size only by the padding of their matrices; further apart they differ."""
+"""Most token ids by which the padded vocabularies of one tokenizer may differ in size."""
 
 
 class SmallModelDrafter(Drafter):
-    """A chain from a draft model, whose keys and values are kept in step with the sequence.
+    """A chain from a draft model, whose cache follows the sequence.
 
-    The rows of rejected tokens are dropped when the next draft begins; what was committed meanwhile, by whomever it
-    was drafted, is prefilled in one pass. Nothing runs before the first draft. Sequences that hold tokens the draft
-    model does not have, or that outgrow its window, get no drafts.
+    Each draft first drops the rows of rejected tokens and prefills the tokens that were committed since the last
+    draft, in one pass. Nothing runs before the first draft. There are no drafts for sequences with tokens that the
+    draft model lacks, or beyond its window.
 
     Args:
-        length: tokens a chain holds at most.
+        length: most tokens in a chain.
+
+    Raises:
+        ValueError: length is below 1.
     """
 
     name: ClassVar[str] = "small_model"
@@ -44,9 +47,9 @@ class SmallModelDrafter(Drafter):
         self._model: TargetModel | None = None
         self._cache: KVCache | None = None
         self._drafted: list[int] = []
-        """Tokens whose rows the cache holds behind `_committed` ones."""
+        """The tokens of the cached rows after the first `_committed` ones."""
         self._committed = 0
-        self._foreign = False
+        self._has_unknown_tokens = False
         self._vocab_size = 0
         self._source = TokenSource(self.name)
 
@@ -68,17 +71,17 @@ class SmallModelDrafter(Drafter):
         self._vocab_size = size
 
     def unprocessed(self, sequence: Sequence) -> int:
-        """Tokens that the next draft runs first: what was committed since the last one, and what of it was rejected."""
+        """The number of committed tokens that the next draft has to prefill, at most."""
         return sequence.position - self._committed
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         model = self._model
         if model is None:
             raise DrafterUnavailable(self.name, "it needs an engine with a draft model and cannot replay recordings")
-        # The last of `size` tokens is not run itself: the window must hold the committed ones and size - 1 more.
+        # The last of `size` tokens does not run, so the window must fit the committed tokens and size - 1 more.
         window = model.max_positions - sequence.position + 1
         size = min(self.length, budget, sequence.remaining - 1, window)
-        logits = self._catch_up(sequence, model) if size >= 1 and not self._foreign else None
+        logits = self._catch_up(sequence, model) if size >= 1 and not self._has_unknown_tokens else None
         if logits is None:
             return DraftTree()
         cache, params = self._cache_of(sequence, model), sequence.params
@@ -86,10 +89,10 @@ class SmallModelDrafter(Drafter):
         chain: list[int] = []
         values: list[float] = []
         while True:
-            token = select(self._fitted(logits), params, sequence.position + len(chain), history)
+            token = select(self._to_target_vocabulary(logits), params, sequence.position + len(chain), history)
             chain.append(token)
-            sure = 0.0 if token >= len(logits) else float((logits[token] - logits.logsumexp(0)).exp())
-            values.append(sure * (values[-1] if values else 1.0))
+            probability = 0.0 if token >= len(logits) else float((logits[token] - logits.logsumexp(0)).exp())
+            values.append(probability * (values[-1] if values else 1.0))
             if len(chain) == size or token >= model.vocab_size:
                 break
             if params.reads_history:
@@ -101,20 +104,23 @@ class SmallModelDrafter(Drafter):
         return tree
 
     def _catch_up(self, sequence: Sequence, model: TargetModel) -> torch.Tensor | None:
-        """Bring the cache in step; returns the logits behind the last committed token, float [draft vocabulary]."""
+        """Update the cache; returns the logits after the last committed token, float [draft vocabulary].
+
+        None if the sequence has tokens that the draft model lacks.
+        """
         cache = self._cache_of(sequence, model)
-        if self._committed == sequence.position:  # asked again: the last token runs again, for its logits
+        if self._committed == sequence.position:  # a second draft at this position: the last token runs again
             self._committed, self._drafted = sequence.position - 1, []
-        news = sequence.suffix(sequence.position - self._committed)
-        agreed = 0
-        while agreed < min(len(news) - 1, len(self._drafted)) and news[agreed] == self._drafted[agreed]:
-            agreed += 1
-        unseen = news[agreed:]
-        if max(unseen) >= model.vocab_size:
-            self._foreign = True
+        new = sequence.suffix(sequence.position - self._committed)
+        accepted = 0
+        while accepted < min(len(new) - 1, len(self._drafted)) and new[accepted] == self._drafted[accepted]:
+            accepted += 1
+        uncached = new[accepted:]
+        if max(uncached) >= model.vocab_size:
+            self._has_unknown_tokens = True
             return None
-        cache.truncate(self._committed + agreed)
-        logits = model.prefill(unseen, cache).logits[0]
+        cache.truncate(self._committed + accepted)
+        logits = model.prefill(uncached, cache).logits[0]
         self._committed, self._drafted = sequence.position, []
         return logits
 
@@ -124,8 +130,8 @@ class SmallModelDrafter(Drafter):
             self._cache = model.new_cache(min(most, model.max_positions))
         return self._cache
 
-    def _fitted(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits over the target's vocabulary: ids that only the draft model has are cut, missing ones cannot win."""
+    def _to_target_vocabulary(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits over the target's vocabulary: extra ids are cut, missing ids get -inf."""
         missing = self._vocab_size - len(logits)
         if missing > 0:
             return torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))

@@ -144,7 +144,7 @@ class Adapters:
         return cls(tensors[MASKS], pairs, coupler, tensors.get(TOKENS))
 
     def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
-        """Logits by the model's output matrix: final states [n, D] -> [n, tokens that can be drafted]."""
+        """Logits by the model's output matrix: states after the final norm, [n, D] -> [n, draftable tokens]."""
         if self._head is None and self.tokens is not None:
             self._head = _HeadRows(model.get_output_embeddings(), self.tokens)
             pack(self._head)

@@ -295,7 +295,7 @@ class Runtime:
     def _store_rows(self, owner: Owner, sequence: Generation) -> None:
         """Store the rows of a finished answer; if memory is short, evict all rows instead."""
         try:
-            prefix = sequence.leave()
+            prefix = sequence.detach_prefix()
             if prefix is not None:
                 self.store.put(owner, prefix)
         except Exception as error:

@@ -25,7 +25,7 @@ from decoder.drafters.context import DrafterContext
 from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
-from decoder.drafters.state_rows import StateRows, followed
+from decoder.drafters.state_rows import StateRows, extended
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree, TokenSource
@@ -234,7 +234,7 @@ class AutoDrafter(Drafter):
                 drafter.observe(sequence, tree, accepted, outputs)
         self._teach_gate(sequence, accepted)
         if self._layer is not None and self._layer in outputs.hidden:
-            self._states = followed(self._states, sequence, outputs.hidden[self._layer])
+            self._states = extended(self._states, sequence, outputs.hidden[self._layer])
         self._survey_guesses(sequence, accepted)
         self._guesses = Guesses(outputs.logits[-1].clone()) if outputs.has_logits else None
         copied, committed = len(accepted.path), len(accepted.tokens)

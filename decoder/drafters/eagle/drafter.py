@@ -14,7 +14,7 @@ import torch
 
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import DrafterContext
-from decoder.drafters.draft_scores import COUPLINGS, CoupledLogits, Coupling
+from decoder.drafters.draft_scores import COUPLINGS, Coupling, NoisyDraftLogits
 from decoder.drafters.eagle.draft_tree import Shape, grow
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
@@ -93,7 +93,7 @@ class EagleDrafter(Drafter):
         adjust = (
             None
             if params.plain_greedy
-            else CoupledLogits(
+            else NoisyDraftLogits(
                 params, sequence.position, sequence.history, model.tokens, self._vocab_size, self.coupling
             )
         )

@@ -132,8 +132,8 @@ def find(
     if as_json:
         print_json({"model": model, "file": str(path), "tokens": heads.tokens, "heads": heads.pairs})
         return
-    best = heads.found[0]
-    out().print(f"{len(heads.found)} of {heads.layers * heads.heads} heads are in {path}")
+    best = heads.ranked[0]
+    out().print(f"{len(heads.ranked)} of {heads.layers * heads.heads} heads are in {path}")
     out().print(
         f"best: layer {best.layer}, head {best.head}; it looked at the source of {best.score:.0%} of {heads.tokens} "
         "copied tokens"

@@ -13,7 +13,7 @@ import torch
 from decoder import Engine, SamplingParams, Sequence
 from decoder.drafters import make_drafter
 from decoder.drafters.context import DrafterContext
-from decoder.drafters.draft_scores import CoupledLogits
+from decoder.drafters.draft_scores import NoisyDraftLogits
 from decoder.drafters.eagle.draft_tree import Shape
 from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafts.tree import DraftTree
@@ -288,7 +288,7 @@ def test_coupled_logits_rank_first_what_select_picks(mode: str, reduced: bool) -
         rows = 2.0 * torch.randn(3, VOCAB, generator=generator, dtype=torch.float64)
         if ids is not None:
             rows[:, 1::2] = float("-inf")
-        adjust = CoupledLogits(MODES[mode], position, history, ids, VOCAB)
+        adjust = NoisyDraftLogits(MODES[mode], position, history, ids, VOCAB)
         best = adjust(rows if ids is None else rows[:, ids], 3).argmax(-1)
         best = best if ids is None else ids[best]
         assert best.tolist() == [select(row, MODES[mode], position + 2, history) for row in rows]

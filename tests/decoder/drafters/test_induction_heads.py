@@ -66,14 +66,14 @@ def test_heads_are_counted_as_the_paper_says(architecture: str, memory: float, m
     assert tokens > 30
     found = find_heads(engine, prompts(), "tiny", max_tokens=40, share=1.0)
     assert (found.prompts, found.tokens, found.layers, found.heads) == (len(prompts()), tokens, 2, 4)
-    scored = {(head.layer, head.head): head.score for head in found.found}
+    scored = {(head.layer, head.head): head.score for head in found.ranked}
     assert scored == {pair: round(count / tokens, 4) for pair, count in counts.items() if count}
     assert len(scored) > 3
-    scores = [head.score for head in found.found]
+    scores = [head.score for head in found.ranked]
     assert scores == sorted(scores, reverse=True)
     half = find_heads(engine, prompts(), "tiny", max_tokens=40, share=0.25)
-    assert half.found == found.found[:2]
-    assert find_heads(engine, prompts(), "tiny", max_tokens=40).found == found.found[:1]  # 5 % of 8, at least one
+    assert half.ranked == found.ranked[:2]
+    assert find_heads(engine, prompts(), "tiny", max_tokens=40).ranked == found.ranked[:1]  # 5 % of 8, at least one
 
 
 def test_the_longest_run_says_where_a_token_comes_from() -> None:
@@ -114,9 +114,9 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
             {"found": [{"layer": 2, "head": 0, "score": 1.0}]},
             "names a head that its model does not have; .*rag models heads tiny",
         ),
-        ({"found": [{"layer": 1}]}, "holds no induction heads"),
-        ({"found": None}, "holds no induction heads"),
-        ({"extra": 1}, "holds no induction heads"),
+        ({"found": [{"layer": 1}]}, "has no induction heads"),
+        ({"found": None}, "has no induction heads"),
+        ({"extra": 1}, "has no induction heads"),
     ],
 )
 def test_a_file_that_does_not_fit_says_what_to_do(tmp_path: Path, change: dict[str, object], says: str) -> None:
@@ -131,7 +131,7 @@ def test_a_file_that_does_not_fit_says_what_to_do(tmp_path: Path, change: dict[s
 def test_a_damaged_file_says_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "heads.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(InductionHeadsError, match="holds no induction heads"):
+    with pytest.raises(InductionHeadsError, match="has no induction heads"):
         load(path, tiny_target())
     with pytest.raises(InductionHeadsError, match="there is no file"):
         load(tmp_path / "nothing.json", tiny_target())

@@ -73,7 +73,7 @@ def run(engine: Engine, prompt: list[int], mode: str, drafter: str = "plain", **
 
 
 def left(sequence: Sequence) -> Prefix:
-    prefix = sequence.leave()
+    prefix = sequence.detach_prefix()
     assert prefix is not None
     return prefix
 
@@ -236,7 +236,7 @@ def test_an_answer_that_was_complete_runs_no_pass() -> None:
     assert sequence.finished
     (step,) = shared.step([sequence])
     assert (step.tokens, step.finish_reason) == ((), "length")
-    assert sequence.leave() is None
+    assert sequence.detach_prefix() is None
     shorter = replace(MODES["greedy"], max_tokens=len(expected.tokens) - 1)
     with pytest.raises(ValueError, match="resume it with fewer"):
         shared.start(list(first_prompt()), shorter, resumed=expected.tokens)
@@ -245,12 +245,12 @@ def test_an_answer_that_was_complete_runs_no_pass() -> None:
 def test_nothing_is_left_behind_unasked_or_twice() -> None:
     shared = engine()
     unasked = run(shared, list(first_prompt()), "greedy")
-    assert unasked.leave() is None
+    assert unasked.detach_prefix() is None
     sequence = shared.start(list(first_prompt()), MODES["greedy"], keep=True)
-    assert sequence.leave() is None, "its prompt is not through"
+    assert sequence.detach_prefix() is None, "its prompt is not through"
     asked = run(shared, list(first_prompt()), "greedy", keep=True)
     prefix = left(asked)
-    assert asked.leave() is None
+    assert asked.detach_prefix() is None
     with pytest.raises(ValueError, match="length must be 1 to"):
         prefix.copy(len(prefix) + 1)
     with pytest.raises(ValueError, match="one row per token"):
