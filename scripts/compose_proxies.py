@@ -1,9 +1,9 @@
-"""What scripts/compose-test asks of a running stack through a real nginx; standard library only.
+"""Checks of scripts/compose-test on a running stack through a real nginx; standard library only.
 
     RAG_API_KEY=… PYTHONPATH=examples python scripts/compose_proxies.py URL
 
-Through the server block of docs/how-to/behind-nginx.md, and through one that only passes requests on: without a key
-nothing is answered, with it everything is: streams arrive while they are written, and 20 MB are taken.
+The checks run through the server block of docs/how-to/behind-nginx.md, and through one that only passes requests on.
+Requests without a key get 401. With the key, streams arrive while they are written, and an upload of 20 MB succeeds.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def uploads(rag: Rag) -> None:
         padding = "<!-- " + "x" * (20 * 2**20) + " -->"
         large.write_text(f"<html><body>{padding}<p>The tide tables are kept in the harbour office.</p></body></html>")
         job = rag.upload(COLLECTION, [large])
-    check(job["status"] == "succeeded", f"20 MB are taken: {job}")
+    check(job["status"] == "succeeded", f"20 MB are ingested: {job}")
 
 
 def streams(rag: Rag) -> None:
@@ -92,13 +92,13 @@ def streams(rag: Rag) -> None:
             answer_id = data["answer_id"]
         elif name == "token" and running is None:
             running = rag.call("GET", f"/v1/answers/{answer_id}")["status"]
-    check(seen[0] == "passages" and seen[-1] == "done", f"a stream is whole: {len(seen)} events")
-    check(running in ("queued", "running"), f"its first words came while the answer was {running}")
+    check(seen[0] == "passages" and seen[-1] == "done", f"a stream is complete: {len(seen)} events")
+    check(running in ("queued", "running"), f"the first words arrive while the answer is {running}")
 
 
 @contextlib.contextmanager
 def nginx(server: str, upstream: str) -> Iterator[str]:
-    """A server block behind which the stack stands, without TLS on a free port. Gives its address."""
+    """Run a server block in front of the stack, without TLS on a free port. Yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Clients that go away."""
+"""Clients that disconnect."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from service import until
 from stack import Stack
 
 PATIENCE_S = 15.0
-"""Seconds in which the answers stop; they would run on for minutes."""
+"""Seconds within which the answers must stop; otherwise they would run for minutes."""
 
 
 def openai_clients_that_go(stack: Stack) -> None:
-    """An OpenAI call whose client is gone stops, all its choices too."""
+    """An OpenAI call stops with all its choices when its client disconnects."""
     body = json.dumps(
         {
             "model": "default",

@@ -1,4 +1,4 @@
-"""Who gets in: keys, hosts, origins, proxies, other accounts."""
+"""Access: keys, hosts, origins, proxies, other accounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASK = "/v1/collections"
 
 
 def no_key(service: Service) -> None:
-    """Without a key nothing below /v1 answers, on loopback too."""
+    """Without a key, every request below /v1 gets 401, on loopback too."""
     paths = expect(service.ask("GET", "/openapi.json"), 200).json["paths"]
     stranger = service.with_key(None)
     for path, operations in paths.items():
@@ -25,7 +25,7 @@ def no_key(service: Service) -> None:
 
 
 def malformed_authorization(service: Service) -> None:
-    """A malformed Authorization header is refused."""
+    """A malformed Authorization header gets 401."""
     stranger = service.with_key(None)
     assert service.key is not None
     wrong = ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer é", "bearer\tx", "Bearer rag_000000000000_" + "A" * 43]
@@ -35,21 +35,21 @@ def malformed_authorization(service: Service) -> None:
 
 
 def proxies(service: Service) -> None:
-    """A proxy that forwards a request without a key gets nothing."""
+    """A forwarded request without a key gets 401."""
     stranger = service.with_key(None)
     for name in ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP", "Via", "CF-Connecting-IP"):
         expect(stranger.ask("GET", ASK, headers={name: "127.0.0.1"}), 401)
 
 
 def hosts(service: Service) -> None:
-    """Another host's name is refused (DNS rebinding)."""
+    """A foreign host name gets 421 (DNS rebinding)."""
     for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example"):
         for path in (ASK, "/", "/openapi.json"):
             expect(service.ask("GET", path, headers={"Host": host}), 421, code="unknown_host")
 
 
 def origins(service: Service) -> None:
-    """Another site's page is refused."""
+    """A page of another site gets 403."""
     for headers in (
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
@@ -68,7 +68,7 @@ def origins(service: Service) -> None:
 
 
 def content_types(service: Service) -> None:
-    """What a form of another site can send adds nothing: JSON comes as application/json alone."""
+    """A form of another site cannot add documents: JSON must have the type application/json."""
     name = service.collection()
     body = b'{"documents": [{"id": "x", "text": "planted"}]}'
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/octet-stream", "multipart/x"):
@@ -79,7 +79,7 @@ def content_types(service: Service) -> None:
 
 
 def private_folder(stack: Stack) -> None:
-    """The data folder and the key in it are the user's alone; the rag commands use it."""
+    """Only the user can read the data folder and its key, and the rag commands use the key."""
     assert stat.S_IMODE(stack.data.stat().st_mode) == 0o700
     key = stack.data / "key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -90,7 +90,7 @@ def private_folder(stack: Stack) -> None:
 
 
 def another_account(stack: Stack) -> str | None:
-    """Another account of the machine gets nothing: not the folder, the socket, the key, nor an answer."""
+    """Another account of the machine cannot use the folder, the socket, the key or the API."""
     if os.getuid() != 0:
         return "only root can act as another account"
     socket = stack.run["redis_url"].removeprefix("unix://").partition("?")[0]
@@ -117,14 +117,14 @@ def another_account(stack: Stack) -> str | None:
 
 
 def people(stack: Stack) -> None:
-    """Two people of one tenant see the same documents and never each other's chats; a reader changes nothing."""
+    """Two people of one tenant share documents and never see each other's chats; a reader cannot change anything."""
     anna, ben = (_key(stack, name, role) for name, role in (("anna", "editor"), ("ben", "reader")))
     name = anna.collection()
     anna.ended(anna.add(name, [{"id": "d", "text": "The pass to the roof is blue."}]))
-    asked = expect(
+    reply = expect(
         anna.ask("POST", "/v1/query", {"question": "Which pass?", "collection": name, "max_tokens": 4}), 200
     ).json
-    session, answer = asked["session_id"], asked["answer_id"]
+    session, answer = reply["session_id"], reply["answer_id"]
     expect(ben.ask("POST", f"/v1/collections/{name}/search", {"question": "pass"}), 200)
     for path in (
         f"/v1/sessions/{session}",
@@ -142,9 +142,9 @@ def people(stack: Stack) -> None:
 
 
 def _key(stack: Stack, name: str, role: str) -> Service:
-    made = stack.rag("keys", "create", name, "--tenant", "people", "--role", role)
-    assert made.returncode == 0, made.stderr
-    return stack.service.with_key(made.stdout.strip())
+    created = stack.rag("keys", "create", name, "--tenant", "people", "--role", role)
+    assert created.returncode == 0, created.stderr
+    return stack.service.with_key(created.stdout.strip())
 
 
 OVER_HTTP = [no_key, malformed_authorization, proxies, hosts, origins, content_types]

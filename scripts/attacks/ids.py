@@ -14,7 +14,7 @@ STRANGE = [
 
 
 def another_key_by_an_id(service: Service) -> None:
-    """No id reaches another key of Redis: deleting the session `x:turns` leaves x's turns."""
+    """No id reaches another Redis key: deleting the session `x:turns` does not delete turns of x."""
     name = service.collection()
     body = {"question": "What is there?", "collection": name, "session_id": "attacked", "max_tokens": 2}
     answer = expect(service.ask("POST", "/v1/query", body), 200).json["answer_id"]
@@ -29,7 +29,7 @@ def another_key_by_an_id(service: Service) -> None:
 
 
 def every_path(service: Service) -> None:
-    """Every id of every path: unknown or malformed is 404 or 422, never an error of the service."""
+    """An unknown or malformed id in any path gets a 4xx status, never a server error."""
     paths = expect(service.ask("GET", "/openapi.json"), 200).json["paths"]
     for path, operations in paths.items():
         for method in operations:
@@ -39,12 +39,11 @@ def every_path(service: Service) -> None:
                 text = strange if "%" in strange else quote(strange, safe=":*")
                 tried = re.sub(r"\{[^}]+\}", lambda _, text=text: text, path)
                 reply = service.ask(method.upper(), tried)
-                known = "{collection}" in path and path.endswith("{collection}")
-                assert 400 <= reply.status < 500, f"{method} {tried[:100]}: {reply.status} {reply.body[:100]!r} {known}"
+                assert 400 <= reply.status < 500, f"{method} {tried[:100]}: {reply.status} {reply.body[:100]!r}"
 
 
 def numbers(service: Service) -> None:
-    """Numbers beyond all bounds are refused."""
+    """Numbers out of range are rejected."""
     huge = "99999999999999999999"
     name = service.collection()
     for path in ("/v1/sessions", "/v1/jobs", f"/v1/collections/{name}/documents"):

@@ -1,4 +1,4 @@
-"""Ingests: none is lost, none keeps the others waiting for ever, none reads what it should not."""
+"""Ingests: no job is lost, blocks the others for ever, or reads files outside its folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOBS, FILES = 10, 30
 
 
 def four_at_once(service: Service) -> None:
-    """Four jobs posted to one collection at once all go in."""
+    """Four jobs posted to one collection at once all succeed."""
     name = service.collection()
     jobs = [
         service.add(name, [{"id": f"{job}-{n}", "text": f"Text {n} of {job}."} for n in range(5)]) for job in range(4)
@@ -23,7 +23,7 @@ def four_at_once(service: Service) -> None:
 
 
 def cancelled_at_once(service: Service) -> None:
-    """A waiting job that is cancelled ends at once, and metrics count jobs by state and age."""
+    """A cancelled waiting job ends at once, and the metrics count jobs by state and age."""
     name = service.collection()
     documents = [{"id": str(n), "text": f"A long text about {n}. " * 400} for n in range(40)]
     jobs = [
@@ -40,7 +40,7 @@ def cancelled_at_once(service: Service) -> None:
 
 
 def odd_names(service: Service) -> None:
-    """A file name that is not UTF-8, or has 5,000 characters, fails alone and is named; the rest goes in."""
+    """A file whose name is not UTF-8 or has 5,000 characters fails alone and is listed; the others are ingested."""
     name = service.collection()
     files = [(b"good.md", b"Pears are green."), (b"\xff\xfe.md", b"Plums."), (b"n" * 5000 + b".md", b"Figs.")]
     job = service.ended(str(expect(service.upload(name, files), 202).json["job_id"]))
@@ -50,7 +50,7 @@ def odd_names(service: Service) -> None:
 
 
 def deep_pages(service: Service) -> None:
-    """A page of 300,000 nested elements is refused and holds up nothing."""
+    """A page of 300,000 nested elements is rejected and delays no other file."""
     name = service.collection()
     started = time.monotonic()
     page = b"<html><body>" + b"<div>" * 300_000 + b"deep"
@@ -62,7 +62,7 @@ def deep_pages(service: Service) -> None:
 
 
 def links_out_of_a_folder(stack: Stack) -> None:
-    """A link in a folder that leads out of it is skipped and named."""
+    """A link that leads out of an ingested folder is skipped and listed."""
     folder = stack.folder / "documents"
     folder.mkdir()
     (folder / "own.md").write_text("Pears are green.")
@@ -76,9 +76,9 @@ def links_out_of_a_folder(stack: Stack) -> None:
 
 
 def a_full_disk(stack: Stack) -> str | None:
-    """A full disk is a 507 that says so, and nothing is lost once there is room."""
+    """A full disk gives 507, and ingests work again once there is room."""
     if not stack.disk:
-        return "no small disk can be mounted here"
+        return "this account cannot mount a small disk"
     name = stack.service.collection()
     filler = stack.data / "filler"
     try:
@@ -99,12 +99,12 @@ def a_full_disk(stack: Stack) -> str | None:
 
 
 def crashes(stack: Stack) -> None:
-    """Ten jobs of thirty files of three tenants, the worker killed twice and Redis once: 300 documents, each once."""
+    """Ten jobs of three tenants, with the worker killed twice and Redis once, store each of 300 documents once."""
     services = []
     for number in range(3):
-        made = stack.rag("keys", "create", f"tenant {number}", "--tenant", f"tenant{number}")
-        assert made.returncode == 0, made.stderr
-        services.append(stack.service.with_key(made.stdout.strip()))
+        created = stack.rag("keys", "create", f"tenant {number}", "--tenant", f"tenant{number}")
+        assert created.returncode == 0, created.stderr
+        services.append(stack.service.with_key(created.stdout.strip()))
         services[-1].ask("POST", "/v1/collections", {"name": "all"})
     jobs: dict[str, Service] = {}
 
@@ -132,8 +132,8 @@ def crashes(stack: Stack) -> None:
             names += [document["name"] for document in page["documents"]]
             after = page["next"]
     assert sorted(names) == sorted(f"{number}-{n}.md" for number in range(JOBS) for n in range(FILES)), len(names)
-    left = list((stack.data / "uploads").glob("*/[0-9]*"))
-    assert not left, "uploads of ended jobs are left"
+    uploads = list((stack.data / "uploads").glob("*/[0-9]*"))
+    assert not uploads, "uploads of ended jobs remain"
 
 
 OVER_HTTP = [four_at_once, cancelled_at_once, odd_names, deep_pages]

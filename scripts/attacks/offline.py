@@ -1,4 +1,4 @@
-"""Without the internet."""
+"""Use without the internet."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from stack import START_S, Stack
 
 
 def redis_dies(stack: Stack) -> None:
-    """A private Redis that is killed comes back on the same socket with its data; rag up says so."""
+    """A killed private Redis restarts on the same socket with its data, and rag up reports it."""
     session = {
         "question": "What is there?",
         "session_id": "before-redis",
@@ -27,14 +27,14 @@ def redis_dies(stack: Stack) -> None:
 
 
 def workers_that_are_gone(stack: Stack) -> None:
-    """A killed worker is replaced, and leaves no entry behind."""
+    """A killed worker is replaced, and its entry disappears."""
     before = set(stack.workers())
     stack.kill(r"\bworker\b")
     until(lambda: stack.workers() and not before & set(stack.workers()), "another worker", START_S)
 
 
 def logs_and_leftovers(stack: Stack) -> None:
-    """Logs outlive a crash and say when; a stack that is killed leaves nothing in the temporary folder."""
+    """Logs survive a crash and have times; a killed stack leaves no files in the temporary folder."""
     before = set(Path(tempfile.gettempdir()).glob("rag-*"))
     log = stack.data / "logs" / "worker.log"
     written = log.read_text()
@@ -43,12 +43,12 @@ def logs_and_leftovers(stack: Stack) -> None:
     os.kill(stack.process.pid, signal.SIGKILL)
     stack.process.wait()
     stack.start()
-    kept = "".join(file.read_text() for file in sorted(stack.data.glob("logs/worker.log*")))
-    assert written.splitlines()[0] in kept, "the log of the crash is gone"
+    logs = "".join(file.read_text() for file in sorted(stack.data.glob("logs/worker.log*")))
+    assert written.splitlines()[0] in logs, "the log from before the crash is missing"
     undated = [line for line in log.read_text().splitlines() if not line[:4].isdigit()]
     assert not undated, f"lines without a time: {undated[:3]}"
-    left = set(Path(tempfile.gettempdir()).glob("rag-*")) - before - {stack.folder}
-    assert not left, f"left in the temporary folder: {left}"
+    remaining = set(Path(tempfile.gettempdir()).glob("rag-*")) - before - {stack.folder}
+    assert not remaining, f"the temporary folder still holds {remaining}"
 
 
 def _turns(stack: Stack) -> list[object]:

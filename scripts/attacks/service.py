@@ -1,4 +1,4 @@
-"""A service as an attacker sees it: an address, and perhaps a key. Standard library only."""
+"""The service as an attacker sees it: an address, and perhaps a key. Standard library only."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Reply:
 
     @property
     def code(self) -> str:
-        """Of a problem document."""
+        """The code of a problem document."""
         try:
-            found = self.json
-            return str(found.get("code") or found.get("error", {}).get("code"))
+            problem = self.json
+            return str(problem.get("code") or problem.get("error", {}).get("code"))
         except ValueError:
             return ""
 
 
 class Service:
-    """Args: key: of an admin or editor, sent unless a request says otherwise."""
+    """Args: key: the key of an admin or editor, sent unless a request sets its own header."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self.url = url.rstrip("/")
@@ -60,7 +60,7 @@ class Service:
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ) -> Reply:
-        """One request on a connection of its own; `value` is sent as JSON. Headers given replace those made here."""
+        """Send one request on a new connection; `value` is sent as JSON. `headers` replace the default ones."""
         sent: dict[str, str] = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         if value is not None:
             body, sent["Content-Type"] = json.dumps(value).encode(), "application/json"
@@ -74,7 +74,7 @@ class Service:
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders()
             if body is not None:
-                # Where it is refused before it was read, the answer is there.
+                # The service may answer before it has read the whole body.
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     connection.send(body)
             response = connection.getresponse()
@@ -83,13 +83,13 @@ class Service:
             connection.close()
 
     def collection(self) -> str:
-        """A new, empty collection; its name."""
+        """Create an empty collection and return its name."""
         name = f"attack-{uuid.uuid4().hex[:12]}"
         expect(self.ask("POST", "/v1/collections", {"name": name}), 201)
         return name
 
     def add(self, collection: str, documents: list[dict[str, str]]) -> str:
-        """Begin an ingest of texts; the job's id."""
+        """Start an ingest of texts and return the job's id."""
         return str(
             expect(self.ask("POST", f"/v1/collections/{collection}/documents", {"documents": documents}), 202).json[
                 "job_id"
@@ -97,7 +97,7 @@ class Service:
         )
 
     def upload(self, collection: str, files: list[tuple[bytes, bytes]]) -> Reply:
-        """An upload of files by name, both as bytes."""
+        """Upload files, given as (name, content) in bytes."""
         boundary = uuid.uuid4().hex.encode()
         parts = [
             b'--%s\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
@@ -109,7 +109,7 @@ class Service:
         return self.ask("POST", f"/v1/collections/{collection}/documents", body=body, headers=headers)
 
     def ended(self, job_id: str, patience_s: float = 120.0) -> dict[str, Any]:
-        """An ingest job at its end."""
+        """Wait for the end of an ingest job and return it."""
 
         def look() -> dict[str, Any] | None:
             reply = self.ask("GET", f"/v1/jobs/{job_id}")
@@ -118,12 +118,12 @@ class Service:
             job: dict[str, Any] = reply.json
             return None if job["status"] in ("queued", "running") else job
 
-        found: dict[str, Any] = until(look, f"the end of job {job_id}", patience_s)
-        return found
+        ended: dict[str, Any] = until(look, f"the end of job {job_id}", patience_s)
+        return ended
 
     @contextmanager
     def answering(self, within_s: float = 1.0) -> Iterator[None]:
-        """The service tells that it lives, all the while, within so many seconds each time."""
+        """Within this context, /healthz must answer every request within `within_s` seconds."""
         slowest, stop = [0.0], threading.Event()
 
         def watch() -> None:
@@ -139,26 +139,24 @@ class Service:
         finally:
             stop.set()
             thread.join()
-        assert slowest[0] <= within_s, f"/healthz took {slowest[0]:.1f} s meanwhile"
+        assert slowest[0] <= within_s, f"/healthz took {slowest[0]:.1f} s, more than {within_s:g} s"
 
 
 def expect(reply: Reply, *statuses: int, code: str = "") -> Reply:
-    """Raises AssertionError unless the reply is one of these."""
+    """Raises AssertionError unless the reply has one of these statuses, and this code."""
     assert reply.status in statuses, f"status {reply.status}, not {statuses}: {reply.body[:300]!r}"
     assert not code or reply.code == code, f"code {reply.code!r}, not {code!r}"
     return reply
 
 
 def until(look: Any, what: str, patience_s: float) -> Any:
-    """What `look` gives once it gives something; a service that is away is asked again."""
+    """Call `look` until it returns a true value, and return that. Connection errors are retried."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         try:
-            if found := look():
-                return found
-        except OSError:
-            pass
-        except http.client.HTTPException:
+            if value := look():
+                return value
+        except (OSError, http.client.HTTPException):
             pass
         time.sleep(0.1)
     raise AssertionError(f"{what} did not come within {patience_s:g} s")

@@ -10,7 +10,7 @@ TURNS = 6
 
 
 def growth(service: Service) -> None:
-    """A session grows by the same with each turn: a passage that is found again is not kept again."""
+    """A session grows by the same amount with each turn: repeated passages are stored once."""
     name = service.collection()
     text = "The travel policy allows a hotel of 150 euros a night. " * 30
     service.ended(service.add(name, [{"id": str(n), "text": f"Page {n}. {text}"} for n in range(5)]))
@@ -21,7 +21,7 @@ def growth(service: Service) -> None:
         memory = expect(service.ask("GET", "/v1/sessions/growing"), 200).json["memory"]
         sizes.append(sum(size for field, size in memory.items() if field.endswith("_bytes")))
     grown = [after - before for before, after in itertools.pairwise(sizes)]
-    assert max(grown) < sizes[0], f"a later turn takes more than the first, with its passages: {sizes}"
+    assert max(grown) < sizes[0], f"a later turn takes more than the first one with its passages: {sizes}"
     assert max(grown[2:]) < 1.3 * max(grown[:2]), f"turns take more and more: {sizes}"
     expect(service.ask("DELETE", "/v1/sessions/growing"), 204)
 

@@ -19,7 +19,7 @@ from service import Service, until
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 120.0
 SIZE = "256m"
-"""Of the disk that the data folder lies on, where one can be made: small, so that it can be filled."""
+"""Size of the disk for the data folder, if one can be mounted: small, so that the attacks can fill it."""
 
 
 def _private(path: str, flags: int) -> int:
@@ -27,7 +27,7 @@ def _private(path: str, flags: int) -> int:
 
 
 class Stack:
-    """A context manager; the stack is ready once it is entered. Where it may, its data folder is a disk of its own."""
+    """A context manager that starts a stack. If it runs as root, the data folder is a disk of its own."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rag-attack-"))
@@ -68,7 +68,7 @@ class Stack:
         try:
             self.run: dict[str, Any] = until(self._run_json, "the stack", START_S)
         except AssertionError as error:
-            raise AssertionError(f"{error}; it says:\n{self.output.read_text()}") from None
+            raise AssertionError(f"{error}. Its output:\n{self.output.read_text()}") from None
         self.service = Service(self.run["url"], (self.data / "key").read_text().strip())
 
     def stop(self) -> None:
@@ -81,14 +81,14 @@ class Stack:
                 self.process.wait()
 
     def rag(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A `rag` command on this stack."""
+        """Run a `rag` command on this stack."""
         command = [sys.executable, "-m", "rag_service.cli", *arguments]
         return subprocess.run(
             command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
         )
 
     def pids(self, word: str) -> list[int]:
-        """The processes below `rag up` in whose command line a word stands."""
+        """The child processes of `rag up` whose command line matches a pattern."""
         parents: dict[int, int] = {}
         commands: dict[int, str] = {}
         for entry in Path("/proc").glob("[0-9]*"):
@@ -96,21 +96,18 @@ class Stack:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 commands[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         assert self.process is not None
-        mine, found = {self.process.pid}, []
+        mine = {self.process.pid}
         while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
             mine |= more
-        for pid in sorted(mine - {self.process.pid}):
-            if re.search(word, commands.get(pid, "")):
-                found.append(pid)
-        return found
+        return [pid for pid in sorted(mine - {self.process.pid}) if re.search(word, commands.get(pid, ""))]
 
     def kill(self, word: str) -> None:
-        """SIGKILL to the one process that a word names."""
+        """Send SIGKILL to the first process that matches a pattern."""
         (pid, *_) = until(lambda: self.pids(word), f"a process like {word!r}", START_S)
         os.kill(pid, signal.SIGKILL)
 
     def workers(self) -> list[str]:
-        """Names of the workers that say they live."""
+        """Names of the workers with a recent heartbeat."""
         from workers.broker.app import make_redis
 
         client = make_redis(self.run["redis_url"])
@@ -125,8 +122,8 @@ class Stack:
         if self.process.poll() is not None:
             raise AssertionError(f"`rag up` ended with status {self.process.returncode}")
         file = self.data / "run.json"
-        found: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
-        return found if found and found["pid"] == self.process.pid else None
+        run: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
+        return run if run and run["pid"] == self.process.pid else None
 
     def _remove(self) -> None:
         if self.disk:
