@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from decoder.drafter_names import DRAFTER_NAMES
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api import sse
 from rag_service.api.problems import MEDIA_TYPE
@@ -353,12 +352,6 @@ async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, tokens:
             assert pipeline._warming is not None
             pipeline._warming.join(30)
         assert (await client.get("/readyz")).status_code == 200
-
-
-def test_the_api_knows_the_drafters() -> None:
-    from decoder.drafters import DRAFTER_NAMES as known
-
-    assert set(DRAFTER_NAMES) == set(known)
 
 
 async def test_redis_that_goes_away_interrupts_a_stream_and_loses_nothing(
