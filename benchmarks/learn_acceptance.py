@@ -6,10 +6,10 @@
         --out decoder/drafters/learning/tables/acceptance.json
 
 The answers are recordings (`rag bench record`) of training prompts; no benchmark prompt may be among them. Recorded
-answers of a small model seldom edit, so `--edits` adds answers that repeat a part of a prompt with random tokens put
-in, replaced and left out. `--model` runs the model that gave the answers over `--shown` of them, for what its logits
-and hidden states tell of a copy. `--onto` goes on from a table, whose averages then count for little: many answers of
-a small model say what evidence is worth, a few of a larger one how much surer it copies.
+answers of a small model seldom edit, so `--edits` adds answers that repeat a part of a prompt with random tokens
+inserted, replaced and removed. `--model` runs the model of the answers over `--shown` of them, to add its logits and
+hidden states. `--onto` continues from a table and gives its averages little weight: many answers of a small model teach
+the value of each feature, and a few of a larger one how much more surely it copies.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from decoder.recording.record import Recording, read_recordings
 
 ANSWER_TOKENS = 256
 ONTO_WEIGHT = 100.0
-"""Observations that an average of the table to go on from counts for at most."""
+"""Most observations that an average of the `--onto` table counts for."""
 RUNS = (5, 400)
-"""Tokens from one edit to the next, evenly spread in proportion: some texts are rewritten, in others a word changes."""
+"""Tokens between edits, log-uniform: some texts are rewritten, in others a word changes."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("recorded", type=Path, nargs="+")
     parser.add_argument("--edits", type=int, default=400, help="edited copies to add (default 400)")
-    parser.add_argument("--model", help="the model that gave the answers")
-    parser.add_argument("--shown", type=int, default=400, help="answers that the model is run over (default 400)")
-    parser.add_argument("--onto", type=Path, help="a table to go on from (default: an empty one)")
-    parser.add_argument("--rounds", type=int, default=1, help="times that every answer is replayed (default 1)")
+    parser.add_argument("--model", help="the model of the answers")
+    parser.add_argument("--shown", type=int, default=400, help="answers to run the model over (default 400)")
+    parser.add_argument("--onto", type=Path, help="a table to continue from (default: an empty one)")
+    parser.add_argument("--rounds", type=int, default=1, help="replays of every answer (default 1)")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def shown(recordings: list[Recording], count: int, target: TargetModel, folder: Path) -> Iterator[Recording]:
-    """All recordings, `count` of them, evenly spread, with the logits and hidden states of the model that gave them."""
+    """All recordings; `count` of them, evenly spread, with the logits and hidden states of their model."""
     every = max(len(recordings) // max(count, 1), 1)
     for number, recording in enumerate(recordings):
         if number % every or len(recording.output_ids) < 2:
@@ -76,16 +76,16 @@ def shown(recordings: list[Recording], count: int, target: TargetModel, folder: 
 
 
 def outputs(recording: Recording, target: TargetModel) -> Kept:
-    """What passes over a recorded answer leave behind: its tokens are drafted as one chain behind its prompt."""
+    """Forward outputs over a recorded answer, with its tokens drafted as one chain after its prompt."""
     prompt, answer = recording.prompt_ids, recording.output_ids
     layer = target.layers // 3
     required_outputs = RequiredOutputs(hidden=frozenset({layer}))
     cache = target.new_cache(len(prompt) + len(answer))
     before = target.prefill(prompt[:-1], cache, required_outputs).hidden[layer] if len(prompt) > 1 else None
     chain = DraftTree.chain(answer[:-1], [TokenSource("recorded")] * (len(answer) - 1))
-    made = target.forward_tree([TreePass(cache, prompt[-1], chain, required_outputs)])[0]
-    best = made.logits.float().topk(BEST)
-    states = made.hidden[layer] if before is None else torch.cat([before, made.hidden[layer]])
+    forward = target.forward_tree([TreePass(cache, prompt[-1], chain, required_outputs)])[0]
+    best = forward.logits.float().topk(BEST)
+    states = forward.hidden[layer] if before is None else torch.cat([before, forward.hidden[layer]])
     return Kept(best.indices.int().numpy(), best.values.numpy(), target.vocab_size, {layer: states.half().numpy()})
 
 
@@ -100,14 +100,14 @@ def learn(table: AcceptanceTable, recordings: list[Recording], edits: int, round
     for _ in range(rounds):
         source.shuffle(everything)
         for recording in everything:
-            context.acceptance.set(recording.benchmark, table)  # one table, whatever the recordings are of
+            context.acceptance.set(recording.benchmark, table)  # one table for all benchmarks
             stats, _ = replay(recording, AutoDrafter(survey=1), context=context)
             tokens += stats.tokens - 1
             steps += stats.steps
             number += 1
             if number % 200 == 0:
                 print(f"{number} of {rounds * len(everything)} answers, MAT {tokens / steps:.2f}", flush=True)
-    table.eos_prior = EosPrior()  # token ids of one model, which say nothing of another's
+    table.eos_prior = EosPrior()  # token ids of one model mean nothing to another
 
 
 def edited(recording: Recording, source: random.Random) -> Recording:
@@ -120,8 +120,8 @@ def edited(recording: Recording, source: random.Random) -> Recording:
         run = round(math.exp(source.uniform(*map(math.log, RUNS))))
         answer += pending[:run]
         pending = pending[run:]
-        replaced, put_in = source.choice(((1, 1), (1, 1), (0, 1), (1, 0), (2, 1), (1, 2), (3, 3)))
-        answer += source.choices(prompt, k=put_in)
+        replaced, inserted = source.choice(((1, 1), (1, 1), (0, 1), (1, 0), (2, 1), (1, 2), (3, 3)))
+        answer += source.choices(prompt, k=inserted)
         pending = pending[replaced:]
     return replace(recording, id=f"{recording.id}-edit-{start}", output_ids=answer[:ANSWER_TOKENS], kept=None)
 

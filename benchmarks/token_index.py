@@ -1,10 +1,10 @@
-"""TokenIndex measured: lookups, building and bytes, against transformers' prompt lookup and a plain dict.
+"""Measure TokenIndex: lookups, building and bytes, against transformers' prompt lookup and a plain dict.
 
     python benchmarks/token_index.py --json OUT.json --markdown OUT.md
 
-The tokens are words and marks of real text files, the checkout's own or `--data`, numbered in order of appearance;
-files come in a fixed shuffled order, over again until there are enough. No model, no network. The degenerate text is
-one token over and over, the worst case for an index by n-grams.
+The tokens are words and punctuation of real text files (the checkout's own, or `--data`), numbered in order of
+appearance. Files come in a fixed shuffled order, repeated as needed. The script needs no model and no network. The
+degenerate text repeats one token, which is the worst case for an n-gram index.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Ids = NDArray[np.int32]
 
 
 def text_files(paths: Iterable[Path]) -> list[Path]:
-    """The files named, and every text file below the folders named."""
+    """The given files, and every text file below the given folders."""
     files: list[Path] = []
     for path in paths:
         below = [file for suffix in ("md", "txt", "py", "toml") for file in path.rglob(f"*.{suffix}")]
@@ -49,14 +49,14 @@ def text_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def natural_tokens(files: Iterable[Path], count: int) -> Ids:
-    """`count` token ids of real text: files in a fixed shuffled order, over again where they do not suffice."""
+    """`count` token ids of real text: files in a fixed shuffled order, repeated as needed."""
     numbers: dict[str, int] = {}
     texts = []
     for path in sorted(files):
         pieces = re.findall(r"\w{1,6}|[^\w\s]|\n", path.read_text(encoding="utf-8", errors="ignore"))
         texts.append([numbers.setdefault(piece, len(numbers)) for piece in pieces])
     if not any(texts):
-        raise SystemExit("the files hold no text; give text files with --data")
+        raise SystemExit("The files contain no text; name text files with --data")
     shuffle = random.Random(0)
     ids: list[int] = []
     while len(ids) < count:
@@ -66,7 +66,7 @@ def natural_tokens(files: Iterable[Path], count: int) -> Ids:
 
 
 class PlainDict:
-    """The obvious index: n-gram to the positions behind it, for n = 1 to 3, in Python dictionaries."""
+    """The obvious index: n-gram to the positions after it, for n = 1 to 3, in Python dictionaries."""
 
     def __init__(self, tokens: Ids) -> None:
         self._ends: dict[tuple[int, ...], list[int]] = {}
@@ -89,7 +89,7 @@ class PlainDict:
 
 
 class Counting(TokenIndex):
-    """Counts the candidates a lookup holds against the text."""
+    """Counts the candidates that a lookup compares with the text."""
 
     examined = 0
 
@@ -120,7 +120,7 @@ def microseconds(call: Callable[..., object], *arguments: Any) -> float:
 
 
 def measure_steps(name: str, tokens: Ids, steps: int) -> dict[str, object]:
-    """The last `steps` tokens decoded one by one: each is added and the end of the text looked up, by all in turn."""
+    """Decode the last `steps` tokens one by one: every contender adds each token and looks up the end of the text."""
     prompt, answer = tokens[:-steps], tokens[-steps:].tolist()
     index, counting, plain = TokenIndex.build([prompt]), Counting.build([prompt]), PlainDict(prompt)
     assert isinstance(counting, Counting)
@@ -152,7 +152,7 @@ def measure_steps(name: str, tokens: Ids, steps: int) -> dict[str, object]:
 
 
 def measure_build(name: str, tokens: Ids, repeats: int) -> dict[str, object]:
-    """Building from a prompt and reading back from bytes; tokens a second, medians, contenders interleaved."""
+    """Build from a prompt and read back from bytes: tokens per second, medians, contenders interleaved."""
     data = TokenIndex.build([tokens]).to_bytes()
     times: dict[str, list[float]] = {"build": [], "from_bytes": [], "dict": []}
     for _ in range(repeats):
@@ -166,27 +166,27 @@ def measure_build(name: str, tokens: Ids, repeats: int) -> dict[str, object]:
 
 
 def misses(steps: Sequence[dict[str, Any]], builds: Sequence[dict[str, Any]]) -> list[str]:
-    """What does not reach its target, in words."""
-    found = []
+    """Describe each figure that misses its target."""
+    missed = []
     for row in steps:
-        where = f"{row['text']} text, {row['tokens']} tokens"
+        label = f"{row['text']} text, {row['tokens']} tokens"
         if row["matches_2_us"] > LOOKUP_US:
-            found.append(f"lookup {row['matches_2_us']} µs > {LOOKUP_US:.0f} µs ({where})")
+            missed.append(f"lookup {row['matches_2_us']} µs > {LOOKUP_US:.0f} µs ({label})")
         if row["candidates_max"] > MAX_CANDIDATES:
-            found.append(f"{row['candidates_max']} candidates > {MAX_CANDIDATES} ({where})")
+            missed.append(f"{row['candidates_max']} candidates > {MAX_CANDIDATES} ({label})")
     for row in builds:
-        where = f"{row['text']} text, {row['tokens']} tokens"
+        label = f"{row['text']} text, {row['tokens']} tokens"
         if row["build_tokens_per_s"] < BUILD_TOKENS_PER_S:
-            found.append(f"build {row['build_tokens_per_s']} tokens/s < 1M ({where})")
+            missed.append(f"build {row['build_tokens_per_s']} tokens/s < 1M ({label})")
         if row["bytes_per_token"] > BYTES_PER_TOKEN:
-            found.append(f"{row['bytes_per_token']} bytes a token > 16 ({where})")
-    return found
+            missed.append(f"{row['bytes_per_token']} bytes a token > 16 ({label})")
+    return missed
 
 
 def markdown(result: dict[str, Any]) -> str:
     lines = ["# TokenIndex", ""]
     lines += [
-        "Microseconds, median (95th percentile), while the last 400 tokens are decoded one by one behind the others. "
+        "Microseconds, median (95th percentile), while the last 400 tokens are decoded one by one after the others. "
         "`matches_k` finds the k longest matches of the text's end, `first` the earliest place of its last 3-gram; "
         "`step` is `extend` by one token and `matches_2`. The dict (1- to 3-grams, Python dictionaries) does the same "
         "step; transformers' prompt lookup scans all tokens.",
@@ -238,7 +238,7 @@ def main() -> int:
     write_json(options.json, result)
     if options.markdown:
         options.markdown.write_text(markdown(result), encoding="utf-8")
-    print("\n".join(result["missed"]) or "every target is reached")
+    print("\n".join(result["missed"]) or "All targets are met.")
     return 0
 
 
