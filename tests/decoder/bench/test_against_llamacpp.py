@@ -84,7 +84,7 @@ def test_token_ids_are_sent_and_the_answer_is_read(
     assert answer.tokens == ANSWER["tokens"]
     assert (answer.steps, answer.drafted, answer.accepted, answer.finish_reason) == (3, 9, 4, "stop")
     assert (answer.prefill_s, answer.decode_s, answer.seconds_a_token) == (0.1, 0.05, pytest.approx(0.05 / 7))
-    with pytest.raises(BenchError, match=r"refused a prompt.*too long"):
+    with pytest.raises(BenchError, match=r"rejected a prompt.*too long"):
         servers.measure("llama.cpp", [7] * 600, SamplingParams(max_tokens=8))
 
 
