@@ -39,7 +39,7 @@ from decoder.bench.decode.timing import TimedAnswer
 from decoder.bench.results import Row, environment_lines, table, write_json, write_markdown
 from decoder.load import DTYPES
 from decoder.models import NAMED, default_models_dir, resolve
-from decoder.planning.calibration import load_or_measure
+from decoder.planning.calibration import measured
 from decoder.recording.arguments import items_of, say
 from decoder.recording.environment import environment
 from decoder.recording.loaded_model import open_model
@@ -236,19 +236,19 @@ def run(options: argparse.Namespace) -> None:
     }
     with tempfile.TemporaryDirectory() as scratch:
         gguf = find_gguf(options, Path(scratch))
-        opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
-        engine = opened.engine
-        engine.context.cost = load_or_measure(engine.target, None)
+        loaded = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
+        engine = loaded.engine
+        engine.context.cost = measured(engine.target, None)
         window = min(engine.target.max_positions, WINDOW)
         servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids))
         file = PromptsFile(prompts_path(options.json), {**settings, "modes": modes, "gguf": gguf.name})
-        outcomes = compare(engine, opened.chat, items, params, modes, file, say, peers=servers)
+        outcomes = compare(engine, loaded.chat, items, params, modes, file, say, peers=servers)
         command = shlex.join(["python", "benchmarks/against_llamacpp.py", *sys.argv[1:]])
         facts = environment(command, **settings, gguf=gguf.name, xllamacpp=_version())
         result = {
             "environment": facts,
             "summary": summary(outcomes, modes),
-            "rows": decode_rows(outcomes, modes, model=opened.name, dtype=options.dtype),
+            "rows": decode_rows(outcomes, modes, model=loaded.name, dtype=options.dtype),
             "promise": compare_speeds(outcomes, modes),
         }
     write_json(options.json, result)

@@ -115,14 +115,14 @@ def main() -> int:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    opened = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
-    peers = Peers(opened.engine.target, sorted(opened.engine.eos_token_ids), lambda name: None)
+    loaded = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
+    peers = Peers(loaded.engine.target, sorted(loaded.engine.eos_token_ids), lambda name: None)
     rows = []
     for item in items_of(options):
-        rows.append(compare(opened.engine, peers, item, opened.chat.prompt_ids(item, []), options.max_tokens))
+        rows.append(compare(loaded.engine, peers, item, loaded.chat.prompt_ids(item, []), options.max_tokens))
         print(f"{item.id}: {rows[-1]}", file=sys.stderr, flush=True)
     command = shlex.join(["python", "benchmarks/against_transformers.py", *sys.argv[1:]])
-    facts = environment(command, model=opened.name, dtype=options.dtype, max_tokens=options.max_tokens)
+    facts = environment(command, model=loaded.name, dtype=options.dtype, max_tokens=options.max_tokens)
     result = {"environment": facts, "rows": rows, "failures": failures(rows)}
     write_json(options.json, result)
     write_markdown(options.markdown, markdown(result))

@@ -47,7 +47,7 @@ def build_parser(program: str, more: Mapping[str, str] | None = None) -> argpars
         "--cost-64",
         type=float,
         metavar="C",
-        help="make auto assume that a pass over 64 rows costs C times one row's; times then mean nothing, counts do",
+        help="make auto assume that a pass over 64 rows costs C times one row's; only counts are meaningful then",
     )
     _result_arguments(decode)
     decode.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")

@@ -72,10 +72,10 @@ def run_record(options: argparse.Namespace) -> None:
 
     items = items_of(options)
     make_from_spec(options.drafter)  # raises for a wrong spec before the model is loaded
-    opened = open_model(options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir)
+    loaded = open_model(options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir)
     names = ("dtype", "max_tokens", "drafter", "batch", "keep_logits", "keep_hidden")
     settings = {name: getattr(options, name) for name in names}
-    added = record(opened.engine, opened.chat, items, options.out, model=opened.name, say=say, **settings)
+    added = record(loaded.engine, loaded.chat, items, options.out, model=loaded.name, say=say, **settings)
     say(f"{added} answers added to {options.out}")
 
 

@@ -91,7 +91,8 @@ def load_items(
     if limit is not None and limit < 1:
         raise BenchError(f"--limit must be at least 1, got {limit}")
     items = [_item(*line) for path in files for line in read_fields(path)]
-    _check_ids(items)
+    if (repeated := first_repeated(item.id for item in items)) is not None:
+        raise BenchError(f"the id {repeated} occurs twice; give each file once, with unique ids")
     selected = set(categories)
     unknown = selected - {item.category for item in items} - {f"{item.benchmark}/{item.category}" for item in items}
     if unknown:
@@ -116,6 +117,16 @@ def spread(items: Sequence[T]) -> list[T]:
         return int(f"{number:0{bits}b}"[::-1], 2) if bits else 0
 
     return [items[i] for i in sorted(range(len(items)), key=reversed_bits)]
+
+
+def first_repeated(values: Iterable[T]) -> T | None:
+    """The first value that occurred before; None if all values differ."""
+    seen: set[T] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def read_fields(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -167,11 +178,3 @@ def _check_named(fields: dict[str, Any], names: Iterable[str], where: str) -> No
 
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-
-def _check_ids(items: Iterable[Item]) -> None:
-    seen: set[str] = set()
-    for item in items:
-        if item.id in seen:
-            raise BenchError(f"the id {item.id} occurs twice; give each file once, with unique ids")
-        seen.add(item.id)

@@ -141,7 +141,7 @@ def record(
 
     added = 0
     waiting = deque(_Dialogue(item) for item in items)
-    running: list[_Running] = []
+    running: list[tuple[_Dialogue, Generation]] = []
     params = SamplingParams(max_tokens=max_tokens)
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as file:
@@ -153,20 +153,21 @@ def record(
                 if dialogue.turn > len(dialogue.item.turns):
                     continue
                 try:
-                    running.append(_start(engine, chat, dialogue, params, make()))
+                    running.append((dialogue, dialogue.start(engine, chat, params, make())))
                 except PromptTooLong as error:
                     say(f"{dialogue.item.id} turn {dialogue.turn} left out: {error}")
-            engine.step([one.sequence for one in running if not one.sequence.finished])
-            for one in [one for one in running if one.sequence.finished]:
-                running.remove(one)
-                recording = one.recording(model=model, dtype=dtype, drafter=drafter, batch=batch)
-                if isinstance(one.sequence.drafter, RecordingDrafter):  # first, so that every line has its archive
-                    one.sequence.drafter.archive().save(archive_path(out, recording.id, recording.turn))
+            engine.step([sequence for _, sequence in running if not sequence.finished])
+            finished = [pair for pair in running if pair[1].finished]
+            running = [pair for pair in running if not pair[1].finished]
+            for dialogue, sequence in finished:
+                recording = dialogue.recording(sequence, model=model, dtype=dtype, drafter=drafter, batch=batch)
+                if isinstance(sequence.drafter, RecordingDrafter):  # first, so that every line has its archive
+                    sequence.drafter.archive().save(archive_path(out, recording.id, recording.turn))
                 file.write(_line(recording))
                 file.flush()
                 done[recording.id, recording.turn] = recording
                 added += 1
-                waiting.appendleft(one.dialogue)  # its next turn, if it has one
+                waiting.appendleft(dialogue)  # its next turn, if it has one
                 say(
                     f"{recording.id} turn {recording.turn}: {len(recording.prompt_ids)} prompt tokens, "
                     f"{len(recording.output_ids)} tokens in {recording.steps} passes, {recording.seconds:.1f} s"
@@ -178,27 +179,30 @@ def record(
 class _Dialogue:
     item: Item
     replies: list[str] = field(default_factory=list)
+    segments: tuple[PromptSegment, ...] = ()
+    started: float = 0.0
 
     @property
     def turn(self) -> int:
         """The next turn, from 1."""
         return len(self.replies) + 1
 
+    def start(self, engine: Engine, chat: Chat, params: SamplingParams, drafter: Drafter) -> Generation:
+        """Start and prefill the answer to the next turn."""
+        prompt_ids = chat.prompt_ids(self.item, self.replies)
+        self.segments = chat.segments(self.item, self.replies)
+        self.started = time.perf_counter()
+        sequence = engine.start(prompt_ids, params, drafter=drafter, segments=self.segments)
+        engine.prefill(sequence)
+        return sequence
 
-@dataclass(slots=True, eq=False)
-class _Running:
-    dialogue: _Dialogue
-    sequence: Generation
-    segments: tuple[PromptSegment, ...]
-    started: float
-
-    def recording(self, *, model: str, dtype: str, drafter: str, batch: int) -> Recording:
-        item, sequence = self.dialogue.item, self.sequence
+    def recording(self, sequence: Generation, *, model: str, dtype: str, drafter: str, batch: int) -> Recording:
+        """The finished answer to the next turn."""
         return Recording(
-            id=item.id,
-            benchmark=item.benchmark,
-            category=item.category,
-            turn=self.dialogue.turn,
+            id=self.item.id,
+            benchmark=self.item.benchmark,
+            category=self.item.category,
+            turn=self.turn,
             prompt_ids=sequence.prompt,
             output_ids=sequence.tokens,
             model=model,
@@ -211,15 +215,6 @@ class _Running:
             seconds=round(time.perf_counter() - self.started, 2),
             segments=tuple((segment.kind, segment.length) for segment in self.segments),
         )
-
-
-def _start(engine: Engine, chat: Chat, dialogue: _Dialogue, params: SamplingParams, drafter: Drafter) -> _Running:
-    prompt_ids = chat.prompt_ids(dialogue.item, dialogue.replies)
-    segments = chat.segments(dialogue.item, dialogue.replies)
-    started = time.perf_counter()
-    sequence = engine.start(prompt_ids, params, drafter=drafter, segments=segments)
-    engine.prefill(sequence)
-    return _Running(dialogue, sequence, segments, started)
 
 
 def _line(recording: Recording) -> str:

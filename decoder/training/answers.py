@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from decoder.recording.prompts import BenchError
 from decoder.recording.record import read_recordings
 
+T = TypeVar("T")
 HELD_OUT = 50
 """One prompt in this many is held out."""
 
@@ -87,6 +89,19 @@ def frequent_tokens(answers: Iterable[Answer], vocab_size: int, size: int) -> to
     for answer in answers:
         counts += np.bincount(answer.tokens[answer.prompt :], minlength=vocab_size)
     return torch.from_numpy(np.sort(np.argsort(-counts, kind="stable")[:size]))
+
+
+def grouped(items: Iterable[T], size_of: Callable[[T], int], most: int) -> list[list[T]]:
+    """Items in order, in groups of a total size of at most `most`; a larger item is a group by itself."""
+    groups: list[list[T]] = [[]]
+    size = 0
+    for item in items:
+        if groups[-1] and size + size_of(item) > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(item)
+        size += size_of(item)
+    return groups
 
 
 def _read(path: Path) -> list[Answer]:

@@ -36,14 +36,14 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     if options.plots:
         require_matplotlib()  # before hours of work, not after
     drafter_files = {name: getattr(options, name) for name in ("draft_model", "eagle_head", "sdsat_adapters")}
-    opened = open_model(
+    loaded = open_model(
         options.model, dtype=options.dtype, device=options.device, models_dir=options.models_dir, **drafter_files
     )
-    engine = opened.engine
+    engine = loaded.engine
     if options.near_tie is not None:
         engine.near_tie = options.near_tie
     settings: dict[str, object] = {
-        **{"model": opened.name, "dtype": options.dtype, "device": options.device, "near_tie": engine.near_tie},
+        **{"model": loaded.name, "dtype": options.dtype, "device": options.device, "near_tie": engine.near_tie},
         **{"max_tokens": params.max_tokens, "temperature": params.temperature, "seed": params.seed},
         **drafter_files,
     }
@@ -58,7 +58,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     run = {**settings, "modes": modes, "control": options.control, "threads": torch.get_num_threads()}
     file = PromptsFile(prompts_path(options.json), run)
     outcomes = compare(
-        engine, opened.chat, items, params, modes, file, say, options.control, peers=_peers(opened, options)
+        engine, loaded.chat, items, params, modes, file, say, options.control, peers=_peers(loaded, options)
     )
     if not outcomes:
         raise BenchError("no prompt was answered; give shorter items or fewer --max-tokens")
@@ -66,7 +66,7 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
         curve["seconds"] = engine.context.cost.to_json()
     result: dict[str, Any] = {
         "environment": environment(options.line, **settings),
-        "rows": decode_rows(outcomes, modes, model=opened.name, dtype=options.dtype),
+        "rows": decode_rows(outcomes, modes, model=loaded.name, dtype=options.dtype),
         "differences": differences(outcomes),
         "divergence": divergence(outcomes, modes, PLAIN),
         "cost_curve": curve,
@@ -83,8 +83,8 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     say(f"wrote {options.json}; the answers stay in {prompts_path(options.json)}")
 
 
-def _peers(opened: LoadedModel, options: argparse.Namespace) -> Peers:
-    engine = opened.engine
+def _peers(loaded: LoadedModel, options: argparse.Namespace) -> Peers:
+    engine = loaded.engine
     draft = engine.context.draft_model
 
     def load(name: str) -> object:

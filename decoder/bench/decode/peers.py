@@ -43,7 +43,7 @@ _ASSISTANT = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistan
 
 
 class PeerRunner(Protocol):
-    """Answers prompts in the modes of which `is_peer` is true, as `Peers` does."""
+    """Answers prompts in peer modes (`is_peer`), as `Peers` does."""
 
     def measure(self, spec: str, prompt_ids: list[int], params: SamplingParams) -> TimedAnswer: ...
 
@@ -73,13 +73,11 @@ class PeerMode:
         if name != PEER:
             raise BenchError(f"{spec!r} does not run here; see benchmarks/README.md")
         assistant = options.pop("assistant", None)
-        known = ("prompt_lookup", "max_matching_ngram_size") if assistant is None else _ASSISTANT
-        for option in options:
-            if option not in known:
-                raise BenchError(
-                    f"{spec!r} has the option {option!r}; there are hf, hf:prompt_lookup=N[:max_matching_ngram_size=N] "
-                    f"and hf:assistant=MODEL with {', '.join(_ASSISTANT)}"
-                )
+        for option in set(options).difference(_LOOKUP if assistant is None else _ASSISTANT):
+            raise BenchError(
+                f"{spec!r} has the option {option!r}; there are hf, hf:prompt_lookup=N[:max_matching_ngram_size=N] "
+                f"and hf:assistant=MODEL with {', '.join(_ASSISTANT)}"
+            )
         if assistant is not None:
             return cls({}, str(assistant), options)
         if options and "prompt_lookup" not in options:

@@ -37,20 +37,14 @@ def differences(outcomes: Iterable[Outcome]) -> list[Row]:
     """Every answer's first difference from plain decoding's, and every flip of the control."""
     return [
         {
-            "id": outcome.id,
-            "benchmark": outcome.benchmark,
-            "category": outcome.category,
-            "turn": outcome.turn,
+            **{name: getattr(outcome, name) for name in ("id", "benchmark", "category", "turn")},
             "drafter": mode,
             "token": difference.index,
             "position": difference.position,
             "margin": difference.margin,
         }
         for outcome in outcomes
-        for mode, difference in [
-            *outcome.differences.items(),
-            *((CONTROL, flip) for flip in outcome.control or ()),
-        ]
+        for mode, difference in [*outcome.differences.items(), *((CONTROL, flip) for flip in outcome.control or ())]
     ]
 
 

@@ -25,7 +25,7 @@ from decoder.bench.decode.peers import is_peer
 from decoder.bench.decode.rows import PLAIN, decode_ratio, overhead
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
-from decoder.recording.prompts import BenchError
+from decoder.recording.prompts import BenchError, first_repeated
 from decoder.recording.specs import parse_spec, split_exact
 
 AUTO = "auto"
@@ -169,9 +169,7 @@ def load(paths: Sequence[Path]) -> tuple[dict[str, Any], list[str], list[Outcome
             raise BenchError(f"{path} was run with another {', '.join(differing)} than {paths[0]}; report it by itself")
         modes = [mode for mode in modes if mode in own["modes"]]
         outcomes += of_run
-    turns = [(outcome.id, outcome.turn) for outcome in outcomes]
-    repeated = sorted({id for id, turn in turns if turns.count((id, turn)) > 1})
-    if repeated:
+    if repeated := first_repeated((outcome.id, outcome.turn) for outcome in outcomes):
         raise BenchError(f"{repeated[0]} was answered in two of these runs; give each prompt once")
     return settings, modes, outcomes
 

@@ -13,7 +13,7 @@ from decoder.drafters.context import DrafterContext
 from decoder.drafts.stats import DecodeStats
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.environment import environment
-from decoder.recording.prompts import BenchError
+from decoder.recording.prompts import BenchError, first_repeated
 from decoder.recording.record import Recording, read_recordings
 from decoder.recording.specs import split_specs
 from decoder.request import MAX_NODES
@@ -141,10 +141,7 @@ def _check(recordings: Sequence[Recording], drafters: Sequence[str]) -> None:
     if len(models) > 1:
         listed = ", ".join(f"{model} {dtype}" for model, dtype in sorted(models))
         raise BenchError(f"the files hold answers of several models ({listed}); simulate one model at a time")
-    seen: set[tuple[str, int]] = set()
-    for recording in recordings:
-        if (recording.id, recording.turn) in seen:
-            raise BenchError(f"{recording.id}, turn {recording.turn}, is recorded twice; give each file once")
-        seen.add((recording.id, recording.turn))
+    if repeated := first_repeated((recording.id, recording.turn) for recording in recordings):
+        raise BenchError(f"{repeated[0]}, turn {repeated[1]}, is recorded twice; give each file once")
     for drafter in drafters:
         make_drafter(drafter, recordings[0])

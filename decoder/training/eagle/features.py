@@ -18,7 +18,7 @@ import torch
 from decoder.model.fingerprint import fingerprint
 from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.target import PromptChunk, TargetModel
-from decoder.training.answers import Answer
+from decoder.training.answers import Answer, grouped
 
 BEST = 16
 """Probabilities stored per position."""
@@ -58,15 +58,7 @@ class Example:
 def shards_of(answers: Sequence[Answer], seed: int, size: int = SHARD) -> list[list[Answer]]:
     """Answers in shuffled order, in shards of about `size` tokens."""
     order = torch.randperm(len(answers), generator=torch.Generator().manual_seed(seed)).tolist()
-    shards: list[list[Answer]] = [[]]
-    tokens = 0
-    for number in order:
-        if tokens and tokens + len(answers[number]) > size:
-            shards.append([])
-            tokens = 0
-        shards[-1].append(answers[number])
-        tokens += len(answers[number])
-    return shards
+    return grouped([answers[number] for number in order], len, size)
 
 
 class FeatureStore:
@@ -120,17 +112,8 @@ class FeatureStore:
     @torch.inference_mode()
     def _compute(self, shard: Sequence[Answer]) -> dict[str, torch.Tensor]:
         """`features` [rows, D], `best_ids` and `chances` [positions, BEST] of all answers, one after the other."""
-        most = _PASS[self._target.device.type]
-        parts: dict[str, list[torch.Tensor]] = {"features": [], "best_ids": [], "chances": []}
-        batch: list[Answer] = []
-        for number, answer in enumerate(shard):
-            batch.append(answer)
-            following = len(shard[number + 1]) if number + 1 < len(shard) else most
-            if sum(map(len, batch)) + following > most:
-                for name, tensor in self._pass(batch).items():
-                    parts[name].append(tensor)
-                batch = []
-        return {name: torch.cat(tensors) for name, tensors in parts.items()}
+        passes = [self._pass(batch) for batch in grouped(shard, len, _PASS[self._target.device.type])]
+        return {name: torch.cat([tensors[name] for tensors in passes]) for name in passes[0]}
 
     def _pass(self, batch: Sequence[Answer]) -> dict[str, torch.Tensor]:
         chunks = []

@@ -112,7 +112,7 @@ def run(
             trainer.seconds = earlier + time.perf_counter() - started
             if limit.reached(trainer):
                 break
-            loss, right = trainer.learn(trainer.batch_of(examples), limit.progress(trainer))
+            loss, right = trainer.learn(examples, limit.progress(trainer))
             trainer.batch += 1
             progress.add(loss, right)
             if time.perf_counter() - last_saved > 60 * options.save_minutes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from decoder.heads.head import EagleHead
+from decoder.training.answers import grouped
 from decoder.training.eagle.features import Example
 from decoder.training.eagle.levels import Batch, levels
 
@@ -51,7 +52,7 @@ def score(
     """
     tried, right = [0] * DEPTH, [0] * DEPTH
     passes = positions = 0
-    for part in _parts(examples):
+    for part in grouped(examples, lambda example: example.positions, _POSITIONS):
         batch = Batch(part, embeddings, matrix.device, head.fc.weight.dtype)
         correct = torch.zeros(len(batch), DEPTH, dtype=torch.bool)
         continues = torch.stack([batch.continues(level) for level in range(DEPTH)], dim=1).cpu()
@@ -73,12 +74,3 @@ def score(
         positions += len(batch)
     shares = tuple(r / t if t else 0.0 for r, t in zip(right, tried, strict=True))
     return Score(positions, shares, positions / max(passes, 1))
-
-
-def _parts(examples: Sequence[Example]) -> list[list[Example]]:
-    parts: list[list[Example]] = [[]]
-    for example in examples:
-        if parts[-1] and sum(e.positions for e in parts[-1]) + example.positions > _POSITIONS:
-            parts.append([])
-        parts[-1].append(example)
-    return parts

@@ -74,12 +74,11 @@ class Trainer:
         self.seconds = 0.0
         self.positions = 0
 
-    def batch_of(self, examples: Sequence[Example]) -> Batch:
-        return Batch(examples, self.embeddings, self.matrix.device, self.head.fc.weight.dtype)
-
-    def learn(self, batch: Batch, progress: float) -> tuple[float, list[float]]:
+    def learn(self, examples: Sequence[Example], progress: float) -> tuple[float, list[float]]:
         """Train one step at `progress` from 0 to 1. Returns the loss and each level's share of right tokens."""
-        count = self.levels_at(progress)
+        # Phases take equal shares of a run.
+        count = self.phases[min(int(progress * len(self.phases)), len(self.phases) - 1)]
+        batch = Batch(examples, self.embeddings, self.matrix.device, self.head.fc.weight.dtype)
         loss, right = torch.zeros((), device=self.matrix.device), []
         with torch.autocast("cuda", torch.bfloat16, enabled=self._autocast):
             for level, states in enumerate(levels(self.head, batch, count)):
@@ -109,10 +108,6 @@ class Trainer:
         """The unlikely tokens of this step's loss."""
         source = torch.Generator().manual_seed(1_000_003 * self._seed + self.step)
         return sample_tokens(self.matrix, self._sampled, source) if self._sampled else None
-
-    def levels_at(self, progress: float) -> int:
-        """Phases take equal shares of a run."""
-        return self.phases[min(int(progress * len(self.phases)), len(self.phases) - 1)]
 
     def score(self, examples: Sequence[Example]) -> Score:
         return score(self.head, examples, self.embeddings.to(self.matrix.dtype), self.matrix, self.tokens)

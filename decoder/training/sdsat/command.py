@@ -20,7 +20,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--rank", type=int, default=16, help="rank of the low-rank adapters (default 16)")
     parser.add_argument("--linears", default=",".join(LINEARS), help="linear layers to adapt (default all)")
     parser.add_argument(
-        "--coupler", type=int, default=256, help="hidden units of the coupler, 0 for none (default 256)"
+        "--coupler",
+        type=int,
+        default=256,
+        help="hidden units of the coupler, which conditions a draft on the token before it; 0 for none (default 256)",
     )
     parser.add_argument("--batch", type=int, help="answers per step (default 4, on a GPU 32)")
     parser.add_argument("--points", type=int, default=96, help="accept points per answer (default 96)")

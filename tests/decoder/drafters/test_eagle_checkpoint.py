@@ -230,7 +230,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "says"),
-    [({"vocab_size": 60}, "vocabulary of 60 tokens, this model one of 61"), ({}, "hidden size 32, this one has 64")],
+    [({"vocab_size": 60}, "vocabulary of 60 tokens, this model has 61"), ({}, "hidden size 32, this one has 64")],
 )
 def test_heads_of_other_models_are_refused(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
     model = tiny_model() if changed else tiny_model(hidden=64)

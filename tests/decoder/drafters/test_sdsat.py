@@ -370,7 +370,7 @@ def test_without_adapters_it_says_so() -> None:
     for name in ("sdsat", "sdsat_two_step"):
         with pytest.raises(DrafterUnavailable, match="RAG_SDSAT_ADAPTERS"):
             bare.start([1, 2], drafter=name)
-        with pytest.raises(DrafterUnavailable, match="no recording"):
+        with pytest.raises(DrafterUnavailable, match="recordings do not"):
             make_drafter(name).setup(DrafterContext())
     with pytest.raises(DrafterUnavailable, match="3 masks, not for 4"):
         engine("llama", "random").start([1, 2], drafter=SdsatDrafter(length=4))
