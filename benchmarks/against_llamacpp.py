@@ -39,7 +39,7 @@ from decoder.bench.decode.timing import TimedAnswer
 from decoder.bench.results import Row, environment_lines, table, write_json, write_markdown
 from decoder.load import DTYPES
 from decoder.models import NAMED, default_models_dir, resolve
-from decoder.planning.calibration import measured
+from decoder.planning.calibration import load_or_measure
 from decoder.recording.arguments import items_of, say
 from decoder.recording.environment import environment
 from decoder.recording.loaded_model import open_model
@@ -238,7 +238,7 @@ def run(options: argparse.Namespace) -> None:
         gguf = find_gguf(options, Path(scratch))
         loaded = open_model(options.model, dtype=options.dtype, device="cpu", models_dir=options.models_dir)
         engine = loaded.engine
-        engine.context.cost = measured(engine.target, None)
+        engine.context.cost = load_or_measure(engine.target, None)
         window = min(engine.target.max_positions, WINDOW)
         servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids))
         file = PromptsFile(prompts_path(options.json), {**settings, "modes": modes, "gguf": gguf.name})

@@ -1,7 +1,7 @@
 """`rag bench sessions`: conversations over HTTP, through Redis and a worker, measured turn by turn.
 
-Each is held with reuse of earlier turns, without it, and plain; texts and citations must be the same. Knows the HTTP
-client and how to start a stack; of the decoder only what its benchmarks share.
+Every conversation runs with reuse of earlier turns, without it, and plain; texts and citations must be equal.
+`rag bench citations` is in `citations`.
 """
 
 from __future__ import annotations

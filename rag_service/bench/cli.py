@@ -1,4 +1,4 @@
-"""Arguments of `rag bench sessions`: read, handed on, errors told in one line."""
+"""The command line of `rag bench sessions`: its arguments, and its errors as one line."""
 
 from __future__ import annotations
 
@@ -9,57 +9,52 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from decoder.drafter_names import DRAFTER_NAMES
-from decoder.recording.prompts import BenchError
-from rag_service.client.errors import RagError
 from rag_service.errors import RagServiceError
 
 
 def run(argv: Sequence[str], program: str) -> int:
-    """Exit status: 0 done, 1 where texts differ, 2 for what cannot be used, 130 where it was interrupted."""
+    """Exit status: 0 done, 1 texts differ, 2 unusable arguments or files, 130 interrupted."""
     from rag_service.bench.run import run_sessions
 
     options = build_parser(program).parse_args(list(argv))
     options.line = shlex.join([*program.split(), *argv])
     try:
         return run_sessions(options, _say)
-    except (BenchError, RagServiceError, RagError, OSError, ValueError) as error:
+    except (RagServiceError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where it was", file=sys.stderr)
+        print("stopped; run the same command again to continue", file=sys.stderr)
         return 130
 
 
 def build_parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Measure conversations over HTTP, on a stack of its own (RAG_MODEL and the other settings) or on "
-        "running ones: with reuse of earlier turns, without it, and plain.",
+        description="Measure conversations over HTTP: with reuse of earlier turns, without it, and plain. A stack is "
+        "started with RAG_MODEL and the other settings.",
     )
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="F", help="JSONL files of items")
-    parser.add_argument("--limit", type=int, help="conversations a benchmark, spread evenly over it (default all)")
-    parser.add_argument("--max-chars", type=int, help="leave out items whose text is longer, passages and all")
-    parser.add_argument("--max-tokens", type=int, default=128, help="most tokens an answer has (default 128)")
+    parser.add_argument("--limit", type=int, help="conversations per benchmark, spread evenly over it (default all)")
+    parser.add_argument("--max-chars", type=int, help="leave out items with more characters, passages included")
+    parser.add_argument("--max-tokens", type=int, default=128, help="longest answer, in tokens (default 128)")
     parser.add_argument(
         "--drafter", default="auto", choices=sorted({*DRAFTER_NAMES} - {"off", "plain"}), help="default auto"
     )
-    parser.add_argument("--top-k", type=int, help="passages a question retrieves (default as set)")
+    parser.add_argument("--top-k", type=int, help="passages to retrieve (default RAG_RETRIEVAL__TOP_K)")
     parser.add_argument(
         "--long",
         type=int,
         default=2000,
         metavar="TOKENS",
-        help="length of the prompts whose follow-ups are held against cold starts, of the files' passages (default "
-        "2000; 0 makes none)",
+        help="length of the prompts, made of the files' passages, whose follow-ups are compared with cold starts "
+        "(default 2000; 0: none)",
     )
-    parser.add_argument("--model", help="target model of its own stack (default RAG_MODEL)")
-    parser.add_argument("--url", help="a running stack to ask (default: one of its own)")
-    parser.add_argument("--url-without-reuse", metavar="URL", help="one whose workers have RAG_KV_CACHE_BYTES=0")
-    parser.add_argument("--api-key", help="key for both, default RAG_API_KEY, else the local key")
-    parser.add_argument("--note", help="a remark for the result, such as what else ran on the machine")
+    parser.add_argument("--model", help="target model (default RAG_MODEL)")
+    parser.add_argument("--note", help="remark for the result, such as what else ran on the machine")
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     parser.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw the curve as SVG (needs matplotlib)")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw SVG plots (needs matplotlib)")
     return parser
 
 

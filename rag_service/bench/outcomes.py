@@ -1,7 +1,7 @@
-"""What was measured: turns of a conversation in one mode, and the file that keeps them as they come.
+"""Measured conversations, and the file that stores them as they come.
 
-The file has the run's settings in its first line, then one JSON line a conversation and mode. A run that is started
-again goes on behind the last whole line.
+The first line of the file has the run's settings; every other line is one conversation in one mode. A run that is
+started again continues after the last whole line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Turn:
     Attributes:
         ids: of the answer's tokens, its end token included.
         passages: chunk ids of what was retrieved, best first.
-        cached_tokens: prompt tokens whose keys and values the worker had kept.
+        cached_tokens: prompt tokens whose keys and values the worker reused.
         first_token_ms, job_ms: from the start of the worker's job to the first token and to the end.
-        seen_first_ms, seen_ms: the same from the client's request: retrieval, queue and network are in it.
-        rewrite_ms: that making a follow-up stand alone took before the job; None where it was not tried.
-        prompt_ids: of plain's answers where the run can read Redis, to look at near-ties; else empty.
+        seen_first_ms, seen_ms: the same from the client's request on, with retrieval, queue and network.
+        rewrite_ms: time to rewrite a follow-up before the job; None if it was not tried.
+        prompt_ids: of plain answers, to measure margins of near-ties; else empty.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Talked:
+class Measured:
     """A conversation in one mode."""
 
     id: str
@@ -65,24 +65,24 @@ class Talked:
     turns: list[Turn]
 
 
-class TalkedFile:
-    """The run's conversations, as they come.
+class MeasuredFile:
+    """The conversations of a run, as they come.
 
     Args:
-        settings: what must be the same for a run to go on with the file.
+        settings: a run with other settings cannot continue the file.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self._file = RunFile(path, settings)
 
-    def read(self) -> list[Talked]:
-        """What is there already; see `RunFile.read`."""
-        return [Talked(**{**line, "turns": [Turn(**turn) for turn in line["turns"]]}) for line in self._file.read()]
+    def read(self) -> list[Measured]:
+        """The conversations so far; see `RunFile.read`."""
+        return [Measured(**{**line, "turns": [Turn(**turn) for turn in line["turns"]]}) for line in self._file.read()]
 
-    def add(self, talked: Talked) -> None:
-        self._file.add(asdict(talked))
+    def add(self, measured: Measured) -> None:
+        self._file.add(asdict(measured))
 
 
-def talked_path(result: Path) -> Path:
-    """Where the conversations behind a result lie."""
+def measured_path(result: Path) -> Path:
+    """The file with the conversations of a result."""
     return result.with_suffix(".conversations.jsonl")

@@ -1,4 +1,4 @@
-"""The tables of `bench sessions`, as Markdown. Knows the result's JSON."""
+"""The tables of `bench sessions`, as Markdown, from the result's JSON."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rag_service.bench.rows import SessionRow
 
 MODES = (
     "Over HTTP, through Redis and a Celery worker. `without reuse`: the worker keeps no keys and values of earlier "
-    "turns. `plain`: that, and no speculation. Every conversation is held in all modes before the next."
+    "turns. `plain`: also no speculation. Every conversation runs in all modes before the next."
 )
 Cell = Callable[[SessionRow], str]
 NEAR_TIE = 1e-3
 BAR = 0.25
-"""Of a cold start's time to first token, that a follow-up may take."""
+"""Largest share of a cold start's time to first token that a follow-up may take."""
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """What each turn costs in each mode, what reuse saves, whether texts are the same, and what it ran on."""
+    """The costs of each turn in each mode, the savings of reuse, the differences, and the environment."""
     rows: Sequence[SessionRow] = result["rows"]
     tables: list[tuple[str, str, Cell]] = [
         ("MAT by turn", "", lambda row: f"{row['mat']:.2f}"),
-        ("Tokens a second by turn, behind the first token", "", _speed),
+        ("Tokens a second by turn, after the first token", "", lambda row: _rounded(row["tokens_per_s"], 1)),
         (
             "Time to first token by turn",
             "Milliseconds from the job's start, median.",
@@ -31,55 +31,55 @@ def markdown(result: Mapping[str, Any]) -> str:
         ),
         (
             "Whole answers by turn",
-            "Milliseconds from the client's request, median: retrieval, queue and network are in it.",
+            "Milliseconds from the client's request, median, with retrieval, queue and network.",
             lambda row: f"{row['seen_ms']:.0f}",
         ),
         (
             "Prompt tokens reused",
-            "Of all prompt tokens; in brackets the share of the turn before's prompt.",
+            "Of all prompt tokens; in brackets the share of the previous turn's prompt.",
             _reused,
         ),
         ("Target passes / tokens", "", lambda row: f"{row['steps']} / {row['tokens']}"),
     ]
     if any(row["rewrite_ms"] is not None for row in rows):
-        note = "Milliseconds before the job, median; in no other time but that of whole answers."
-        tables.append(("Questions rewritten", note, _rewrite))
+        note = "Milliseconds before the job, median; included in whole answers only."
+        tables.append(("Questions rewritten", note, lambda row: _rounded(row["rewrite_ms"], 0)))
     lines = ["# Conversations", "", MODES, ""]
     for title, note, cell in tables:
         lines += [f"## {title}", "", *([note, ""] if note else []), *_by_mode(rows, cell), ""]
     lines += _follow_ups(result["follow_ups"])
-    lines += ["## Same texts and citations", "", *said(result), ""]
+    lines += ["## Same texts and citations", "", *differences_lines(result), ""]
     return "\n".join([*lines, *environment_lines(result["environment"])])
 
 
-def said(result: Mapping[str, Any]) -> list[str]:
-    """Whether the modes agree, a line for each difference."""
-    same = result["identical"]
-    found = same["differences"]
+def differences_lines(result: Mapping[str, Any]) -> list[str]:
+    """Whether the modes agree, and a line for each difference."""
+    identical = result["identical"]
+    verdict = "the rule for float32 holds." if identical["holds"] else "**this breaks the rule for float32.**"
     lines = [
-        f"{same['tokens_compared']:,} tokens compared, {len(found)} differences in {same['conversations']} "
-        + "conversations; "
-        + ("the rule for float32 holds." if same["holds"] else "**this breaks the rule for float32.**")
+        f"{identical['tokens_compared']:,} tokens compared, {len(identical['differences'])} differences in "
+        f"{identical['conversations']} conversations; {verdict}"
     ]
-    for one in found:
-        margin = "not known" if one["margin"] is None else f"{one['margin']:.2g}"
-        where = "other passages were found" if one["what"] == "passages" else f"its {one['what']}: a bug"
-        if one["what"] == "ids":
-            where = f"token {one['index']}, plain's margin {margin}"
-        lines.append(f"* {one['conversation']}, turn {one['turn']}, {one['mode']}: {where}")
+    for difference in identical["differences"]:
+        what = difference["what"]
+        description = "other passages were retrieved" if what == "passages" else f"its {what}: a bug"
+        if what == "ids":
+            margin = "unknown" if difference["margin"] is None else f"{difference['margin']:.2g}"
+            description = f"token {difference['index']}, plain's margin {margin}"
+        lines.append(f"* {difference['conversation']}, turn {difference['turn']}, {difference['mode']}: {description}")
     return lines
 
 
 def holds(differences: Sequence[Mapping[str, Any]], compared: int) -> bool:
-    """The rule for float32: differences at near-ties alone, and at most one in 10,000 tokens (one in a short run)."""
+    """The rule for float32: differences only at near-ties, and at most one in 10,000 tokens (one in a short run)."""
     explained = all(
         one["what"] == "ids" and one["margin"] is not None and one["margin"] <= NEAR_TIE for one in differences
     )
     return explained and len(differences) <= max(1, compared // 10_000)
 
 
-def _follow_ups(found: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
+def _follow_ups(follow_ups: Mapping[str, Any] | None) -> list[str]:
+    if follow_ups is None:
         return []
     head = ["conversation", "turn", "prompt tokens", "reused", "first token, ms", "cold start, ms", "ratio"]
     body = [
@@ -92,14 +92,15 @@ def _follow_ups(found: Mapping[str, Any] | None) -> list[str]:
             f"{pair['cold_first_token_ms']:.0f}",
             f"{pair['ratio']:.3f}",
         ]
-        for pair in found["pairs"]
+        for pair in follow_ups["pairs"]
     ]
-    met = "met" if found["median_ratio"] <= BAR else "missed"
+    met = "met" if follow_ups["median_ratio"] <= BAR else "missed"
     return [
         "## Follow-ups against cold starts",
         "",
-        f"Time to first token from the job's start, without retrieval: median {found['median_ratio']:.3f} of a cold "
-        f"start, at worst {found['worst_ratio']:.3f} (bar {BAR}: {met}).",
+        "Time to first token from the job's start, without retrieval: "
+        f"median {follow_ups['median_ratio']:.3f} of a cold start, at worst {follow_ups['worst_ratio']:.3f} "
+        f"(bar {BAR}: {met}).",
         "",
         *table(head, body, left=1),
         "",
@@ -112,18 +113,14 @@ def _by_mode(rows: Sequence[SessionRow], cell: Cell) -> list[str]:
     for row in rows:
         turns.setdefault((row["benchmark"], row["turn"]), {})[row["mode"]] = row
     body = [
-        [benchmark, str(turn), str(next(iter(found.values()))["conversations"]), *(cell(found[m]) for m in modes)]
-        for (benchmark, turn), found in turns.items()
+        [benchmark, str(turn), str(by_mode[modes[0]]["conversations"]), *(cell(by_mode[mode]) for mode in modes)]
+        for (benchmark, turn), by_mode in turns.items()
     ]
     return table(["benchmark", "turn", "conversations", *modes], body, left=1)
 
 
-def _speed(row: SessionRow) -> str:
-    return "–" if row["tokens_per_s"] is None else f"{row['tokens_per_s']:.1f}"
-
-
-def _rewrite(row: SessionRow) -> str:
-    return "–" if row["rewrite_ms"] is None else f"{row['rewrite_ms']:.0f}"
+def _rounded(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _reused(row: SessionRow) -> str:

@@ -1,4 +1,4 @@
-"""What was measured, summed up: rows by benchmark and turn, what reuse saves, and where texts differ. Pure."""
+"""Summaries of measured conversations: rows by benchmark and turn, the savings of reuse, and differences. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from rag_service.bench.conversations import LONG
-from rag_service.bench.outcomes import Talked, Turn
+from rag_service.bench.outcomes import Measured, Turn
 
 PLAIN = "plain"
-Held = Mapping[str, Mapping[str, Talked]]
-"""Conversation id -> mode -> what was measured."""
+ByMode = Mapping[str, Mapping[str, Measured]]
+"""Conversation id -> mode -> the measured conversation."""
 
 
 class SessionRow(TypedDict):
@@ -28,21 +28,20 @@ class SessionRow(TypedDict):
     prompt_tokens: int
     reused_tokens: int
     reused_of_earlier: float | None
-    """Of the tokens of the turn before's prompt; None for first turns."""
+    """Share of the previous turn's prompt tokens; None for first turns."""
     first_token_ms: float
     job_ms: float
     seen_first_ms: float
     seen_ms: float
     rewrite_ms: float | None
-    """Of the questions that were rewritten to look for passages."""
+    """Of the questions that were rewritten."""
 
 
 class Difference(TypedDict):
-    """Where a conversation in a mode first leaves the one it is compared with.
+    """The first difference between a conversation in a mode and the one it is compared with.
 
-    `what` is `passages` where others were found (rewriting a question took too long in one of them), `ids`, or where
-    those are equal `text`, `citations` or `finish_reason`: those are bugs. `margin` is by how much plain preferred its
-    own token, None where that is not known.
+    `what` is `passages` (rewriting a question took too long in one of them), `ids` or, if these are equal, `text`,
+    `citations` or `finish_reason`, which are bugs. `margin` is the logit margin of plain's own token; None if unknown.
     """
 
     conversation: str
@@ -55,25 +54,25 @@ class Difference(TypedDict):
     margin: float | None
 
 
-def grouped(talked: Sequence[Talked]) -> dict[str, dict[str, Talked]]:
+def grouped(conversations: Sequence[Measured]) -> dict[str, dict[str, Measured]]:
     """By conversation and mode."""
-    held: dict[str, dict[str, Talked]] = {}
-    for one in talked:
-        held.setdefault(one.id, {})[one.mode] = one
-    return held
+    groups: dict[str, dict[str, Measured]] = {}
+    for measured in conversations:
+        groups.setdefault(measured.id, {})[measured.mode] = measured
+    return groups
 
 
-def session_rows(held: Held, modes: Sequence[str]) -> list[SessionRow]:
-    """A row for each benchmark, turn and mode, of the conversations that were held in all modes."""
+def session_rows(conversations: ByMode, modes: Sequence[str]) -> list[SessionRow]:
+    """A row for each benchmark, turn and mode, of the conversations measured in all modes."""
     groups: dict[tuple[str, int, str], list[tuple[Turn, Turn | None]]] = {}
-    for by_mode in held.values():
+    for by_mode in conversations.values():
         if not all(mode in by_mode for mode in modes):
             continue
         for mode in modes:
-            talked = by_mode[mode]
-            for number, turn in enumerate(talked.turns):
-                before = talked.turns[number - 1] if number else None
-                groups.setdefault((talked.benchmark, number + 1, mode), []).append((turn, before))
+            measured = by_mode[mode]
+            for number, turn in enumerate(measured.turns):
+                before = measured.turns[number - 1] if number else None
+                groups.setdefault((measured.benchmark, number + 1, mode), []).append((turn, before))
     order = {mode: number for number, mode in enumerate(modes)}
     benchmarks = {benchmark: number for number, (benchmark, _, _) in enumerate(groups)}
     sort = sorted(groups, key=lambda key: (benchmarks[key[0]], key[1], order[key[2]]))
@@ -83,7 +82,7 @@ def session_rows(held: Held, modes: Sequence[str]) -> list[SessionRow]:
 def _row(benchmark: str, turn: int, mode: str, measured: Sequence[tuple[Turn, Turn | None]]) -> SessionRow:
     turns = [one for one, _ in measured]
     steps = sum(one.steps for one in turns)
-    behind_first = sum(max(one.tokens - 1, 0) for one in turns)
+    after_first = sum(max(one.tokens - 1, 0) for one in turns)
     seconds = sum(one.decode_ms for one in turns if one.tokens > 1) / 1000
     rewrites = [one.rewrite_ms for one in turns if one.rewrite_ms is not None]
     shares = [min(one.cached_tokens / before.prompt_tokens, 1.0) for one, before in measured if before is not None]
@@ -94,8 +93,8 @@ def _row(benchmark: str, turn: int, mode: str, measured: Sequence[tuple[Turn, Tu
         conversations=len(turns),
         tokens=sum(one.tokens for one in turns),
         steps=steps,
-        mat=round(behind_first / steps, 4) if steps else 1.0,
-        tokens_per_s=round(behind_first / seconds, 3) if seconds > 0 else None,
+        mat=round(after_first / steps, 4) if steps else 1.0,
+        tokens_per_s=round(after_first / seconds, 3) if seconds > 0 else None,
         prompt_tokens=sum(one.prompt_tokens for one in turns),
         reused_tokens=sum(one.cached_tokens for one in turns),
         reused_of_earlier=round(statistics.mean(shares), 4) if shares else None,
@@ -107,10 +106,10 @@ def _row(benchmark: str, turn: int, mode: str, measured: Sequence[tuple[Turn, Tu
     )
 
 
-def follow_ups(held: Held, reuse: str, without: str) -> dict[str, Any] | None:
-    """Times to first token of follow-ups in the conversations with a long prompt, against cold starts of the same.
+def follow_ups(conversations: ByMode, reuse: str, without: str) -> dict[str, Any] | None:
+    """Times to first token of follow-ups in long conversations, compared with cold starts of the same prompts.
 
-    A cold start is the same prompt on a worker that keeps nothing. None where there are no such pairs.
+    A cold start runs on a worker without reuse. None if there are no such pairs.
     """
     pairs = [
         {
@@ -122,7 +121,7 @@ def follow_ups(held: Held, reuse: str, without: str) -> dict[str, Any] | None:
             "cold_first_token_ms": cold.first_token_ms,
             "ratio": round(warm.first_token_ms / cold.first_token_ms, 4),
         }
-        for name, by_mode in held.items()
+        for name, by_mode in conversations.items()
         if reuse in by_mode and without in by_mode and by_mode[reuse].benchmark == LONG
         for number, (warm, cold) in enumerate(zip(by_mode[reuse].turns, by_mode[without].turns, strict=True))
         if number and warm.prompt_tokens == cold.prompt_tokens
@@ -133,39 +132,47 @@ def follow_ups(held: Held, reuse: str, without: str) -> dict[str, Any] | None:
     return {"median_ratio": _median(ratios), "worst_ratio": max(ratios), "pairs": pairs}
 
 
-def differences(held: Held, modes: Sequence[str]) -> tuple[list[Difference], int]:
-    """(first difference of each conversation and mode from plain or, without plain, the last mode; tokens compared).
+def differences(conversations: ByMode, modes: Sequence[str]) -> tuple[list[Difference], int]:
+    """(first difference of each conversation and mode from plain, number of tokens compared).
 
-    What follows a difference has another history and is not compared.
+    The turns after a difference have another history and are not compared.
     """
-    base = PLAIN if PLAIN in modes else modes[-1]
-    found: list[Difference] = []
+    first_differences: list[Difference] = []
     compared = 0
-    for name, by_mode in held.items():
+    for name, by_mode in conversations.items():
         for mode in modes:
-            if mode == base or mode not in by_mode or base not in by_mode:
+            if mode == PLAIN or mode not in by_mode or PLAIN not in by_mode:
                 continue
-            ours, theirs = by_mode[mode], by_mode[base]
-            for number, (mine, other) in enumerate(zip(ours.turns, theirs.turns, strict=True), 1):
-                what, index = _leaves(mine, other)
-                compared += mine.tokens if index is None else index + 1
+            measured = by_mode[mode]
+            for number, (turn, plain) in enumerate(zip(measured.turns, by_mode[PLAIN].turns, strict=True), 1):
+                what, index = _difference(turn, plain)
+                compared += turn.tokens if index is None else index + 1
                 if what is not None:
-                    said = {"conversation": name, "benchmark": ours.benchmark, "turn": number, "mode": mode}
-                    told = {"compared_with": base, "what": what, "index": index, "margin": None}
-                    found.append(Difference(**said, **told))  # type: ignore[typeddict-item]
+                    first_differences.append(
+                        Difference(
+                            conversation=name,
+                            benchmark=measured.benchmark,
+                            turn=number,
+                            mode=mode,
+                            compared_with=PLAIN,
+                            what=what,
+                            index=index,
+                            margin=None,
+                        )
+                    )
                     break
-    return found, compared
+    return first_differences, compared
 
 
-def _leaves(mine: Turn, other: Turn) -> tuple[str | None, int | None]:
-    """(what differs, index of the first token that does)."""
-    if mine.passages != other.passages:
+def _difference(turn: Turn, plain: Turn) -> tuple[str | None, int | None]:
+    """(what differs, index of the first token that differs)."""
+    if turn.passages != plain.passages:
         return "passages", None
-    if mine.ids != other.ids:
-        pairs = zip(mine.ids, other.ids, strict=False)
-        return "ids", next((i for i, (a, b) in enumerate(pairs) if a != b), min(mine.tokens, other.tokens))
+    if turn.ids != plain.ids:
+        pairs = zip(turn.ids, plain.ids, strict=False)
+        return "ids", next((i for i, (a, b) in enumerate(pairs) if a != b), min(turn.tokens, plain.tokens))
     for what in ("text", "citations", "finish_reason"):
-        if getattr(mine, what) != getattr(other, what):
+        if getattr(turn, what) != getattr(plain, what):
             return what, None
     return None, None
 

@@ -1,7 +1,6 @@
-"""Where a benchmark asks: stacks that run already, or one of its own, whose worker is started anew when its reuse
-changes.
+"""The stack that a benchmark measures. Its worker is started anew when reuse is turned on or off.
 
-Knows processes and settings; knows no benchmark. One worker at a time: a model is in memory once.
+Knows processes and settings; knows no benchmark. One worker runs at a time, so that the model is in memory once.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import httpx
 
@@ -26,60 +24,20 @@ from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.sessions.token_log import read_log
 
-LOOK_S = 0.1
+POLL_S = 0.1
 DRAIN_S = 12.0
 QUESTION_CHARS = 200_000
-"""Longest question; long prompts come as questions."""
+"""Longest question; long prompts are sent as questions."""
 TENANT = "default"
 
 
-class Stacks(Protocol):
-    """Where to ask."""
-
-    def at(self, reuse: bool) -> RagClient:
-        """A client of a stack whose workers keep earlier turns' keys and values, or of one whose workers do not."""
-        ...
-
-    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
-        """The first tokens of a session; [] where they cannot be read."""
-        ...
-
-
-class RunningStacks:
-    """Stacks that run already.
-
-    Args:
-        url: of the one that is measured.
-        without_reuse: of one with RAG_KV_CACHE_BYTES=0; None where there is none.
-    """
-
-    def __init__(self, url: str, without_reuse: str | None, api_key: str | None) -> None:
-        self._with = RagClient(url, api_key)
-        self._without = RagClient(without_reuse, api_key) if without_reuse else self._with
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._with.close()
-        self._without.close()
-
-    def at(self, reuse: bool) -> RagClient:
-        return self._with if reuse else self._without
-
-    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
-        return []
-
-
-class OwnStack:
+class Stack:
     """A private Redis, the API on a free port and one worker, in processes of their own. A context manager.
 
     Args:
         folder: for its data and logs.
-        settings: model and how it runs; Redis, data folder, address and keys are the stack's own.
-        say: told what takes a while.
+        settings: the model and how it runs; Redis, data folder, address and key are the stack's own.
+        say: prints progress.
     """
 
     def __init__(self, folder: Path, settings: Settings, say: Callable[[str], None]) -> None:
@@ -116,26 +74,28 @@ class OwnStack:
             self._closing = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._closing.close()
 
-    def at(self, reuse: bool) -> RagClient:
-        """As `Stacks.at`. Raises BenchError where the stack does not come up."""
+    def client(self, reuse: bool) -> RagClient:
+        """A client of the stack, whose worker keeps keys and values of earlier turns if `reuse`.
+
+        Raises BenchError if the stack does not start.
+        """
         if reuse != self._reuse:
             self._stop_worker()
             self._start_worker(reuse)
         return self._client
 
     def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
+        """The first tokens of a session; [] if they are not stored."""
         log = read_log(self._redis, TENANT, session_id)
         return [] if log is None else list(log.ids[:tokens])
 
     def _start_worker(self, reuse: bool) -> None:
         self._started += 1
         name = f"bench-{self._started}"
-        self._say(f"starting a worker {'that keeps earlier turns' if reuse else 'without reuse'}")
+        self._say(f"starting a worker {'with' if reuse else 'without'} reuse of earlier turns")
         size = self._settings.kv_cache_bytes if reuse else 0
         environment = {**self._environment, "RAG_KV_CACHE_BYTES": str(size)}
         self._worker = self._child(name, ["worker", "--name", name], environment)
@@ -146,9 +106,9 @@ class OwnStack:
                 child.look()
                 if child.deaths:
                     raise BenchError(f"the {child.name} does not start; the end of its log:\n{child.last_words()}")
-            time.sleep(LOOK_S)
-        awake = self._client.query("Hello.", max_tokens=8, retrieval={"mode": "none"})
-        self._client.erase_session(awake.session_id)
+            time.sleep(POLL_S)
+        warm_up = self._client.query("Hello.", max_tokens=8, retrieval={"mode": "none"})
+        self._client.erase_session(warm_up.session_id)
 
     def _stop_worker(self) -> None:
         if self._worker is not None:

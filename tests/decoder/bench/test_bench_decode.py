@@ -264,7 +264,9 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("decoder.bench.decode.command.open_model", lambda *_, **__: LoadedModel(engine, chat, "tiny"))
-    monkeypatch.setattr("decoder.bench.decode.command.measured", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
+    monkeypatch.setattr(
+        "decoder.bench.decode.command.load_or_measure", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)})
+    )
     options = argparse.Namespace(
         drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
         models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",

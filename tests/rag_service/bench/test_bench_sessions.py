@@ -22,11 +22,12 @@ from rag_service.bench.conversations import (
     Message,
     load_material,
 )
-from rag_service.bench.hold import modes_of, plan
-from rag_service.bench.outcomes import Talked, TalkedFile, Turn, talked_path
+from rag_service.bench.outcomes import Measured, MeasuredFile, Turn, measured_path
 from rag_service.bench.report import holds, markdown
 from rag_service.bench.rows import differences, follow_ups, grouped, session_rows
+from rag_service.bench.schedule import modes_of, plan
 from rag_service.cli import app
+from rag_service.client import RagClient
 
 PASSAGES = [
     "The quick brown fox jumps over the lazy dog every morning.",
@@ -132,15 +133,15 @@ def turn(**changes: Any) -> Turn:
     return Turn(**{**values, **changes})
 
 
-def talked(mode: str, *turns: Turn, id: str = "c1", benchmark: str = LONG) -> Talked:
-    return Talked(id, benchmark, mode, list(turns))
+def measured(mode: str, *turns: Turn, id: str = "c1", benchmark: str = LONG) -> Measured:
+    return Measured(id, benchmark, mode, list(turns))
 
 
 def test_rows_sum_up_conversations_that_are_complete() -> None:
     second = turn(prompt_tokens=200, cached_tokens=90, steps=2, first_token_ms=20.0, job_ms=120.0)
     held = grouped(
-        [talked(mode, turn(), second, id=name) for name in ("c1", "c2") for mode in MODES]
-        + [talked("auto", turn(), turn(), id="c3")]
+        [measured(mode, turn(), second, id=name) for name in ("c1", "c2") for mode in MODES]
+        + [measured("auto", turn(), turn(), id="c3")]
     )
     rows = session_rows(held, MODES)
     assert [(row["turn"], row["mode"]) for row in rows] == [(n, mode) for n in (1, 2) for mode in MODES]
@@ -158,10 +159,10 @@ def test_follow_ups_are_held_against_cold_starts() -> None:
     other = turn(prompt_tokens=1999, first_token_ms=80.0)
     held = grouped(
         [
-            *(talked("auto", turn(), warm, id=name) for name in ("c1", "c2")),
-            talked("auto without reuse", turn(), cold),
-            talked("auto without reuse", turn(), other, id="c2"),
-            *(talked(mode, turn(), cold, id="c3", benchmark="chat") for mode in MODES),
+            *(measured("auto", turn(), warm, id=name) for name in ("c1", "c2")),
+            measured("auto without reuse", turn(), cold),
+            measured("auto without reuse", turn(), other, id="c2"),
+            *(measured(mode, turn(), cold, id="c3", benchmark="chat") for mode in MODES),
         ]
     )
     found = follow_ups(held, *MODES[:2])
@@ -188,9 +189,9 @@ def test_differences_are_found_and_what_follows_is_not_compared(
 ) -> None:
     held = grouped(
         [
-            talked("plain", turn(), turn(), turn()),
-            talked("auto", turn(), turn(**change), turn(ids=[7])),
-            talked("auto without reuse", turn(), turn(), turn()),
+            measured("plain", turn(), turn(), turn()),
+            measured("auto", turn(), turn(**change), turn(ids=[7])),
+            measured("auto without reuse", turn(), turn(), turn()),
         ]
     )
     (one,), compared = differences(held, MODES)
@@ -206,33 +207,54 @@ def test_differences_are_found_and_what_follows_is_not_compared(
 
 def test_conversations_go_there_and_back() -> None:
     conversations = [Conversation(f"c{n}", "chat", ()) for n in range(2)]
-    both, single = modes_of("auto", two_stacks=True), modes_of("auto", two_stacks=False)
-    assert [mode for _, _, mode in plan(conversations, both, True)] == [*MODES, *MODES[::-1]]
-    assert [mode for _, _, mode in plan(conversations, single, False)] == ["auto", "plain"] * 2
-    assert not both["plain"].reuse, "it must not begin on the drafter's rows"
+    modes = modes_of("auto")
+    assert [mode for _, _, mode in plan(conversations, modes)] == [*MODES, *MODES[::-1]]
+    assert not modes["plain"].reuse, "it must not begin on the drafter's rows"
 
 
 def test_the_file_goes_on_behind_its_last_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "out.conversations.jsonl"
-    one = talked("auto", turn(prompt_ids=[5]))
-    file = TalkedFile(path, {"model": "m"})
+    one = measured("auto", turn(prompt_ids=[5]))
+    file = MeasuredFile(path, {"model": "m"})
     assert file.read() == []
     file.add(one)
     with path.open("a") as opened:
         opened.write('{"id": "cut o')
-    assert TalkedFile(path, {"model": "m"}).read() == [one]
+    assert MeasuredFile(path, {"model": "m"}).read() == [one]
     file.add(replace(one, mode="plain"))
     assert [kept.mode for kept in file.read()] == ["auto", "plain"]
     with pytest.raises(BenchError, match="other settings"):
-        TalkedFile(path, {"model": "n"}).read()
+        MeasuredFile(path, {"model": "n"}).read()
 
 
-def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tmp_path: Path) -> None:
+class RunningStack:
+    """A stack that runs already, with scripted answers."""
+
+    def __init__(self, url: str) -> None:
+        self._client = RagClient(url)
+
+    def __enter__(self) -> RunningStack:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._client.close()
+
+    def client(self, reuse: bool) -> RagClient:
+        return self._client
+
+    def prompt_ids(self, session_id: str, tokens: int) -> list[int]:
+        return []
+
+
+def test_a_run_with_scripted_answers(
+    live_url: str, world: Any, data: Path, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_MODEL", str(tiny_models / "tiny"))
+    monkeypatch.setattr("rag_service.bench.run.Stack", lambda folder, settings, say: RunningStack(live_url))
     out = tmp_path / "out.json"
     sessions = set(world.place.client.keys("rag:default:session:*"))
-    urls = ["--url", live_url, "--url-without-reuse", live_url]
     files = ["--json", str(out), "--markdown", str(tmp_path / "out.md"), "--plots", str(tmp_path)]
-    arguments = ["--data", str(data), "--limit", "1", "--long", "0", "--max-tokens", "40", *urls, *files]
+    arguments = ["--data", str(data), "--limit", "1", "--long", "0", "--max-tokens", "40", *files]
     result = CliRunner().invoke(app, ["bench", "sessions", *arguments])
     assert result.exit_code == 0, result.output
     found = json.loads(out.read_text())
@@ -248,7 +270,7 @@ def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tm
     assert found["identical"]["differences"] == []
     assert found["identical"]["holds"]
     assert found["environment"]["command"].startswith("rag bench sessions --data")
-    kept = [json.loads(line) for line in talked_path(out).read_text().splitlines()][1:]
+    kept = [json.loads(line) for line in measured_path(out).read_text().splitlines()][1:]
     assert [(one["benchmark"], one["mode"]) for one in kept] == [
         *(("chat", mode) for mode in MODES),
         *(("alone", mode) for mode in MODES[::-1]),
@@ -261,26 +283,26 @@ def test_a_run_against_stacks_that_run(live_url: str, world: Any, data: Path, tm
     assert set(world.place.client.keys("rag:default:session:*")) == sessions
     asked = len(world.stage.prompts)
     assert asked == 3 * 9
-    with_one_less = talked_path(out).read_text().splitlines(keepends=True)[:-1]
-    talked_path(out).write_text("".join(with_one_less))
+    with_one_less = measured_path(out).read_text().splitlines(keepends=True)[:-1]
+    measured_path(out).write_text("".join(with_one_less))
     assert main(arguments) == 0
     assert len(world.stage.prompts) == asked + 4, "only the conversation that was missing"
     world.stage.text = "Something else."
-    talked_path(out).write_text("".join(with_one_less))
+    measured_path(out).write_text("".join(with_one_less))
     assert main(arguments) == 1, "texts that differ are told"
     assert json.loads(out.read_text())["identical"]["differences"][0]["what"] == "ids"
 
 
-def test_a_run_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["--data", str(tmp_path / "no.jsonl"), "--json", str(tmp_path / "o.json"), "--url", "http://127.0.0.1:1"])
-        == 2
-    )
+def test_a_run_that_cannot_be(
+    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAG_MODEL", str(tiny_models / "tiny"))
+    assert main(["--data", str(tmp_path / "no.jsonl"), "--json", str(tmp_path / "o.json")]) == 2
     assert "there is no file" in capsys.readouterr().err
 
 
 def test_markdown_says_what_was_missed() -> None:
-    held = grouped([talked(mode, turn(), turn(prompt_tokens=2000)) for mode in MODES])
+    held = grouped([measured(mode, turn(), turn(prompt_tokens=2000)) for mode in MODES])
     found, compared = differences(held, MODES)
     result = {
         "environment": {"model": "m"},
@@ -321,7 +343,7 @@ def test_a_run_on_a_stack_of_its_own(tiny_models: Path, tmp_path: Path, monkeypa
     rows = {(row["turn"], row["mode"]): row for row in found["rows"]}
     assert all(rows[turn, "auto"]["reused_of_earlier"] >= 0.95 for turn in (2, 3))
     assert all(rows[turn, mode]["reused_tokens"] == 0 for turn in (1, 2, 3) for mode in MODES[1:])
-    kept = [json.loads(line) for line in talked_path(out).read_text().splitlines()][1:]
+    kept = [json.loads(line) for line in measured_path(out).read_text().splitlines()][1:]
     plain = next(one for one in kept if one["mode"] == "plain")
     assert [len(turn["prompt_ids"]) for turn in plain["turns"]] == [turn["prompt_tokens"] for turn in plain["turns"]]
     assert not (tmp_path / "unused").exists()

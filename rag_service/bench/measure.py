@@ -1,16 +1,15 @@
-"""One conversation held over HTTP and measured turn by turn. Knows the client; knows no benchmark and no stack."""
+"""Runs one conversation over HTTP and measures it turn by turn. Knows the client; knows no benchmark and no stack."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import Any
 
 from rag_service.bench.conversations import Conversation
 from rag_service.bench.outcomes import Turn
 from rag_service.client import RagClient
-from rag_service.client.calls import AnswerOptions, QueryOptions
 from rag_service.client.errors import NotFound
 from rag_service.client.events import Done, Event, Token
 from rag_service.contract.schemas import Answer
@@ -18,7 +17,7 @@ from rag_service.contract.schemas import Answer
 SEED = 1
 
 
-def talk(
+def measure(
     client: RagClient,
     conversation: Conversation,
     *,
@@ -28,37 +27,40 @@ def talk(
     top_k: int | None = None,
     prompt_ids: Callable[[str, int], list[int]] = lambda session_id, tokens: [],
 ) -> list[Turn]:
-    """Hold a conversation in a session of its own, which is erased afterwards.
+    """Run a conversation in a session of its own, which is erased at the end.
 
     Args:
         speculation: `off`, `auto` or a drafter's name.
-        collection: what conversations with retrieval are about.
-        prompt_ids: reads the beginning of a session's tokens: (session, how many).
+        collection: for conversations with retrieval.
+        prompt_ids: reads the first tokens of a session: (session, number of tokens).
 
     Raises:
         RagError: the service refuses or fails.
     """
     turns: list[Turn] = []
     session_id, answer_id = "", ""
+    options: dict[str, Any] = {
+        "max_tokens": conversation.max_tokens or max_tokens,
+        "seed": SEED,
+        "speculation": speculation,
+    }
+    query = {**options, "retrieval": {"mode": "none"}}
+    if conversation.retrieval and collection is not None:
+        query |= {"collection": collection, "retrieval": {"top_k": top_k} if top_k else {}}
     try:
         for message in conversation.messages:
-            how: AnswerOptions = {
-                "max_tokens": conversation.max_tokens or max_tokens,
-                "seed": SEED,
-                "speculation": speculation,
-            }
             started = time.perf_counter()
             if message.edit:
-                events = client.stream_edit(answer_id, message.text, **how)
+                events = client.stream_edit(answer_id, message.text, **options)
             else:
-                asked = _asked(how, conversation, collection, top_k, session_id)
-                events = client.stream(message.text, **asked)
-            seen_first, seen = _follow(events)
-            answer_id, session_id = seen.answer_id, seen.session_id
+                events = client.stream(message.text, **query)
+            first_token_at, streamed = _follow(events)
+            answer_id, session_id = streamed.answer_id, streamed.session_id
+            query["session_id"] = session_id
             ended = time.perf_counter()
             answer = client.answer(answer_id, token_ids=True)
-            told = prompt_ids(session_id, _count(answer, "prompt_tokens"))
-            turns.append(_turn(answer, 1e3 * ((seen_first or ended) - started), 1e3 * (ended - started), told))
+            ids = prompt_ids(session_id, _count(answer, "prompt_tokens"))
+            turns.append(_turn(answer, 1e3 * ((first_token_at or ended) - started), 1e3 * (ended - started), ids))
     finally:
         if session_id:
             with contextlib.suppress(NotFound):
@@ -66,36 +68,21 @@ def talk(
     return turns
 
 
-def _asked(
-    how: AnswerOptions, conversation: Conversation, collection: str | None, top_k: int | None, session_id: str
-) -> QueryOptions:
-    asked = QueryOptions()
-    asked.update(cast(QueryOptions, how))
-    if session_id:
-        asked["session_id"] = session_id
-    if conversation.retrieval and collection is not None:
-        asked["collection"] = collection
-        asked["retrieval"] = {"top_k": top_k} if top_k else {}
-    else:
-        asked["retrieval"] = {"mode": "none"}
-    return asked
-
-
 def _follow(events: Generator[Event]) -> tuple[float | None, Answer]:
-    """(when the first text came, the answer)."""
-    first = None
+    """(time of the first text, the answer)."""
+    first_token_at = None
     for event in events:
-        if isinstance(event, Token) and first is None:
-            first = time.perf_counter()
+        if isinstance(event, Token) and first_token_at is None:
+            first_token_at = time.perf_counter()
         if isinstance(event, Done):
-            return first, event.answer
-    raise RuntimeError("the stream ended without its last event")
+            return first_token_at, event.answer
+    raise RuntimeError("The stream ended without its last event.")
 
 
 def _turn(answer: Answer, seen_first_ms: float, seen_ms: float, prompt_ids: list[int]) -> Turn:
     assert answer.speculation is not None
     assert answer.timings is not None
-    how, times = answer.speculation, answer.timings
+    speculation, times = answer.speculation, answer.timings
     details: Any = (answer.usage or {}).get("prompt_tokens_details") or {}
     return Turn(
         text=answer.answer or "",
@@ -105,9 +92,9 @@ def _turn(answer: Answer, seen_first_ms: float, seen_ms: float, prompt_ids: list
         finish_reason=str(answer.finish_reason),
         prompt_tokens=_count(answer, "prompt_tokens"),
         cached_tokens=int(details.get("cached_tokens", 0)),
-        steps=how["steps"],
-        drafted=how["drafted"],
-        accepted=how["accepted"],
+        steps=speculation["steps"],
+        drafted=speculation["drafted"],
+        accepted=speculation["accepted"],
         first_token_ms=round(times["first_token"], 3),
         job_ms=round(times["total"] - times["queued"], 3),
         seen_first_ms=round(seen_first_ms, 3),
