@@ -16,7 +16,7 @@ from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.model.target import TreePass
 from decoder.sampling.history import History
-from decoder.sampling.near_ties import select_margin
+from decoder.sampling.near_ties import decide
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.select import select
 
@@ -81,7 +81,7 @@ def plain_margins(
     history = History(prompt_ids)
     for index in range(last + 1):
         if index in wanted:
-            margins[index] = select_margin(logits, params, len(prompt_ids) + index, history)
+            _, margins[index] = decide(logits, params, len(prompt_ids) + index, history)
         if index < last:
             history.push(plain[index])
             logits = target.forward_tree([TreePass(cache, plain[index], DraftTree())])[0].logits[0]

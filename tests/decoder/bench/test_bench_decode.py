@@ -27,7 +27,7 @@ from decoder.recording.opened import Opened
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.record import read_recordings, record
 from decoder.sampling.history import History
-from decoder.sampling.near_ties import select_margin
+from decoder.sampling.near_ties import decide
 from tests.support.tiny_models import RandomDrafter, tiny_target
 
 VOCAB = 61
@@ -230,7 +230,7 @@ def test_margin_is_that_of_plains_own_logits(engine: Engine, params: SamplingPar
     history = History(prompt)
     for token in plain[:index]:
         history.push(token)
-    expected = select_margin(logits, params, len(prompt) + index, history)
+    _, expected = decide(logits, params, len(prompt) + index, history)
     margins = plain_margins(engine, prompt, plain, [index, 2], params)
     assert list(margins) == [2, index]
     assert margins[index] == pytest.approx(expected, abs=1e-9)
@@ -265,7 +265,7 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     engine: Engine, chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("decoder.bench.decode.run.open_model", lambda *_, **__: Opened(engine, chat, "tiny"))
-    monkeypatch.setattr("decoder.bench.decode.run.measured", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
+    monkeypatch.setattr("decoder.bench.decode.run.load_or_measure", lambda *_: CostCurve({(0, 0): [0.01] * len(ROWS)}))
     options = argparse.Namespace(
         drafters="casd,auto,hf", max_tokens=12, temperature=0.0, seed=0, plots=tmp_path / "plots", model="tiny",
         models_dir=None, dtype="float64", device="cpu", json=tmp_path / "out.json", line="rag bench decode",
