@@ -262,7 +262,7 @@ class Engine:
 
     def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
         """Add the times to the sequences' stats, by rows, and update the cost curve if a drafter uses it."""
-        rows = [part.rows if isinstance(part, TreePass) else len(part.ids) for _, part in parts]
+        rows = [part.rows for _, part in parts]
         for (sequence, part), count in zip(parts, rows, strict=True):
             pass_ms = 1e3 * pass_s * count / sum(rows)
             sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += pass_ms

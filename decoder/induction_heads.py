@@ -131,11 +131,9 @@ def copied_from(prompt: Ids[int], answer: Ids[int]) -> list[int | None]:
 
 def _answer(engine: Engine, prompt: Ids[int], max_tokens: int) -> list[int]:
     """The greedy answer without the token that ends it."""
-    sequence = engine.start(prompt, SamplingParams(max_tokens=max_tokens), drafter="casd")
-    engine.prefill(sequence)
-    while not sequence.finished:
-        engine.step([sequence])
-    return sequence.tokens[:-1] if sequence.finish_reason == "stop" else sequence.tokens
+    steps = list(engine.generate(prompt, SamplingParams(max_tokens=max_tokens), drafter="casd"))
+    tokens = [token for step in steps for token in step.tokens]
+    return tokens[:-1] if steps[-1].finish_reason == "stop" else tokens
 
 
 def _count(target: TargetModel, prompt: Ids[int], answer: Ids[int], sources: Ids[int | None]) -> torch.Tensor:

@@ -34,10 +34,7 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
     sources: list[TokenSource | None] = []
     logprobs: list[TokenLogprob] = []
     node: int | None = ROOT
-    # On a device, one transfer of all rows' choices is faster than one per token.
-    greedy: list[int] | None = None
-    if sequence.params.plain_greedy and logits.device.type != "cpu":
-        greedy = logits.argmax(-1).tolist()
+    greedy = greedy_choices(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
     while node is not None:
         arguments = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:
@@ -55,3 +52,9 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
         if node is not None:
             path.append(node)
     return Accepted(tokens, path, sources, logprobs=logprobs)
+
+
+def greedy_choices(logits: torch.Tensor) -> list[int]:
+    """The tokens that `select` picks greedily from logits [n, V], by one transfer from the device."""
+    tokens: list[int] = logits.argmax(-1).tolist()
+    return tokens

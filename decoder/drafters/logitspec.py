@@ -68,17 +68,14 @@ class LogitSpecDrafter(Drafter):
         depth = sequence.remaining - 1
         recent = sequence.suffix(self.max_ngram)
         self._retrieve(sequence, tree, ROOT, recent, min(self.length, depth), nodes)
-        for rank, guess in enumerate(self._guesses(sequence.last_token)):
+        best = [] if self._best is None else self._best.tolist()
+        for rank, guess in enumerate(token for token in best if token != sequence.last_token):
             if len(tree) >= nodes or depth < 1:
                 break
             node = tree.add(guess, ROOT, self._source)
             keeps = next((tokens for below, tokens in KEEPS if rank < below), 1)
             self._retrieve(sequence, tree, node, [*recent, guess], min(keeps, depth) - 1, nodes)
         return tree
-
-    def _guesses(self, last: int) -> list[int]:
-        best: list[int] = [] if self._best is None else self._best.tolist()
-        return [token for token in best if token != last]
 
     def _retrieve(
         self, sequence: Sequence, tree: DraftTree, node: int, query: list[int], size: int, nodes: int

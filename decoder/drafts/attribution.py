@@ -7,7 +7,7 @@ attribution shows where the drafter copied from, and an answer without speculati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from decoder.drafts.tree import TokenSource
 
@@ -61,9 +61,9 @@ def attribute(
         last = spans[-1] if spans and spans[-1].answer_end == i else None
         if source is None or source.offset is None:
             if last is not None and _equals_source(tokens, segments, last.segment, last.offset + last.tokens, i):
-                spans[-1] = Attribution(last.answer_start, i + 1, last.segment, last.offset)
+                spans[-1] = replace(last, answer_end=i + 1)
         elif last is not None and (last.segment, last.offset + last.tokens) == (source.segment, source.offset):
-            spans[-1] = Attribution(last.answer_start, i + 1, last.segment, last.offset)
+            spans[-1] = replace(last, answer_end=i + 1)
         else:
             free = i > 0 and last is None
             before = int(free and _equals_source(tokens, segments, source.segment, source.offset - 1, i - 1))

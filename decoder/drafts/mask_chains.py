@@ -73,14 +73,6 @@ class MaskChains:
             for number in range(length)
         ]
 
-    def rows_of(self, point: int) -> slice | None:
-        """The rows of the chain after a point, counted from the first adaptive row; None without such a chain."""
-        if point not in self.points:
-            return None
-        number = self.points.index(point)
-        start = sum(self.lengths[:number])
-        return slice(start, start + self.lengths[number])
-
     def within(self, tree: DraftTree, most: int) -> MaskChains:
         """The chains, cut to positions at most `most` after the root's."""
         lengths = {
@@ -126,7 +118,8 @@ class MaskRows:
     def after(self, path: Sequence[int]) -> MaskRows | None:
         """The rows of the chain after the last node of an accepted path, or after the root if the path is empty."""
         point = path[-1] if path else ROOT
-        rows = self.chains.rows_of(point)
-        if rows is None:
+        if point not in self.chains.points:
             return None
-        return MaskRows(MaskChains((ROOT,), (rows.stop - rows.start,)), self.states[rows])
+        number = self.chains.points.index(point)
+        start, length = sum(self.chains.lengths[:number]), self.chains.lengths[number]
+        return MaskRows(MaskChains((ROOT,), (length,)), self.states[start : start + length])

@@ -126,10 +126,7 @@ class TokenIndex:
 
     def positions(self, token: int) -> NDArray[np.int64]:
         """Every position of `token`: int64 [n], ascending."""
-        fresh = self._fresh[1].get((token,), [])
-        frozen = self._frozen.ends((token,), self._length) if self._frozen is not None else []
-        ends = np.asarray([end for end in frozen if self._tokens[end - 1] == token] + fresh, np.int64)
-        return ends - 1
+        return np.flatnonzero(self.tokens == token)
 
     def first(self, ngram: Sequence[int], before: int | None = None) -> int | None:
         """The end position of an n-gram's earliest occurrence, from which a copy starts; None if it does not occur.
@@ -295,9 +292,6 @@ class _FrozenBlock:
         bounds = np.searchsorted(self._keys, np.array(needles, np.uint64)).tolist()
         return {n: (bounds[2 * i], bounds[2 * i + 1]) for i, n in enumerate(orders)}
 
-    def _range(self, ngram: tuple[int, ...]) -> tuple[int, int]:
-        return self.ranges(ngram, [n for n in ORDERS if n <= len(ngram)])[len(ngram)]
-
     def latest(self, bounds: tuple[int, int], most: int) -> list[int]:
         """The last end positions of a range, latest first."""
         low, high = bounds
@@ -306,12 +300,8 @@ class _FrozenBlock:
         ends: list[int] = (self._keys[max(low, high - most - 1) : high] & np.uint64(_POSITION_MASK)).tolist()
         return ends[::-1]
 
-    def ends(self, ngram: tuple[int, ...], most: int) -> list[int]:
-        """End positions of an n-gram of an indexed size, ascending."""
-        return self.latest(self._range(ngram), most)[::-1]
-
     def earliest(self, ngram: tuple[int, ...]) -> list[int]:
         """The first end positions of an n-gram of an indexed size, ascending."""
-        low, high = self._range(ngram)
+        low, high = self.ranges(ngram, [n for n in ORDERS if n <= len(ngram)])[len(ngram)]
         first: list[int] = (self._keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(_POSITION_MASK)).tolist()
         return first

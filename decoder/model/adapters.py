@@ -47,7 +47,7 @@ class Adapters:
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     coupler: Coupler | None = None
     tokens: torch.Tensor | None = None
-    _head: _HeadRows | None = None
+    _head: torch.nn.Linear | None = None
     """The target's output rows of `tokens`; set when `logits` first needs them."""
 
     @property
@@ -64,7 +64,7 @@ class Adapters:
     def nbytes(self) -> int:
         """Bytes in use while drafting: the weights, the output rows of `tokens`, and a packed copy of these rows."""
         gathered = 0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes
-        packed = self._head is not None and isinstance(self._head.rows, PackedLinear)
+        packed = isinstance(self._head, PackedLinear)
         return gathered * (1 + packed) + sum(tensor.nbytes for tensor in self.tensors().values())
 
     @classmethod
@@ -146,9 +146,8 @@ class Adapters:
     def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
         """Logits by the model's output matrix: states after the final norm, [n, D] -> [n, draftable tokens]."""
         if self._head is None and self.tokens is not None:
-            self._head = _HeadRows(model.get_output_embeddings(), self.tokens)
-            pack(self._head)
-        head: torch.nn.Linear = model.get_output_embeddings() if self._head is None else self._head.rows
+            self._head = _head_rows(model.get_output_embeddings(), self.tokens)
+        head: torch.nn.Linear = self._head or model.get_output_embeddings()
         with packed_passes():
             return head(states)  # type: ignore[no-any-return]
 
@@ -192,17 +191,15 @@ class Adapters:
         return self.coupler.combined(mask, states, before.to(states.dtype))
 
 
-class _HeadRows(torch.nn.Module):
-    """Some rows of an output matrix, gathered once; a module, so that `pack` can pack it."""
-
-    def __init__(self, output: torch.nn.Linear, tokens: torch.Tensor) -> None:
-        super().__init__()
-        weight = output.weight.detach()[tokens]
-        self.dtype, self.device = weight.dtype, weight.device
-        self.rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")
-        self.rows.weight = torch.nn.Parameter(weight, requires_grad=False)
-        if output.bias is not None:
-            self.rows.bias = torch.nn.Parameter(output.bias.detach()[tokens], requires_grad=False)
+def _head_rows(output: torch.nn.Linear, tokens: torch.Tensor) -> torch.nn.Linear:
+    """A layer of some rows of an output matrix, packed if possible."""
+    weight = output.weight.detach()[tokens]
+    rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")
+    rows.weight = torch.nn.Parameter(weight, requires_grad=False)
+    if output.bias is not None:
+        rows.bias = torch.nn.Parameter(output.bias.detach()[tokens], requires_grad=False)
+    pack(rows)
+    return rows
 
 
 def linears_of(model: Any, linears: Sequence[str] = LINEARS) -> dict[str, torch.nn.Linear]:

@@ -6,7 +6,6 @@ must give the stock model's logits. Knows configurations and logits; runs the st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,19 +51,11 @@ def positions(config: Any) -> int:
     after it, so only the original window is used.
     """
     most = int(config.max_position_embeddings)
-    for rope in _ropes(config):
-        original = rope.get("original_max_position_embeddings", most)
-        if rope.get("rope_type") == "longrope" and original:
-            most = min(most, int(original))
-    return most
-
-
-def _ropes(config: Any) -> Iterator[dict[str, Any]]:
-    """Settings of the rotary embedding: one dict, or one for each kind of layer."""
-    parameters = getattr(config, "rope_parameters", None) or {}
+    parameters = getattr(config, "rope_parameters", None) or {}  # of all layers, or one dict for each kind of layer
     for rope in (parameters, *parameters.values()):
-        if isinstance(rope, dict):
-            yield rope
+        if isinstance(rope, dict) and rope.get("rope_type") == "longrope":
+            most = min(most, int(rope.get("original_max_position_embeddings") or most))
+    return most
 
 
 def trial_text(config: Any) -> list[int]:

@@ -61,7 +61,8 @@ def pack(model: Any) -> int:
         less than twice the packed copy's memory is free.
     """
     layers = [module for module in model.modules() if type(module) is torch.nn.Linear]
-    if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16} or not layers:
+    kinds = {(layer.weight.device.type, layer.weight.dtype) for layer in layers}
+    if not kinds or not kinds <= {("cpu", torch.float32), ("cpu", torch.bfloat16)}:
         return 0
     size = sum(layer.weight.nbytes for layer in layers)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]

@@ -56,6 +56,10 @@ class PromptChunk:
     ids: Sequence[int]
     required_outputs: RequiredOutputs = NOTHING
 
+    @property
+    def rows(self) -> int:
+        return len(self.ids)
+
 
 class TargetModel:
     """A stock causal language model run over trees of several sequences at once.
@@ -257,19 +261,15 @@ class TargetModel:
             )
         return ForwardOutputs(output.logits[0], hidden, cache.queries, features[0] if features else None)
 
-    def _chunk_mask(self, cache: KVCache, rows: int) -> torch.Tensor | None:
-        if cache.length == 0 or rows == 1:
-            return None
-        return torch.ones(rows, cache.length + rows, dtype=torch.bool, device=self.device).tril_(cache.length)
-
     def _mask(self, part: TreePass | PromptChunk) -> torch.Tensor | None:
         """The mask of one sequence's rows: bool [rows, cached + rows], or None as in `attention.Span`."""
-        if isinstance(part, PromptChunk):
-            return self._chunk_mask(part.cache, len(part.ids))
-        rows = part.rows
-        if not part.masks and (part.tree.is_chain or rows == 1):
-            return self._chunk_mask(part.cache, rows)
-        mask = torch.ones(rows, part.cache.length + rows, dtype=torch.bool, device=self.device)
+        rows, cached = part.rows, part.cache.length
+        causal = isinstance(part, PromptChunk) or (part.tree.is_chain and not part.masks)
+        if rows == 1 or (causal and not cached):
+            return None
+        mask = torch.ones(rows, cached + rows, dtype=torch.bool, device=self.device)
+        if isinstance(part, PromptChunk) or causal:
+            return mask.tril_(cached)
         pass_mask = part.masks.mask(part.tree) if part.masks else part.tree.mask()
-        mask[:, part.cache.length :] = torch.from_numpy(pass_mask).to(self.device)
+        mask[:, cached:] = torch.from_numpy(pass_mask).to(self.device)
         return mask

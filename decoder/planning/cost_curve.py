@@ -125,13 +125,10 @@ class CostCurve:
         rows = sorted(measured)
         values = []
         for point in ROWS:
-            high = min(bisect_left(rows, point), len(rows) - 1)
-            low = max(high - 1, 0) if rows[high] >= point else high
-            if low == high and len(rows) > 1 and high == len(rows) - 1:
-                low = high - 1
-            span = rows[high] - rows[low]
-            slope = max((measured[rows[high]] - measured[rows[low]]) / span, 0.0) if span else 0.0
-            values.append(max(measured[rows[low]] + slope * (point - rows[low]), 1e-9))
+            number = min(max(bisect_left(rows, point), 1), len(rows) - 1)
+            low, high = rows[max(number - 1, 0)], rows[number]
+            slope = max((measured[high] - measured[low]) / (high - low), 0.0) if high > low else 0.0
+            values.append(max(measured[low] + slope * (max(point, rows[0]) - low), 1e-9))
         self._points[bucket] = values
         self._monotone.clear()
         self._costs.clear()

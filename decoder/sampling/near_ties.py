@@ -48,11 +48,6 @@ def decide(logits: torch.Tensor, params: SamplingParams, position: int, history:
     return int(tokens[winner]), float(scores[winner] - second)
 
 
-def select_margin(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> float:
-    """The margin that `decide` returns."""
-    return decide(logits, params, position, history)[1]
-
-
 def is_near_tie(margin: float, params: SamplingParams, threshold: float) -> bool:
     """Whether a margin from `decide`, converted to logits, is below `threshold`."""
     return margin * (params.temperature or 1.0) < threshold

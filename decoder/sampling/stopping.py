@@ -35,8 +35,6 @@ class StopStrings:
     def completed_by_last(self, tokens: Sequence[int]) -> bool:
         """Whether the text of `tokens` contains a stop string that it did not contain without the last token."""
         window = 2 * self._reach
-        text = self._detokenize(tokens[-window:])
-        while len(text) < 2 * self._reach and window < len(tokens):
+        while len(text := self._detokenize(tokens[-window:])) < 2 * self._reach and window < len(tokens):
             window *= 2
-            text = self._detokenize(tokens[-window:])
         return cut_at_stop(text, self._stops)[1]

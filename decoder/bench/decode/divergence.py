@@ -22,7 +22,7 @@ from decoder.model.kv_cache import KVCache
 from decoder.model.target import TreePass
 from decoder.recording.loaded_model import open_model
 from decoder.sampling.history import History
-from decoder.sampling.near_ties import select_margin
+from decoder.sampling.near_ties import decide
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.select import select
 
@@ -79,7 +79,7 @@ def plain_margins(
     history = History(prompt_ids)
     for index in range(last + 1):
         if index in remaining:
-            margins[index] = select_margin(logits, params, len(prompt_ids) + index, history)
+            _, margins[index] = decide(logits, params, len(prompt_ids) + index, history)
         if index < last:
             history.push(plain[index])
             logits = engine.target.forward_tree([TreePass(cache, plain[index], DraftTree())])[0].logits[0]

@@ -26,7 +26,7 @@ from decoder.recording.loaded_model import LoadedModel
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.record import read_recordings, record
 from decoder.sampling.history import History
-from decoder.sampling.near_ties import select_margin
+from decoder.sampling.near_ties import decide
 from tests.support.tiny_models import RandomDrafter, tiny_target
 
 VOCAB = 61
@@ -229,7 +229,7 @@ def test_margin_is_that_of_plains_own_logits(engine: Engine, params: SamplingPar
     history = History(prompt)
     for token in plain[:index]:
         history.push(token)
-    expected = select_margin(logits, params, len(prompt) + index, history)
+    _, expected = decide(logits, params, len(prompt) + index, history)
     margins = plain_margins(engine, prompt, plain, [index, 2], params)
     assert list(margins) == [2, index]
     assert margins[index] == pytest.approx(expected, abs=1e-9)

@@ -69,7 +69,7 @@ def test_an_adapter_that_acts_everywhere_is_caught(monkeypatch: pytest.MonkeyPat
     target = TargetModel(tiny_model("llama", VOCAB))
     target.adapters = tiny_adapters(target)
     expected = target.forward_tree(random_parts(target, 1))
-    monkeypatch.setattr("decoder.model.adapters.AdaptiveRows._of", lambda self, rows: rows[0])
+    monkeypatch.setattr("decoder.model.adapters.AdaptiveRows._select", lambda self, rows: rows[0])
     monkeypatch.setattr(
         "decoder.model.adapters.AdaptiveRows._adding",
         lambda self, name: lambda _m, inputs, output: output[0].add_(self._adapters.delta(name, inputs[0][0])),

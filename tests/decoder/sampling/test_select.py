@@ -17,7 +17,7 @@ from decoder import Engine, SamplingParams
 from decoder.sampling import noise
 from decoder.sampling.history import History
 from decoder.sampling.select import select, warp
-from decoder.verify import _all_at_once
+from decoder.verify import greedy_choices
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, tiny_target
 
 
@@ -260,4 +260,4 @@ def test_all_rows_at_once_choose_as_one_by_one() -> None:
     """What a walk on an accelerator does for greedy answers; of equal logits the first token wins."""
     logits = torch.randint(0, 4, (40, 17), generator=torch.Generator().manual_seed(1)).float()
     one_by_one = [select(row, SamplingParams(), 9, History([1, 2])) for row in logits]
-    assert _all_at_once(logits) == one_by_one
+    assert greedy_choices(logits) == one_by_one
