@@ -26,8 +26,8 @@ def tiny_answers(target: TargetModel, count: int = 80, tokens: int = 24, seed: i
     for _ in range(count):
         prompt = [source.randrange(3, target.vocab_size) for _ in range(source.randint(1, 12))]
         steps = list(engine.generate(prompt, SamplingParams(max_tokens=tokens)))
-        made = [token for step in steps for token in step.tokens]
-        answers.append(Answer(np.array(prompt + made, np.int32), len(prompt)))
+        answer = [token for step in steps for token in step.tokens]
+        answers.append(Answer(np.array(prompt + answer, np.int32), len(prompt)))
     return [answer for answer in answers if len(answer) - answer.prompt > 1]
 
 

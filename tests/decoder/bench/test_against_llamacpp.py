@@ -47,12 +47,12 @@ def script() -> Iterator[ModuleType]:
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """A loopback server that gives ANSWER to prompts of three tokens and refuses others."""
-    asked: list[tuple[str, Any]] = []
+    requests: list[tuple[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.path, body))
+            requests.append((self.path, body))
             answer = json.dumps(ANSWER if len(body["prompt"]) == 3 else {"error": "too long"}).encode()
             self.send_response(200 if len(body["prompt"]) == 3 else 400)
             self.send_header("Content-Length", str(len(answer)))
@@ -65,7 +65,7 @@ def server() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     with HTTPServer(("127.0.0.1", 0), Handler) as serving:
         thread = threading.Thread(target=serving.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}", asked
+        yield f"http://127.0.0.1:{serving.server_port}", requests
         serving.shutdown()
         thread.join()
 
@@ -73,11 +73,11 @@ def server() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
 def test_token_ids_are_sent_and_the_answer_is_read(
     script: ModuleType, server: tuple[str, list[tuple[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address, asked = server
+    address, requests = server
     monkeypatch.setattr(script, "start_server", lambda *_: SimpleNamespace(listening_address=address))
     servers = script.Servers(Path("x.gguf"), ["llama.cpp"], 2, 512, [2])
     answer = servers.measure("llama.cpp", [7, 8, 9], SamplingParams(max_tokens=8))
-    path, body = asked[0]
+    path, body = requests[0]
     assert path == "/completion"
     assert (body["prompt"], body["n_predict"], body["temperature"]) == ([7, 8, 9], 8, 0)
     assert not body["cache_prompt"]

@@ -154,12 +154,12 @@ def many(folder: Path, *, texts: bool) -> Path:
 
 
 def test_heads_are_found_beside_the_model_and_loaded_with_it(folder: Path, tmp_path: Path) -> None:
-    path, found = find_heads(str(folder), dtype="float64", limit=1)
+    path, heads = find_heads(str(folder), dtype="float64", limit=1)
     try:
         assert path == folder / FILE
-        assert found.prompts == 1
+        assert heads.prompts == 1
         engine = load_engine(str(folder), drafter="plain", dtype="float64")
-        assert engine.context.induction_heads == found.pairs
+        assert engine.context.induction_heads == heads.pairs
         assert load_engine(str(folder), drafter="plain", induction_heads=False).context.induction_heads == ()
         elsewhere = tmp_path / "heads.json"
         of_items = find_heads(str(folder), data=many(tmp_path, texts=False), out=elsewhere, dtype="float64")
@@ -178,13 +178,13 @@ def test_heads_are_found_beside_the_model_and_loaded_with_it(folder: Path, tmp_p
 def test_texts_to_repeat_come_from_a_file(folder: Path, tmp_path: Path) -> None:
     assert len(TEXTS) == len(set(TEXTS)) >= 10
     texts = many(tmp_path, texts=True)
-    told: list[tuple[int, int, int]] = []
-    _, found = find_heads(
-        str(folder), data=texts, out=tmp_path / "h.json", dtype="float64", limit=5, progress=lambda *p: told.append(p)
+    calls: list[tuple[int, int, int]] = []
+    _, heads = find_heads(
+        str(folder), data=texts, out=tmp_path / "h.json", dtype="float64", limit=5, progress=lambda *p: calls.append(p)
     )
-    assert [(answered, prompts) for answered, prompts, _ in told] == [(i, 5) for i in range(1, 6)]
-    assert told[-1][2] == found.tokens > 0
-    assert found.prompts == 5
+    assert [(answered, prompts) for answered, prompts, _ in calls] == [(i, 5) for i in range(1, 6)]
+    assert calls[-1][2] == heads.tokens > 0
+    assert heads.prompts == 5
     for content, message in [
         ('{"text": "A"}\n{"words": "B"}\n', "line 2 has no text"),
         ("", "no item is left"),

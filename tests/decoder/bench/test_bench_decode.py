@@ -161,12 +161,12 @@ def test_a_stopped_run_goes_on_at_the_next_mode(
 
 
 def test_items_beyond_the_window_are_left_out(engine: Engine, chat: Chat, tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     items = [Item("long", "bench", "qa", ("x" * 500,)), ITEMS[0]]
     partial = PromptsFile(tmp_path / "p", {})
-    outcomes = compare(engine, chat, items, SamplingParams(max_tokens=4), ["plain"], partial, said.append)
+    outcomes = compare(engine, chat, items, SamplingParams(max_tokens=4), ["plain"], partial, lines.append)
     assert [outcome.id for outcome in outcomes] == ["a"]
-    assert "long turn 1 left out" in said[0]
+    assert "long turn 1 left out" in lines[0]
 
 
 def measured(tokens: list[int], decode_s: float, steps: int, **counts: Any) -> TimedAnswer:
@@ -273,8 +273,8 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
         control=True, near_tie=None, draft_model=None, eagle_head=None, sdsat_adapters=None,
         markdown=tmp_path / "out.md", cost_64=None,
     )  # fmt: skip
-    said: list[str] = []
-    run_decode(options, ITEMS, said.append)
+    lines: list[str] = []
+    run_decode(options, ITEMS, lines.append)
     result = json.loads((tmp_path / "out.json").read_text())
     facts = {"model", "dtype", "device", "cpu", "cores", "threads", "torch", "transformers", "commit", "date"}
     assert facts | {"command"} <= set(result["environment"])
@@ -294,14 +294,14 @@ def test_run_decode_writes_the_result_and_keeps_the_answers(
     names = {path.name for path in (tmp_path / "plots").iterdir()}
     assert names == {"mat.svg", "speedup_vs_plain.svg", "sources.svg", "cost_curve.svg"}
     options.json, options.cost_64 = tmp_path / "elsewhere.json", 1.5
-    run_decode(options, ITEMS, said.append)
+    run_decode(options, ITEMS, lines.append)
     result = json.loads(options.json.read_text())
     assert result["environment"]["assumed_cost_of_64_rows"] == 1.5
     assumed = [0.01 * (1 + (rows - 1) / 126) for rows in ROWS]
     assert result["cost_curve"]["seconds"] == {"0,0": pytest.approx(assumed, abs=1e-7)}
     options.temperature = 1.0
     with pytest.raises(BenchError, match="greedy"):
-        run_decode(options, ITEMS, said.append)
+        run_decode(options, ITEMS, lines.append)
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:
@@ -315,8 +315,8 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
 
 def test_shares_add_up_to_all_tokens() -> None:
     row = {"tokens": 10, "by_source": {"auto": [20, 5], "small_model": [4, 2]}, "by_kind": {"passage": 3, "answer": 2}}
-    found = shares(row)
-    assert found == {"answer": 0.2, "passage": 0.3, "drafted, source unknown": 0.2, "chosen by the target": 0.3}
+    shares_of_row = shares(row)
+    assert shares_of_row == {"answer": 0.2, "passage": 0.3, "drafted, source unknown": 0.2, "chosen by the target": 0.3}
 
 
 # -- record ---------------------------------------------------------------------------------------------------------

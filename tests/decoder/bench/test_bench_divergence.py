@@ -80,8 +80,8 @@ def test_the_control_compares_every_token_with_passes_of_nine_rows(
     plain = measure(steady, PROMPT, PARAMS, "plain").tokens
     monkeypatch.setattr(TargetModel, "forward_tree", counted)
     wrong = [(token + 1) % VOCAB if index in {1, 8, 9, 30, 59} else token for index, token in enumerate(plain)]
-    found = control_flips(steady, PROMPT, wrong, PARAMS)
-    assert {1, 8, 9, 30, 59} <= set(found)
+    flips = control_flips(steady, PROMPT, wrong, PARAMS)
+    assert {1, 8, 9, 30, 59} <= set(flips)
     assert rows == [WIDTH + 1] * 6 + [5]  # 59 tokens after the prefill's
 
 
@@ -119,9 +119,9 @@ def test_strict_lowers_flips_and_the_report_says_so(unsteady: Engine, tmp_path: 
     listed = [entry["drafter"] for entry in differences(outcomes)]
     assert listed.count(CONTROL) == by_drafter[CONTROL]["flips"]
     assert listed.count("casd") == by_drafter["casd"]["flips"]
-    said = lines(by_drafter.values())
-    assert len(said) == 4
-    assert "near-ties decided again" in said[2]
+    texts = lines(by_drafter.values())
+    assert len(texts) == 4
+    assert "near-ties decided again" in texts[2]
 
 
 def test_rates_are_per_token_compared() -> None:

@@ -88,13 +88,13 @@ def test_peers_say_what_plain_says_in_counted_passes(
 
 def test_the_clock_starts_behind_the_first_pass(engine: Engine, peers: Peers) -> None:
     """The prompt repeats itself, so prompt lookup drafts in the prefill pass and several tokens are there at once."""
-    found = []
+    several = []
     for start in range(3, VOCAB):
         answer = peers.measure("hf:prompt_lookup=10", [start] * 8, PARAMS)
         if answer.first > 1:
-            found.append(answer)
+            several.append(answer)
             assert len(answer.tokens) - answer.first <= answer.steps * 11
-    assert found
+    assert several
 
 
 def test_the_models_own_generation_defaults_do_not_count(engine: Engine, peers: Peers) -> None:
@@ -171,12 +171,12 @@ def test_a_shared_prefill_changes_nothing_but_the_passes(prompt: list[int], temp
     shared = SharedPrefill(together.target, prompt, required_outputs)
     for spec in EVERY:
         expected = measure(alone, prompt, params, spec)
-        found = measure(together, prompt, params, spec, shared=shared)
+        answer = measure(together, prompt, params, spec, shared=shared)
         counts = ("tokens", "steps", "drafted", "accepted", "by_source", "by_kind")
         if spec != "auto":  # which goes by times
-            assert {n: getattr(found, n) for n in counts} == {n: getattr(expected, n) for n in counts}, spec
-        assert found.tokens == expected.tokens
-        assert found.prefill_s >= shared.seconds
+            assert {n: getattr(answer, n) for n in counts} == {n: getattr(expected, n) for n in counts}, spec
+        assert answer.tokens == expected.tokens
+        assert answer.prefill_s >= shared.seconds
 
 
 def test_a_shared_prompt_runs_one_row_more_in_each_mode(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ class SlowHead:
         candidates: dict[tuple[int, ...], float] = {}
         level: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(shape.depth):
-            found: dict[tuple[int, ...], float] = {}
+            children: dict[tuple[int, ...], float] = {}
             for path, value in level.items():
                 drafted = features
                 for at in range(len(path)):  # a drafted row's feature is what the row before it came to
@@ -97,9 +97,9 @@ class SlowHead:
                     drafted = torch.cat([drafted, state])
                 chances = self.chances(self.states([*tokens, *path], drafted)[-1])
                 for token in sorted(chances, key=lambda t: -chances[t])[: shape.top_k]:
-                    found[*path, token] = value * chances[token]
-            candidates |= found
-            level = dict(sorted(found.items(), key=lambda item: -item[1])[: shape.top_k])
+                    children[*path, token] = value * chances[token]
+            candidates |= children
+            level = dict(sorted(children.items(), key=lambda item: -item[1])[: shape.top_k])
         return dict(sorted(candidates.items(), key=lambda item: -item[1])[: shape.nodes])
 
 
@@ -114,9 +114,9 @@ def turned(rows: torch.Tensor) -> torch.Tensor:
 
 def true_features(target: TargetModel, text: list[int]) -> torch.Tensor:
     """[len(text), D], from a pass of its own."""
-    made = target.prefill(text, target.new_cache(len(text)), RequiredOutputs(features=True)).features
-    assert made is not None
-    return made
+    features = target.prefill(text, target.new_cache(len(text)), RequiredOutputs(features=True)).features
+    assert features is not None
+    return features
 
 
 def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:

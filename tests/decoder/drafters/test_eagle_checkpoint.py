@@ -59,7 +59,7 @@ def eagle2(*, biased: bool = False, fc_bias: bool = False, seed: int = 0) -> dic
 
 
 def eagle3(draft_vocab: int, seed: int = 0) -> dict[str, torch.Tensor]:
-    made = {
+    tensors = {
         name.replace("layers.0.", "midlayer."): tensor
         for name, tensor in eagle2(seed=seed).items()
         if not name.startswith("fc")
@@ -72,14 +72,14 @@ def eagle3(draft_vocab: int, seed: int = 0) -> dict[str, torch.Tensor]:
         "midlayer.self_attn.k_proj.weight": (KEYS, 2 * SIZE),
         "midlayer.self_attn.v_proj.weight": (KEYS, 2 * SIZE),
     }.items():
-        made[name] = 0.4 * torch.randn(shape, generator=generator)
+        tensors[name] = 0.4 * torch.randn(shape, generator=generator)
     for name in ("norm", "midlayer.hidden_norm", "midlayer.input_layernorm"):
-        made[f"{name}.weight"] = 1 + 0.1 * torch.randn(SIZE, generator=generator)
+        tensors[f"{name}.weight"] = 1 + 0.1 * torch.randn(SIZE, generator=generator)
     if draft_vocab < VOCAB:
         chosen = torch.arange(draft_vocab) * 2
-        made["d2t"] = chosen - torch.arange(draft_vocab)
-        made["t2d"] = torch.zeros(VOCAB, dtype=torch.bool).index_fill_(0, chosen, True)
-    return made
+        tensors["d2t"] = chosen - torch.arange(draft_vocab)
+        tensors["t2d"] = torch.zeros(VOCAB, dtype=torch.bool).index_fill_(0, chosen, True)
+    return tensors
 
 
 def folder_of(path: Path, tensors: dict[str, torch.Tensor], name: str = "model.safetensors", **changed: Any) -> Path:
@@ -146,15 +146,15 @@ def test_eagle_3_rows_are_the_same_in_pieces_and_at_once(tmp_path: Path) -> None
     target = TargetModel(tiny_model(layers=8))
     fitted = FittedHead(checkpoint.load(folder_of(tmp_path, eagle3(VOCAB), draft_vocab_size=VOCAB)), target)
     text = torch.tensor([5, 9, 14, 7, 22, 3, 8])
-    made = fitted.features(target.prefill(text.tolist(), target.new_cache(8), fitted.required_outputs))
-    assert made is not None
-    assert made.shape == (7, 3 * SIZE)
+    features = fitted.features(target.prefill(text.tolist(), target.new_cache(8), fitted.required_outputs))
+    assert features is not None
+    assert features.shape == (7, 3 * SIZE)
     whole, pieces = fitted.new_cache(8), fitted.new_cache(8)
-    expected = fitted.catch_up(text, made, whole)
+    expected = fitted.catch_up(text, features, whole)
     for part in (slice(0, 3), slice(3, 4), slice(4, 7)):
-        got = fitted.catch_up(text[part], made[part], pieces)
+        got = fitted.catch_up(text[part], features[part], pieces)
     torch.testing.assert_close(got, expected)
-    wrong = fitted.catch_up(text, made.roll(1, 0), fitted.new_cache(8))
+    wrong = fitted.catch_up(text, features.roll(1, 0), fitted.new_cache(8))
     assert not torch.allclose(wrong, expected)
 
 

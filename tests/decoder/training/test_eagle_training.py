@@ -85,16 +85,16 @@ def test_answers_padded_together_give_the_same(tmp_path: Path, monkeypatch: pyte
     target = target_of()
     examples = FeatureStore(target, tmp_path, 1e9).examples(answers_of()[:7])
     head, _ = fresh_head(target, None, answers_of()[0].tokens.tolist(), seed=1)
-    made = []
+    outputs = []
     for size in (1, 3):
         monkeypatch.setattr("decoder.training.eagle.levels._GROUP", {"cpu": size})
         batch = Batch(examples, target.model.get_input_embeddings().weight, target.device, torch.float64)
         assert len(batch.groups) == -(-7 // size)
-        made.append(list(levels(head, batch, 3)))
-    for alone, padded in zip(*made, strict=True):
+        outputs.append(list(levels(head, batch, 3)))
+    for alone, padded in zip(*outputs, strict=True):
         torch.testing.assert_close(alone, padded, rtol=1e-9, atol=1e-12)
     head.zero_grad()
-    made[1][2].sum().backward()  # type: ignore[no-untyped-call]
+    outputs[1][2].sum().backward()  # type: ignore[no-untyped-call]
     assert all(bool(weight.grad.isfinite().all()) for weight in head.parameters() if weight.grad is not None)
 
 
@@ -249,12 +249,12 @@ def test_a_resumed_run_is_the_same_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_another_seed_gives_another_head_and_the_same_seed_the_same(tmp_path: Path) -> None:
-    made = []
+    weights = []
     for number, seed in enumerate((0, 0, 1)):
         run(target_of(), "tiny", answers_of(), tiny_options(tmp_path / str(number), steps=3, seed=seed), silent)
-        made.append(load(tmp_path / str(number)).fc.weight)
-    assert torch.equal(made[0], made[1])
-    assert not torch.equal(made[0], made[2])
+        weights.append(load(tmp_path / str(number)).fc.weight)
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
         run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2), silent)
     with pytest.raises(BenchError, match="seed 0"):
         run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2, seed=3, resume=True), silent)
-    said: list[str] = []
-    run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2, lr=1e-4, resume=True), said.append)
-    assert "--lr was 0.005 and is 0.0001 from here on" in said
+    reports: list[str] = []
+    run(target_of(), "tiny", answers_of(), tiny_options(tmp_path, steps=2, lr=1e-4, resume=True), reports.append)
+    assert "--lr was 0.005 and is 0.0001 from here on" in reports
 
 
 def test_features_are_computed_once_and_within_their_space(tmp_path: Path) -> None:
@@ -273,10 +273,10 @@ def test_features_are_computed_once_and_within_their_space(tmp_path: Path) -> No
     shards = shards_of(answers, 0, size=200)
     assert sorted(answer.key for shard in shards for answer in shard) == sorted(answer.key for answer in answers)
     first = FeatureStore(target_of(), tmp_path, 1e9)
-    made = [first.examples(shard) for shard in shards]
+    examples_of_shards = [first.examples(shard) for shard in shards]
     assert first.computed == sum(map(len, answers))
     again = FeatureStore(target_of(), tmp_path, 1e9)
-    for shard, before in zip(shards, made, strict=True):
+    for shard, before in zip(shards, examples_of_shards, strict=True):
         for one, other in zip(again.examples(shard), before, strict=True):
             assert torch.equal(one.features, other.features)
             assert torch.equal(one.best_ids, other.best_ids)
@@ -302,10 +302,10 @@ def test_order_is_fixed_and_sees_everything() -> None:
 
 def test_batches_hold_each_example_once(tmp_path: Path) -> None:
     examples = FeatureStore(target_of(), tmp_path, 1e9).examples(answers_of()[:30])
-    made = batches(examples, 120, 5)
-    assert sum(map(len, made)) == 30
-    assert {id(example) for part in made for example in part} == {id(example) for example in examples}
-    sizes = [sum(example.positions for example in part) for part in made]
+    parts = batches(examples, 120, 5)
+    assert sum(map(len, parts)) == 30
+    assert {id(example) for part in parts for example in part} == {id(example) for example in examples}
+    sizes = [sum(example.positions for example in part) for part in parts]
     assert max(sizes) < 2 * 120
 
 
@@ -326,11 +326,11 @@ def test_answers_are_read_from_archives_and_recordings(tmp_path: Path) -> None:
         offsets=np.array([0, 5, 9]),
         prompt_lengths=np.array([2, 1]),
     )
-    made = {
+    recording = {
         **{"id": "x", "benchmark": "b", "category": "c", "turn": 1, "prompt_ids": [5, 6], "output_ids": [1, 2, 3]},
         **{"model": "m", "dtype": "float32", "finish_reason": "stop", "max_tokens": 9},
     }
-    lines.write_text(json.dumps(made) + "\n" + json.dumps(made | {"prompt_ids": [9]}) + "\n")
+    lines.write_text(json.dumps(recording) + "\n" + json.dumps(recording | {"prompt_ids": [9]}) + "\n")
     answers = read_answers([archive, lines], VOCAB, 4)
     assert [(answer.tokens.tolist(), answer.prompt) for answer in answers] == [
         ([5, 6, 7, 8], 2),  # cut at the longest; its prompt's second answer does not count

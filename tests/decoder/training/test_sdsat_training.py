@@ -49,13 +49,13 @@ def answers(temperature: float = 0.0) -> tuple[Answer, ...]:
     """The target's own answers."""
     engine = Engine(target(), "plain")
     source = np.random.default_rng(0)
-    made = []
+    recorded = []
     for seed in range(40):
         prompt = source.integers(3, VOCAB, 4).tolist()
         params = SamplingParams(max_tokens=20, temperature=temperature, seed=seed, ignore_eos=temperature > 0)
         tokens = [token for step in engine.generate(prompt, params) for token in step.tokens]
-        made.append(Answer(np.array([*prompt, *tokens], np.int32), len(prompt)))
-    return tuple(made)
+        recorded.append(Answer(np.array([*prompt, *tokens], np.int32), len(prompt)))
+    return tuple(recorded)
 
 
 def trainer(folder: Path, plan: Plan = PLAN) -> Trainer:
@@ -74,7 +74,7 @@ def test_the_pass_it_trains_on_is_the_one_that_decodes(architecture: str) -> Non
     source = np.random.default_rng(1)
     batch = [Answer(source.integers(0, VOCAB, size).astype(np.int32), 3) for size in (12, 7, 20)]
     points = [Points.of(answer, 4, source).at for answer in batch]
-    made = mask_states(tiny, adapters, frozen_rows(tiny, batch), points)
+    states = mask_states(tiny, adapters, frozen_rows(tiny, batch), points)
     row = 0
     for answer, at in zip(batch, points, strict=True):
         for point in at:
@@ -83,9 +83,9 @@ def test_the_pass_it_trains_on_is_the_one_that_decodes(architecture: str) -> Non
             part = TreePass(cache, int(answer.tokens[point]), DraftTree(), masks=MaskChains.after([ROOT], 3))
             masks = tiny.forward_tree([part])[0].masks
             assert masks is not None
-            torch.testing.assert_close(made[row], masks.states, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(states[row], masks.states, rtol=1e-9, atol=1e-9)
             row += 1
-    assert row == len(made)
+    assert row == len(states)
 
 
 def test_masks_are_told_what_comes_two_tokens_on() -> None:
@@ -106,8 +106,8 @@ def test_gradients_reach_masks_and_adapters_alone() -> None:
     adapters = Adapters.of({name: torch.randn_like(weight) * 0.1 for name, weight in adapters.tensors().items()})
     for weight in adapters.weights().values():
         weight.requires_grad_(True)
-    made = predict(tiny, adapters, [Points.of(answer, 5) for answer in answers()[:2]])
-    made.loss.backward()  # type: ignore[no-untyped-call]
+    predictions = predict(tiny, adapters, [Points.of(answer, 5) for answer in answers()[:2]])
+    predictions.loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in adapters.weights().values())
     assert all(weight.grad is None for weight in tiny.model.parameters())
     assert not any(module._forward_hooks for module in tiny.model.modules())
@@ -119,17 +119,17 @@ def test_tokens_that_cannot_be_drafted_count_as_wrong() -> None:
     missing = int(points.labels(1)[0, 0])
     tokens = torch.tensor([token for token in range(VOCAB) if token != missing])
     adapters = Adapters.fresh(tiny.model, 1, 2, tokens=tokens)
-    made = predict(tiny, adapters, [points], Vocabulary(tiny, tokens))
+    predictions = predict(tiny, adapters, [points], Vocabulary(tiny, tokens))
     absent = points.labels(1) == missing
-    assert made.known[absent].all()
-    assert not made.right[absent].any()
+    assert predictions.known[absent].all()
+    assert not predictions.right[absent].any()
 
 
 def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> None:
     lines: list[str] = []
-    made = trainer(tmp_path)
-    before = made.evaluate()
-    after = made.train(lines.append)
+    training = trainer(tmp_path)
+    before = training.evaluate()
+    after = training.train(lines.append)
     assert after.accept_rate[2] > before.accept_rate[2] + 0.3
     assert after.accepted == sorted(after.accepted, reverse=True)
     assert after.mat["one_pass"] == pytest.approx(1 + sum(after.accepted))
@@ -138,7 +138,7 @@ def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> Non
     assert curve[-1]["accept_rate"] == after.accept_rate
     engine = Engine(tiny_target("llama", VOCAB, memory=0.0), "plain")
     mat = {}
-    for name, adapters in (("fresh", tiny_adapters(engine.target, scale=0.0)), ("trained", made.adapters)):
+    for name, adapters in (("fresh", tiny_adapters(engine.target, scale=0.0)), ("trained", training.adapters)):
         engine.target.adapters = adapters.to(engine.target.device, engine.target.dtype)
         for drafter in ("sdsat", "sdsat_two_step"):
             stats = []
@@ -158,19 +158,19 @@ def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> Non
 
 
 def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> None:
-    made = trainer(tmp_path, replace(PLAN, start=6000, shards=1))
-    masks, before = made.adapters.masks.detach().clone(), made.evaluate()
-    store = FeatureStore(made.target, tmp_path / "features", 1e9)
-    made.pretrain(store, quiet)
-    after = made.evaluate()
+    training = trainer(tmp_path, replace(PLAN, start=6000, shards=1))
+    masks, before = training.adapters.masks.detach().clone(), training.evaluate()
+    store = FeatureStore(training.target, tmp_path / "features", 1e9)
+    training.pretrain(store, quiet)
+    after = training.evaluate()
     assert after.accept_rate[2] > before.accept_rate[2] + 0.3
-    assert torch.equal(made.adapters.masks, masks)
+    assert torch.equal(training.adapters.masks, masks)
     computed = store.computed
-    again = trainer(tmp_path, made.plan)
+    again = trainer(tmp_path, training.plan)
     again.pretrain(store, quiet)
     assert store.computed == computed > 0, "features are kept"
     for name, weight in again.adapters.weights().items():
-        assert torch.equal(weight, made.adapters.weights()[name]), name
+        assert torch.equal(weight, training.adapters.weights()[name]), name
 
 
 def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +200,10 @@ def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Masks that meet the noise the target will meet agree with it more often than with noise of their own."""
-    made = Trainer(target(), answers(0.8), PLAN, tmp_path)
-    made.train(quiet)
+    training = Trainer(target(), answers(0.8), PLAN, tmp_path)
+    training.train(quiet)
     engine = Engine(tiny_target("llama", VOCAB, memory=0.0), "plain")
-    engine.target.adapters = made.adapters.to(engine.target.device, engine.target.dtype)
+    engine.target.adapters = training.adapters.to(engine.target.device, engine.target.dtype)
 
     def accepted() -> int:
         total = 0
@@ -245,11 +245,11 @@ def test_a_resumed_run_ends_where_one_in_one_go_does(optimizer: str, tmp_path: P
 
 
 def test_no_held_out_prompt_is_trained_on(tmp_path: Path) -> None:
-    made = trainer(tmp_path)
-    held_out = {points.answer.key for points in made.held_out}
+    training = trainer(tmp_path)
+    held_out = {points.answer.key for points in training.held_out}
     assert held_out
-    for made.step in range(30):
-        assert not held_out & {points.answer.key for points in made._batch()}
+    for training.step in range(30):
+        assert not held_out & {points.answer.key for points in training._batch()}
 
 
 def test_the_learning_rate_rises_stays_and_falls() -> None:
@@ -295,12 +295,12 @@ def test_the_command_writes_adapters_that_load(tmp_path: Path, capsys: pytest.Ca
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
     tiny = tiny_target("llama", VOCAB)
-    made = tiny_adapters(tiny)
-    made.tokens = torch.arange(0, VOCAB, 2)
-    adapter_files.save(made, tmp_path, describe(tiny, "tiny"), torch.float64)
+    adapters = tiny_adapters(tiny)
+    adapters.tokens = torch.arange(0, VOCAB, 2)
+    adapter_files.save(adapters, tmp_path, describe(tiny, "tiny"), torch.float64)
     again = adapter_files.load(tmp_path, tiny, "tiny")
-    assert made.tensors().keys() == again.tensors().keys()
-    assert all(torch.equal(tensor, again.tensors()[name]) for name, tensor in made.tensors().items())
+    assert adapters.tensors().keys() == again.tensors().keys()
+    assert all(torch.equal(tensor, again.tensors()[name]) for name, tensor in adapters.tensors().items())
     assert adapter_files.fit_adapters("off", tiny, "tiny") is None
     assert adapter_files.fit_adapters(None, tiny, "no such model") is None
 

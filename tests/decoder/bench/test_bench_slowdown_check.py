@@ -35,12 +35,12 @@ def entries(outcomes: list[Outcome], modes: list[str] = MODES) -> dict[str, dict
 
 
 def test_ratios_are_the_others_time_over_autos() -> None:
-    found = entries([outcome(str(n), auto=2.0) for n in range(4)])
-    assert {name: entry["ratio"] for name, entry in found.items()} == {"plain": 4.0, BEST: 2.0, MODES[-1]: 2.0}
-    assert found["plain"]["pairs"] == found[BEST]["pairs"] == 4
-    assert all((entry["low"], entry["high"]) == (entry["ratio"], entry["ratio"]) for entry in found.values())
-    assert [entry["promised"] for entry in found.values()] == [True, True, False]
-    assert found["plain"]["verdict"] == "kept"
+    by_mode = entries([outcome(str(n), auto=2.0) for n in range(4)])
+    assert {name: entry["ratio"] for name, entry in by_mode.items()} == {"plain": 4.0, BEST: 2.0, MODES[-1]: 2.0}
+    assert by_mode["plain"]["pairs"] == by_mode[BEST]["pairs"] == 4
+    assert all((entry["low"], entry["high"]) == (entry["ratio"], entry["ratio"]) for entry in by_mode.values())
+    assert [entry["promised"] for entry in by_mode.values()] == [True, True, False]
+    assert by_mode["plain"]["verdict"] == "kept"
 
 
 def test_broken_only_where_the_whole_interval_lies_below_the_bar() -> None:
@@ -66,8 +66,8 @@ def test_the_best_single_is_chosen_on_one_half_and_compared_on_the_other() -> No
 
 
 def test_tasks_are_apart_and_one_prompt_has_no_best_single() -> None:
-    found = compare_speeds([outcome("a", "qa"), outcome("b", "chat"), outcome("c", "chat")], MODES)
-    assert [(e["category"], e["against"]) for e in found] == [
+    comparisons = compare_speeds([outcome("a", "qa"), outcome("b", "chat"), outcome("c", "chat")], MODES)
+    assert [(e["category"], e["against"]) for e in comparisons] == [
         ("chat", "plain"),
         ("chat", BEST),
         ("chat", MODES[-1]),
@@ -78,9 +78,9 @@ def test_tasks_are_apart_and_one_prompt_has_no_best_single() -> None:
 
 def test_times_are_by_token_behind_the_first_pass() -> None:
     answers = {"plain": answer(8.0, 9), "auto": answer(4.0, 5), "hf": answer(1.0, 11, first=9)}
-    found = entries([Outcome("a", "b", "c", 1, 9, answers, {})], ["plain", "auto", "hf"])
-    assert found["plain"]["ratio"] == 1.0
-    assert found["hf"]["ratio"] == 0.5
+    by_mode = entries([Outcome("a", "b", "c", 1, 9, answers, {})], ["plain", "auto", "hf"])
+    assert by_mode["plain"]["ratio"] == 1.0
+    assert by_mode["hf"]["ratio"] == 0.5
     answers["hf"] = answer(1.0, 11, first=11)  # nothing was decoded behind the first pass
     assert set(entries([Outcome("a", "b", "c", 1, 9, answers, {})], ["plain", "auto", "hf"])) == {"plain"}
 
@@ -122,18 +122,18 @@ def test_promise_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out, tables = tmp_path / "p.json", tmp_path / "p.md"
     arguments = ["promise", str(result), str(second), "--json", str(out), "--markdown", str(tables)]
     assert main(arguments) == 0
-    found = json.loads(out.read_text())
-    assert [(e["against"], e["pairs"]) for e in found["promise"]] == [("plain", 4), (BEST, 4), (MODES[-1], 4)]
-    assert found["environment"]["reads"] == ["one.json", "two.prompts.jsonl"]
+    result_json = json.loads(out.read_text())
+    assert [(e["against"], e["pairs"]) for e in result_json["promise"]] == [("plain", 4), (BEST, 4), (MODES[-1], 4)]
+    assert result_json["environment"]["reads"] == ["one.json", "two.prompts.jsonl"]
     text = tables.read_text()
     assert "| bench | qa | 1 | best single drafter (casd) | 4 | 2.000 | 2.000 | 2.000 | kept |" in text
     assert "Of 2 comparisons" in text
     slow = written(tmp_path / "slow.prompts.jsonl", [outcome(str(n), auto=9.0) for n in range(2)])
     capsys.readouterr()
     assert main(["promise", str(slow)]) == 1
-    said = capsys.readouterr().out
-    assert "| broken |" in said
-    assert "broken: bench/qa turn 1: 0.889 against plain (95 %: 0.889 to 0.889)" in said
+    printed = capsys.readouterr().out
+    assert "| broken |" in printed
+    assert "broken: bench/qa turn 1: 0.889 against plain (95 %: 0.889 to 0.889)" in printed
     assert main(["promise", str(first), str(slow)]) == 2
     assert "0 was answered in two of these runs" in capsys.readouterr().err
     other = written(tmp_path / "other.prompts.jsonl", [outcome("x")], dtype="bfloat16")

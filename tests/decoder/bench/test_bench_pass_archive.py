@@ -199,16 +199,16 @@ def test_a_drafter_that_reads_what_is_not_there_is_told_what_to_record(engine: E
 
 
 def test_the_lowest_kept_layer_is_the_one_to_read(engine: Engine, tmp_path: Path) -> None:
-    asked: list[int | None] = []
+    layers_seen: list[int | None] = []
 
     class AskingDrafter(ReadingDrafter):
         def setup(self, context: DrafterContext) -> None:
-            asked.append(context.hidden_layer)
+            layers_seen.append(context.hidden_layer)
 
     for number, layers in enumerate([(1,), (0, 1)]):
         [recording] = recorded(engine, tmp_path / f"{number}.jsonl", items=ITEMS[:1], keep_hidden=layers)
         replay(recording, AskingDrafter())
-    assert asked == [1, 0]
+    assert layers_seen == [1, 0]
 
 
 def test_states_beyond_float16_are_kept_at_its_ends(engine: Engine, tmp_path: Path) -> None:
