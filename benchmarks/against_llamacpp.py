@@ -84,7 +84,7 @@ class Servers:
             with self._opener.open(request) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
-            raise BenchError(f"llama.cpp refused a prompt: {error.read().decode(errors='replace')}") from None
+            raise BenchError(f"llama.cpp rejected a prompt: {error.read().decode(errors='replace')}") from None
         return measured_from(answer, prompt_ids, self._ends)
 
 

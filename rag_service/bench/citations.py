@@ -1,10 +1,8 @@
-"""`rag bench citations`: how well citations find what people marked as quoted, and in which passage. Needs no model.
+"""`rag bench citations`: citations compared with quotations that people marked. Needs no model.
 
-Items have passages in `context` and answers with marks in `reference` (see `quotations`). Beside `cite`, plain n-gram
-matching at the same threshold. Every row is there for all items and for both halves of them: in the order of their
-ids' SHA-256, every second one belongs to the second half.
-
-Knows tokenizers, `cite` and what is to be measured; writes figures and no text of the items.
+Items have passages in `context` and answers with marked quotations in `reference` (see `quotations`). `cite` and plain
+n-gram matching are measured at the same thresholds, on all items and on both halves of them: ordered by the SHA-256 of
+their ids, every second item belongs to the second half. The result holds figures, no text of the items.
 """
 
 from __future__ import annotations
@@ -29,15 +27,15 @@ from rag_service.citing.text_spans import answer_text, passage_text
 from workers.tokens.tokenizer import Tokens
 
 THRESHOLDS = (2, 8)
-"""Fewest tokens of what is cited: PLD+'s best threshold (arXiv 2412.01447, table 10), and our default."""
+"""Fewest tokens of a citation: PLD+'s best threshold (arXiv 2412.01447, table 10), and our default."""
 PARTS = ("all", "first half", "second half")
 NOTE = """\
-Human answers with their marks taken out, cited as a model's answer would be. Precision, recall and F1 count tokens
-(visible ones) that are marked and cited, from whichever passage. A marked quotation has the *right passage* if more
-than half of its tokens are cited to it; one that is not cited at all is wrong. `right` counts the quotations that have
-at least as many tokens as the threshold, below which nothing is cited; `right of all` counts every one; `right of
-found` those with a cited token, by most of their cited tokens. `n-grams` is plain n-gram matching: the longest runs
-first, each from the best-ranked passage.
+Human answers without their marks, cited like a model's answer. Precision, recall and F1 count (visible) tokens that are
+marked and cited, from whichever passage. A marked quotation has the *right passage* if more than half of its tokens are
+cited to it; one that is not cited at all is wrong. `right` counts the quotations with at least as many tokens as the
+threshold, below which nothing is cited; `right of all` counts all quotations; `right of found` counts those with a
+cited token, by the majority of their cited tokens. `n-grams` is plain n-gram matching: the longest runs first, each
+from the best-ranked passage.
 """
 
 
@@ -49,10 +47,10 @@ class _Item:
 
 
 def main(argv: Sequence[str], program: str, folder_of: Callable[[str], Path]) -> int:
-    """Run with command-line arguments; returns the exit status, 2 for arguments or files that cannot be used.
+    """Run with command-line arguments; returns the exit status, 2 for unusable arguments or files.
 
     Args:
-        folder_of: a model's folder by its name. A folder with a tokenizer alone will do as well.
+        folder_of: returns a model's folder by its name. `--model` also takes a folder that holds only a tokenizer.
     """
     parser = argparse.ArgumentParser(prog=program, description="Measure citations against marked quotations.")
     parser.add_argument("--data", type=Path, required=True, metavar="F", help="JSONL file of items with marked answers")
@@ -80,8 +78,8 @@ def main(argv: Sequence[str], program: str, folder_of: Callable[[str], Path]) ->
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """The rows as a table, and what they were measured on."""
-    head = ["tokenizer", "method", "items", "threshold", "precision", "recall", "F1", "right", "right of all"]
+    """The rows as a table, and the environment."""
+    columns = ["tokenizer", "method", "items", "threshold", "precision", "recall", "F1", "right", "right of all"]
     body = [
         [
             *(row["tokenizer"], row["method"], row["part"], str(row["threshold"])),
@@ -92,13 +90,13 @@ def markdown(result: Mapping[str, Any]) -> str:
         ]
         for row in result["rows"]
     ]
-    lines = ["# Citations against marked quotations", "", NOTE, *table([*head, "right of found"], body, left=3), ""]
+    lines = ["# Citations against marked quotations", "", NOTE, *table([*columns, "right of found"], body, left=3), ""]
     return "\n".join([*lines, *environment_lines(result["environment"])])
 
 
 def _tokens(model: str, folder_of: Callable[[str], Path]) -> Tokens:
-    here = Path(model)
-    return Tokens.load(here if (here / "tokenizer.json").is_file() else folder_of(model))
+    folder = Path(model)
+    return Tokens.load(folder if (folder / "tokenizer.json").is_file() else folder_of(model))
 
 
 def _rows(
@@ -106,9 +104,9 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     for threshold in thresholds:
         for method, cited in (("citations", _cited), ("n-grams", _matched)):
-            found = [total(_agreements(item, tokens, cited, threshold)) for item in items]
-            for part, some in zip(PARTS, (found, found[::2], found[1::2]), strict=True):
-                counts = total(some)
+            agreements = [total(_agreements(item, tokens, cited, threshold)) for item in items]
+            for part, chosen in zip(PARTS, (agreements, agreements[::2], agreements[1::2]), strict=True):
+                counts = total(chosen)
                 yield {
                     "tokenizer": tokenizer,
                     "method": method,
@@ -134,7 +132,7 @@ def _agreements(
 
 
 def _cited(answer: Text, passages: Sequence[Text], threshold: int) -> list[Quotation]:
-    """What `cite` calls copied."""
+    """The copied citations of `cite`."""
     numbered = [CitedPassage(str(n), str(n), 0, passage) for n, passage in enumerate(passages)]
     return [
         Quotation(c.answer_start, c.answer_end, int(c.chunk_id))
@@ -144,13 +142,13 @@ def _cited(answer: Text, passages: Sequence[Text], threshold: int) -> list[Quota
 
 
 def _matched(answer: Text, passages: Sequence[Text], threshold: int) -> list[Quotation]:
-    """What plain n-gram matching finds."""
+    """The runs of plain n-gram matching."""
     runs = plain_runs(answer.ids, [passage.ids for passage in passages], threshold)
     return [Quotation(answer.spans[start][0], answer.spans[end - 1][1], passage) for start, end, passage in runs]
 
 
 def _read(file: Path) -> list[_Item]:
-    """The file's items, in the order of their ids' SHA-256."""
+    """The items of a file, ordered by the SHA-256 of their ids."""
     items: list[_Item] = []
     for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
@@ -161,13 +159,13 @@ def _read(file: Path) -> list[_Item]:
             items.append(_Item(item["id"], tuple(item["context"]), answers))
         except (ValueError, KeyError, TypeError) as error:
             raise BenchError(
-                f"line {number} of {file} is no item with `id`, `context` (passages) and `reference` (answers with "
+                f"line {number} of {file} is not an item with `id`, `context` (passages) and `reference` (answers with "
                 f"quotations marked as `[ N text ]`): {error!r}"
             ) from error
         if not all(0 <= quotation.passage < len(item["context"]) for a in answers for quotation in a.quotations):
-            raise BenchError(f"line {number} of {file} marks a passage that it does not have; count passages from 1")
+            raise BenchError(f"line {number} of {file} marks a passage that it does not have; passages count from 1")
     return sorted(items, key=lambda item: hashlib.sha256(item.id.encode()).hexdigest())
 
 
-def _share(some: int, of: int) -> float:
-    return round(some / of, 4) if of else 0.0
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0

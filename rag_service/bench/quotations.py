@@ -1,9 +1,9 @@
 """Marked quotations and how well citations agree with them, token by token. Pure.
 
-An answer's reference marks what it quotes as `[ N text ]`, N being the passage, counted from 1. The markers are taken
-out, nothing else is changed, and what is left is cited as an answer would be. Tokens of white space count nowhere.
+A reference marks a quotation as `[ N text ]`, where N is the passage, counted from 1. The markers are removed and the
+remaining text is cited like an answer. Tokens of white space do not count.
 
-Knows tokens with their characters, marks and what was cited; knows no tokenizer and not how anything is cited.
+Knows tokens with their characters, quotations and citations; knows no tokenizer and no citing algorithm.
 """
 
 from __future__ import annotations
@@ -26,34 +26,33 @@ class Quotation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MarkedAnswer:
-    """An answer without its markers, and what they marked, in its order."""
+    """An answer without its markers, and its quotations in order."""
 
     text: str
     quotations: tuple[Quotation, ...]
 
 
 def read_marks(reference: str) -> MarkedAnswer:
-    """Take the markers out of a reference."""
-    text, quotations, behind = "", [], 0
+    """Remove the markers from a reference."""
+    text, quotations, end = "", [], 0
     for mark in _MARK.finditer(reference):
-        text += reference[behind : mark.start()]
+        text += reference[end : mark.start()]
         quotations.append(Quotation(len(text), len(text) + len(mark[2]), int(mark[1]) - 1))
         text += mark[2]
-        behind = mark.end()
-    return MarkedAnswer(text + reference[behind:], tuple(quotations))
+        end = mark.end()
+    return MarkedAnswer(text + reference[end:], tuple(quotations))
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Counts of tokens and quotations; sums of several answers are their counts' sums.
+    """Counts of tokens and quotations, which add up over answers.
 
     Attributes:
-        both, cited, quoted: tokens that are quoted and cited; cited; quoted. Whichever passage is cited.
-        quotations, found, right: marked quotations; those with a cited token; those with more than half of their
-            tokens cited to the passage marked.
-        long, long_right: of the quotations and the right ones, those that have at least as many tokens as the
-            threshold for citations.
-        right_of_found: found quotations most of whose cited tokens are cited to the passage marked.
+        both, cited, quoted: tokens that are quoted and cited, from whichever passage; cited; quoted.
+        quotations, found, right: quotations; those with a cited token; those with more than half of their tokens cited
+            to their passage.
+        long, long_right: quotations, and right ones, with at least as many tokens as the threshold for citations.
+        right_of_found: found quotations with more than half of their cited tokens cited to their passage.
     """
 
     answers: int = 0
@@ -83,32 +82,32 @@ class Agreement:
 def agreement(
     answer: MarkedAnswer, spans: Sequence[tuple[int, int]], cited: Sequence[Quotation], threshold: int
 ) -> Agreement:
-    """Compare what is cited with what is marked in one answer.
+    """Compare the citations of one answer with its quotations.
 
     Args:
         spans: (start, end) of the answer's tokens, in code points.
-        cited: what is cited, and from which passage; no two overlap.
-        threshold: fewest tokens of what can be cited.
+        cited: the citations; no two overlap.
+        threshold: fewest tokens of a citation.
     """
     tokens = [visible for span in spans if (visible := _visible(answer.text, *span))]
-    marked = [_passage(token, answer.quotations) for token in tokens]
-    told = [_passage(token, cited) for token in tokens]
+    quoted_from = [_passage(token, answer.quotations) for token in tokens]
+    cited_from = [_passage(token, cited) for token in tokens]
     found = right = long = long_right = right_of_found = 0
     for quotation in answer.quotations:
-        said = [passage for token, passage in zip(tokens, told, strict=True) if _overlap(token, quotation)]
-        good = said.count(quotation.passage)
-        some = len(said) - said.count(None)
-        is_right = 2 * good > len(said)
-        found += some > 0
+        passages = [passage for token, passage in zip(tokens, cited_from, strict=True) if _overlap(token, quotation)]
+        tokens_right = passages.count(quotation.passage)
+        tokens_cited = len(passages) - passages.count(None)
+        is_right = 2 * tokens_right > len(passages)
+        found += tokens_cited > 0
         right += is_right
-        long += len(said) >= threshold
-        long_right += len(said) >= threshold and is_right
-        right_of_found += 2 * good > some
+        long += len(passages) >= threshold
+        long_right += len(passages) >= threshold and is_right
+        right_of_found += 2 * tokens_right > tokens_cited
     return Agreement(
         answers=1,
-        both=sum(m is not None and t is not None for m, t in zip(marked, told, strict=True)),
-        cited=len(told) - told.count(None),
-        quoted=len(marked) - marked.count(None),
+        both=sum(quoted is not None and c is not None for quoted, c in zip(quoted_from, cited_from, strict=True)),
+        cited=len(cited_from) - cited_from.count(None),
+        quoted=len(quoted_from) - quoted_from.count(None),
         quotations=len(answer.quotations),
         found=found,
         right=right,
@@ -125,10 +124,10 @@ def total(parts: Iterable[Agreement]) -> Agreement:
 
 
 def _visible(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """A token's characters without the white space around them; None where nothing is left."""
-    shown = text[start:end]
-    left = start + len(shown) - len(shown.lstrip())
-    return (left, left + len(shown.strip())) if shown.strip() else None
+    """A token's span without the white space around it; None for white space alone."""
+    token = text[start:end]
+    first = start + len(token) - len(token.lstrip())
+    return (first, first + len(token.strip())) if token.strip() else None
 
 
 def _passage(token: tuple[int, int], spans: Sequence[Quotation]) -> int | None:

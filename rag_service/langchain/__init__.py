@@ -5,7 +5,7 @@
     message = ChatRagService(collection="handbook").invoke("How much is the hotel limit?")
     print(message.text, message.content_blocks[0].get("annotations"))
 
-They talk to a running service (RAG_URL, RAG_API_KEY) through `rag_service.client`; nothing here loads a model.
+They use a running service (RAG_URL, RAG_API_KEY) through `rag_service.client` and load no model.
 """
 
 from rag_service.langchain.chat_model import ChatRagService

@@ -1,4 +1,4 @@
-"""Answers of /v1/query as LangChain reads them: pieces of text, then the whole. Stops those nobody reads any more."""
+"""Answers of /v1/query for LangChain: pieces of text, then the metadata. Cancels an answer that is read no further."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rag_service.contract.schemas import Answer
 from rag_service.langchain.metadata import response_metadata, usage_metadata
 
 CANCEL_S = 5.0
-"""Longest wait for a service to be told that an answer is not read any more."""
+"""Longest wait for the request that cancels an answer."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What is known of an answer once it has ended, its text aside."""
+    """The metadata of a finished answer."""
 
     metadata: dict[str, Any]
     usage: UsageMetadata | None
 
 
 def stream_answer(rag: RagClient, body: dict[str, Any], model: str) -> Generator[str | Ending]:
-    """Texts as they come, then the `Ending`. An answer that is given up before its end is cancelled."""
+    """The text in pieces, then the `Ending`. An answer is cancelled if its stream is closed before the end."""
     running: str | None = None
     try:
         with contextlib.closing(rag.stream(**body)) as events:
@@ -41,7 +41,7 @@ def stream_answer(rag: RagClient, body: dict[str, Any], model: str) -> Generator
                         running = None
                         yield ending(event.answer, model)
     except RagError:
-        running = None  # it ended, or the service is away
+        running = None  # the answer ended, or the service cannot be reached
         raise
     finally:
         if running is not None:

@@ -14,33 +14,33 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 
 from rag_service.langchain.answers import Ending, astream_answer, stream_answer
 from rag_service.langchain.conversation import Piece, astream_completion, completion, stream_completion, text_of
 from rag_service.langchain.metadata import PROVIDER
 from rag_service.langchain.service import Generation, chosen_collection, model_name
-from rag_service.langchain.structured import response_format, structured, told
+from rag_service.langchain.structured import response_format, structured
 
 
 class ChatRagService(Generation, BaseChatModel):
-    """Answers with citations over a collection, or without retrieval where none is named.
+    """Answers with citations over a collection, or without retrieval if `collection` is None.
 
-    A question alone, and every question of a session (`session_id`), goes to POST /v1/query: the service remembers a
-    session's turns, so of the messages only the last is sent. Any other history, and what comes with tools or a schema,
-    is sent whole to POST /v1/chat/completions.
+    A single question, and every question of a session (`session_id`), goes to POST /v1/query. The service remembers the
+    turns of a session, so only the last message is sent. Any other history, and requests with tools or a schema, are
+    sent as a whole to POST /v1/chat/completions.
 
     The message's `content` is a text; `content_blocks` carries the citations as annotations (`content` does so with
     `output_version="v1"`). `response_metadata` has answer_id, session_id, citations, passages, finish_reason, seed,
-    timings and speculation, as far as the endpoint tells them. An answer whose stream is closed early is cancelled.
+    timings and speculation, as far as the endpoint has them. An answer is cancelled if its stream is closed early.
 
     Raises (when called):
         RagError: `rag_service.client` has the tree.
-        ValueError: a message holds something else than text, or a session is asked with system messages.
+        ValueError: a message contains something other than text, or a session gets system messages.
     """
 
     streaming: bool = False
-    """Whether `invoke` shows its callbacks every piece of text."""
+    """Whether `invoke` passes every piece of text to its callbacks."""
 
     @property
     def _llm_type(self) -> str:
@@ -48,7 +48,7 @@ class ChatRagService(Generation, BaseChatModel):
 
     @property
     def model_name(self) -> str:
-        """`rag:COLLECTION`, or `default` where nothing is retrieved."""
+        """`rag:COLLECTION`, or `default` without retrieval."""
         return model_name(self.collection)
 
     @property
@@ -78,16 +78,16 @@ class ChatRagService(Generation, BaseChatModel):
         tool_choice: str | dict[str, Any] | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """A model that may call tools, if the served model's chat template has them (InvalidRequest where it has not).
+        """A model that can call tools, if the chat template of the served model supports them (else InvalidRequest).
 
         Args:
-            tool_choice: `auto` lets the model decide; `any`, `required` or True force a call of some tool, a tool's
-                name (or what OpenAI's API takes) one of that tool; `none` forbids calls. Arguments of forced calls
-                follow their schema.
-            kwargs: further fields of the request, such as `parallel_tool_calls`.
+            tool_choice: `auto` lets the model decide; `any`, `required` or True force a call of some tool; a tool's
+                name (or OpenAI's object for it) forces a call of that tool; `none` forbids calls. The arguments of
+                forced calls follow their schema.
+            kwargs: other fields of the request, such as `parallel_tool_calls`.
         """
-        asked = {} if tool_choice in (None, False) else {"tool_choice": _choice(tool_choice)}
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **asked, **kwargs)
+        choice = {} if tool_choice in (None, False) else {"tool_choice": _choice(tool_choice)}
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **choice, **kwargs)
 
     def with_structured_output(
         self,
@@ -98,17 +98,18 @@ class ChatRagService(Generation, BaseChatModel):
         strict: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
-        """A model whose answers follow a schema: every token is held to it while it is chosen.
+        """A model whose answers follow a schema, which constrains the choice of every token.
 
         Args:
             schema: a pydantic class (the result is an object), or a TypedDict or JSON schema (a dict).
-            include_raw: gives {raw, parsed, parsing_error} instead.
-            method, strict: there is one way here, and it is strict; any value names it.
+            include_raw: return {raw, parsed, parsing_error} instead.
+            method, strict: without effect; there is one method, and it is strict.
         """
         if kwargs:
             raise ValueError(f"with_structured_output takes no {', '.join(sorted(kwargs))}")
-        asked = self.bind(response_format=response_format(schema), ls_structured_output_format=told(schema, method))
-        return structured(asked, schema, include_raw)
+        trace = {"kwargs": {"method": method}, "schema": convert_to_json_schema(schema)}
+        model = self.bind(response_format=response_format(schema), ls_structured_output_format=trace)
+        return structured(model, schema, include_raw)
 
     def _generate(
         self,
@@ -163,34 +164,34 @@ class ChatRagService(Generation, BaseChatModel):
                     yield chunk
 
     def _body(
-        self, messages: list[BaseMessage], stop: list[str] | None, given: dict[str, Any]
+        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
     ) -> tuple[dict[str, Any], str]:
-        """What is sent, and the model's name. A body with a `question` is one of /v1/query."""
-        model = model_name(chosen_collection(self.collection, given))
-        question = self._question(messages, given)
+        """(body of the request, the model's name). A body with a `question` is for /v1/query."""
+        model = model_name(chosen_collection(self.collection, kwargs))
+        question = self._question(messages, kwargs)
         if question is not None:
-            return self.query(question, stop, given), model
-        retrieval = given.get("retrieval", self.retrieval)
+            return self.query(question, stop, kwargs), model
+        retrieval = kwargs.get("retrieval", self.retrieval)
         own = {"retrieval": retrieval} if retrieval is not None else {}
-        return completion(messages, model, {**self.sampling(stop, given), **own}), model
+        return completion(messages, model, {**self.sampling(stop, kwargs), **own}), model
 
-    def _question(self, messages: list[BaseMessage], given: dict[str, Any]) -> str | None:
-        """The one message that has to be sent; None: the whole history has to be."""
+    def _question(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> str | None:
+        """The last message if it is all that has to be sent; None if the whole history has to be."""
         last = messages[-1]
-        if given.get("response_format") or given.get("tools"):
+        if kwargs.get("response_format") or kwargs.get("tools"):
             return None
-        if given.get("session_id", self.session_id) is None:
+        if kwargs.get("session_id", self.session_id) is None:
             return text_of(last) if len(messages) == 1 and isinstance(last, HumanMessage) else None
         if not isinstance(last, HumanMessage) or any(message.type == "system" for message in messages):
             raise ValueError(
-                "A session takes questions, and keeps what came before: send it a human message last and no system "
-                "messages, or leave session_id out and send the whole history."
+                "A session remembers earlier turns: send a human message last and no system messages, or leave "
+                "session_id out and send the whole history."
             )
         return text_of(last)
 
 
 def _choice(tool_choice: str | dict[str, Any] | bool | None) -> Any:
-    """LangChain's way to choose a tool as OpenAI's."""
+    """LangChain's `tool_choice` as OpenAI's."""
     if tool_choice in ("any", True):
         return "required"
     if isinstance(tool_choice, str) and tool_choice not in ("auto", "none", "required"):

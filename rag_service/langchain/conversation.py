@@ -1,7 +1,4 @@
-"""A history that the client keeps, answered by /v1/chat/completions: what is sent, and what its chunks say.
-
-Knows messages of both sides; knows no session.
-"""
+"""Histories that the caller keeps, answered by /v1/chat/completions: the request, and its chunks. Knows no session."""
 
 from __future__ import annotations
 
@@ -30,49 +27,49 @@ from rag_service.langchain.metadata import PROVIDER, usage_metadata
 
 PATH = "/v1/chat/completions"
 Piece = str | ToolCallChunk
-"""Text, or a part of a call of a tool."""
+"""Text, or a part of a tool call."""
 
 
 def completion(messages: Sequence[BaseMessage], model: str, sampling: dict[str, Any]) -> dict[str, Any]:
-    """The body of a request that streams."""
-    said = [_message(message) for message in messages]
+    """The body of a streaming request."""
     if isinstance(prediction := sampling.get("prediction"), str):
         sampling = {**sampling, "prediction": {"type": "content", "content": prediction}}
-    return {"model": model, "messages": said, **sampling, "stream": True, "stream_options": {"include_usage": True}}
+    stream = {"stream": True, "stream_options": {"include_usage": True}}
+    return {"model": model, "messages": [_message(message) for message in messages], **sampling, **stream}
 
 
 def stream_completion(rag: RagClient, body: dict[str, Any]) -> Generator[Piece | Ending]:
-    """Texts and calls of tools as they come, then the `Ending`. Such a stream cannot be taken up again."""
-    reading = Reading(str(body["model"]))
+    """Texts and tool calls as they come, then the `Ending`. Such a stream cannot be resumed."""
+    chunks = CompletionChunks(str(body["model"]))
     with contextlib.closing(rag.unresumed(PATH, body)) as events:
         for event in events:
-            yield from reading.take(event)
-    yield reading.ending()
+            yield from chunks.add(event)
+    yield chunks.ending()
 
 
 async def astream_completion(rag: AsyncRagClient, body: dict[str, Any]) -> AsyncGenerator[Piece | Ending]:
     """As `stream_completion`."""
-    reading = Reading(str(body["model"]))
+    chunks = CompletionChunks(str(body["model"]))
     async with contextlib.aclosing(rag.unresumed(PATH, body)) as events:
         async for event in events:
-            for piece in reading.take(event):
+            for piece in chunks.add(event):
                 yield piece
-    yield reading.ending()
+    yield chunks.ending()
 
 
-class Reading:
-    """What the chunks of a completion have said so far."""
+class CompletionChunks:
+    """The chunks of a completion so far."""
 
     def __init__(self, model: str) -> None:
-        self._known: dict[str, Any] = {"model_name": model, "model_provider": PROVIDER}
+        self._metadata: dict[str, Any] = {"model_name": model, "model_provider": PROVIDER}
         self._usage: dict[str, Any] | None = None
         self._complete = False
 
-    def take(self, event: ServerEvent) -> list[Piece]:
-        """What a chunk adds.
+    def add(self, event: ServerEvent) -> list[Piece]:
+        """The pieces of a chunk.
 
         Raises:
-            AnswerFailed: it says that the answer failed.
+            AnswerFailed: the chunk says that the answer failed.
         """
         if not isinstance(event.data, dict):
             self._complete = self._complete or event.data == "[DONE]"
@@ -80,7 +77,7 @@ class Reading:
         chunk: dict[str, Any] = event.data
         if "error" in chunk:
             raise AnswerFailed(int(chunk.get("status") or 500), chunk)
-        self._known.setdefault("id", chunk.get("id"))
+        self._metadata.setdefault("id", chunk.get("id"))
         self._usage = chunk.get("usage") or self._usage
         pieces: list[Piece] = []
         for choice in chunk.get("choices", ()):
@@ -88,25 +85,20 @@ class Reading:
             if text := delta.get("content"):
                 pieces.append(text)
             for call in delta.get("tool_calls") or ():
-                told = call["function"]
-                pieces.append(
-                    tool_call_chunk(
-                        name=told.get("name"), args=told.get("arguments"), id=call.get("id"), index=call["index"]
-                    )
-                )
-            known = {**chunk, **choice, **delta}
-            self._known |= {name: known[name] for name in _TOLD if known.get(name) is not None}
+                name, arguments = call["function"].get("name"), call["function"].get("arguments")
+                pieces.append(tool_call_chunk(name=name, args=arguments, id=call.get("id"), index=call["index"]))
+            fields = {**chunk, **choice, **delta}
+            self._metadata |= {name: fields[name] for name in _METADATA if fields.get(name) is not None}
         return pieces
 
     def ending(self) -> Ending:
-        """Raises RagConnectionError where the stream ended before the answer did."""
+        """Raises RagConnectionError if the stream ended before the answer did."""
         if not self._complete:
-            raise RagConnectionError("The stream ended before the answer did; ask again.", sent=True)
-        known = {**self._known, "token_usage": self._usage}
-        return Ending(known, usage_metadata(self._usage))
+            raise RagConnectionError("The stream ended before the answer did. Ask again.", sent=True)
+        return Ending({**self._metadata, "token_usage": self._usage}, usage_metadata(self._usage))
 
 
-_TOLD = (
+_METADATA = (
     "answer_id", "citations", "passages", "grounded", "note", "finish_reason", "seed", "speculation", "timings",
     "system_fingerprint", "retrieval_query",
 )  # fmt: skip
@@ -116,17 +108,17 @@ def text_of(message: BaseMessage) -> str:
     """A message's text.
 
     Raises:
-        ValueError: it holds something else, such as an image.
+        ValueError: it contains something other than text, such as an image.
     """
     if isinstance(message.content, list):
         kinds = {str(part.get("type")) for part in message.content if isinstance(part, dict)}
         if other := sorted(kinds - _READ):
-            raise ValueError(f"rag-service reads text alone, and a message holds {', '.join(other)}; leave that out")
+            raise ValueError(f"rag-service reads only text; leave out {', '.join(other)}")
     return str(message.text)
 
 
 _READ = {"text", "text-plain", "tool_call", "tool_use", "reasoning"}
-"""Calls of tools are read from the message's `tool_calls`; reasoning is left out."""
+"""Parts of a message that are allowed. Tool calls are read from `tool_calls`; reasoning is left out."""
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -135,22 +127,22 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
-    text = text_of(message)
+    fields: dict[str, Any] = {"content": text_of(message)}
     match message:
         case HumanMessage():
-            said: dict[str, Any] = {"role": "user", "content": text}
+            fields["role"] = "user"
         case AIMessage():
-            said = {"role": "assistant", "content": text}
+            fields["role"] = "assistant"
             if message.tool_calls:
-                said["tool_calls"] = [_call(call) for call in message.tool_calls]
+                fields["tool_calls"] = [_call(call) for call in message.tool_calls]
         case SystemMessage():
-            said = {"role": "system", "content": text}
+            fields["role"] = "system"
         case ToolMessage():
-            said = {"role": "tool", "content": text, "tool_call_id": message.tool_call_id}
+            fields |= {"role": "tool", "tool_call_id": message.tool_call_id}
         case ChatMessage():
-            said = {"role": message.role, "content": text}
+            fields["role"] = message.role
         case _:
             raise ValueError(f"rag-service takes system, human, AI and tool messages, not {type(message).__name__}")
     if message.name:
-        said["name"] = message.name
-    return said
+        fields["name"] = message.name
+    return fields

@@ -15,10 +15,10 @@ from rag_service.langchain.service import Generation, chosen_collection, model_n
 
 
 class RagServiceLLM(Generation, LLM):
-    """Answers a prompt, from a collection where one is named.
+    """Answers a prompt, with passages of `collection` if it is not None.
 
-    What is known of an answer (`answer_id`, `citations`, `passages`, `speculation`, …) is the `generation_info` of the
-    last chunk of a stream. Chat models tell more: see `ChatRagService`.
+    The `generation_info` of the last chunk of a stream holds the answer's metadata (`answer_id`, `citations`,
+    `passages`, `speculation`, …). `ChatRagService` offers more.
 
     Raises (when called):
         RagError: `rag_service.client` has the tree.
@@ -37,27 +37,27 @@ class RagServiceLLM(Generation, LLM):
         prompt: str,
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **given: Any,
+        **kwargs: Any,
     ) -> str:
-        return "".join(chunk.text for chunk in self._stream(prompt, stop, None, **given))
+        return "".join(chunk.text for chunk in self._stream(prompt, stop, None, **kwargs))
 
     async def _acall(
         self,
         prompt: str,
         stop: list[str] | None = None,
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **given: Any,
+        **kwargs: Any,
     ) -> str:
-        return "".join([chunk.text async for chunk in self._astream(prompt, stop, None, **given)])
+        return "".join([chunk.text async for chunk in self._astream(prompt, stop, None, **kwargs)])
 
     def _stream(
         self,
         prompt: str,
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **given: Any,
+        **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        body, model = self.query(prompt, stop, given), model_name(chosen_collection(self.collection, given))
+        body, model = self.query(prompt, stop, kwargs), model_name(chosen_collection(self.collection, kwargs))
         with self.client() as rag, contextlib.closing(stream_answer(rag, body, model)) as pieces:
             for piece in pieces:
                 chunk = _chunk(piece)
@@ -70,9 +70,9 @@ class RagServiceLLM(Generation, LLM):
         prompt: str,
         stop: list[str] | None = None,
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **given: Any,
+        **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        body, model = self.query(prompt, stop, given), model_name(chosen_collection(self.collection, given))
+        body, model = self.query(prompt, stop, kwargs), model_name(chosen_collection(self.collection, kwargs))
         async with self.async_client() as rag, contextlib.aclosing(astream_answer(rag, body, model)) as pieces:
             async for piece in pieces:
                 chunk = _chunk(piece)

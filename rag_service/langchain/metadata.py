@@ -1,7 +1,7 @@
-"""What LangChain is told of an answer: usage, where it came from, and its citations as content annotations. Pure.
+"""The metadata of an answer for LangChain: usage, origin, and citations as content annotations. Pure.
 
-Importing this registers how messages of this provider show their citations: `message.content` stays a text, and
-`message.content_blocks` carries them, as does `content` with `output_version="v1"`.
+Importing this module registers a translator for messages of this provider: `message.content` stays a text, and
+`message.content_blocks` carries the citations, as does `content` with `output_version="v1"`.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ PROVIDER = "rag-service"
 
 
 def usage_metadata(usage: Mapping[str, Any] | None) -> UsageMetadata | None:
-    """Token counts, with how many prompt tokens the service had processed for an earlier turn."""
+    """Token counts; `cache_read` counts the prompt tokens that were reused from an earlier turn."""
     if usage is None:
         return None
-    counted = UsageMetadata(
+    counts = UsageMetadata(
         input_tokens=usage["prompt_tokens"],
         output_tokens=usage["completion_tokens"],
         total_tokens=usage["total_tokens"],
     )
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
     if cached is not None:
-        counted["input_token_details"] = InputTokenDetails(cache_read=cached)
-    return counted
+        counts["input_token_details"] = InputTokenDetails(cache_read=cached)
+    return counts
 
 
 def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
-    """What is known of an answer besides its text, as JSON."""
-    shown = answer.model_dump(
+    """The fields of an answer besides its text, as JSON."""
+    fields = answer.model_dump(
         include={
             "answer_id", "session_id", "turn", "collection", "citations", "passages", "grounded", "note",
             "finish_reason", "seed", "timings", "speculation", "retrieval_query", "passages_left",
             "turns_left",
         }
     )  # fmt: skip
-    return {"model_name": model, "model_provider": PROVIDER, **shown, "token_usage": answer.usage}
+    return {"model_name": model, "model_provider": PROVIDER, **fields, "token_usage": answer.usage}
 
 
 def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str, Any]]) -> list[Annotation]:
-    """Citations as LangChain has them. `start_index` and `end_index` point into the answer; `extras` into the source:
-    `document_id`, `chunk_id`, `source_start`, `source_end` (code points of the document's text), `kind`.
+    """Citations as LangChain's annotations. `start_index` and `end_index` point into the answer, `extras` into the
+    source: `document_id`, `chunk_id`, `source_start`, `source_end` (code points of the document's text), `kind`.
     """
     by_chunk = {passage["chunk_id"]: passage for passage in passages}
-    found: list[Annotation] = []
+    annotations: list[Annotation] = []
     for number, citation in enumerate(citations):
-        made: dict[str, Any] = {
+        annotation: dict[str, Any] = {
             "type": "citation",
             "id": f"citation-{number}",
             "start_index": citation["answer_start"],
@@ -65,24 +65,24 @@ def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str
             },
         }
         if (passage := by_chunk.get(citation["chunk_id"])) is not None:
-            first = passage["source_start"]
-            made["title"] = passage["title"]
-            made["cited_text"] = passage["text"][citation["source_start"] - first : citation["source_end"] - first]
-            made["extras"] |= {name: passage[name] for name in ("page", "heading", "rank") if passage.get(name)}
-        found.append(cast(Citation, made))
-    return found
+            start, end = (citation[name] - passage["source_start"] for name in ("source_start", "source_end"))
+            annotation["title"] = passage["title"]
+            annotation["cited_text"] = passage["text"][start:end]
+            annotation["extras"] |= {name: passage[name] for name in ("page", "heading", "rank") if passage.get(name)}
+        annotations.append(cast(Citation, annotation))
+    return annotations
 
 
 def content_blocks(message: AIMessage) -> list[ContentBlock]:
-    """A message's text with its citations as one block, and the calls of tools behind it."""
-    known = message.response_metadata
+    """A message's text with its citations as one block, then its tool calls."""
+    metadata = message.response_metadata
     text = str(message.text)
-    found = cited(known.get("citations") or (), known.get("passages") or ())
+    annotations = cited(metadata.get("citations") or (), metadata.get("passages") or ())
     blocks: list[ContentBlock] = []
-    if text or found or not message.tool_calls:
+    if text or annotations or not message.tool_calls:
         block = TextContentBlock(type="text", text=text)
-        if found:
-            block["annotations"] = found
+        if annotations:
+            block["annotations"] = annotations
         blocks.append(block)
     blocks += [cast(ContentBlock, {**call, "type": "tool_call"}) for call in message.tool_calls]
     return blocks

@@ -1,11 +1,8 @@
-"""Structured output: a schema as a `response_format`, which holds every token of the answer to it, and its parser.
-
-Knows schemas and parsers; sends nothing.
-"""
+"""Structured output: a schema as a `response_format`, which constrains every token of the answer, and its parser."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -19,14 +16,14 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 
 
 def response_format(schema: Any) -> dict[str, Any]:
-    """What asks for an answer that follows a schema: a pydantic class, a TypedDict or a JSON schema."""
-    found = dict(convert_to_json_schema(schema))
-    name = str(found.get("title") or "answer")[:64]
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": found}}
+    """The request field for an answer that follows a pydantic class, a TypedDict or a JSON schema."""
+    json_schema = dict(convert_to_json_schema(schema))
+    name = str(json_schema.get("title") or "answer")[:64]
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": json_schema}}
 
 
 def parser(schema: Any) -> BaseOutputParser[Any]:
-    """Makes an object of a pydantic class, a dict of anything else."""
+    """The parser of an answer: an object of a pydantic class, else a dict."""
     if isinstance(schema, type) and is_basemodel_subclass(schema):
         return PydanticOutputParser(pydantic_object=schema)
     return JsonOutputParser()
@@ -57,15 +54,6 @@ async def _awhole(pieces: AsyncIterator[BaseMessage]) -> AsyncIterator[BaseMessa
 
 
 def _check(piece: BaseMessage) -> None:
-    """LangChain's parsers make something even of half a JSON text.
-
-    Raises:
-        OutputParserException: the answer was cut off.
-    """
+    """Raises OutputParserException if the answer was cut off: LangChain's parsers would accept half a JSON text."""
     if piece.response_metadata.get("finish_reason") == "length":
-        raise OutputParserException("The answer was cut off before its JSON was complete: allow it more max_tokens.")
-
-
-def told(schema: Any, method: str) -> Mapping[str, Any]:
-    """What traces are told of it."""
-    return {"kwargs": {"method": method}, "schema": convert_to_json_schema(schema)}
+        raise OutputParserException("The answer was cut off before its JSON was complete. Allow more max_tokens.")

@@ -1,4 +1,4 @@
-"""How a command ends, as a number."""
+"""The exit statuses of commands."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ FAILED = 1
 """The service refused, or part of the work failed."""
 USAGE = 2
 UNREACHABLE = 3
-"""Nothing answers where the service should be."""
+"""The service or its Redis cannot be reached."""
 INTERRUPTED = 130

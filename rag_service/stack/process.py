@@ -22,14 +22,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent: int | None) -> None:
-    """Have this process terminated when its parent ends, also when that one is killed. Does nothing for None."""
+    """Terminate this process when its parent ends, even if the parent is killed. Does nothing for None."""
     if parent is None:
         return
-    # Elsewhere than on Linux the parent's own tidying up has to do.
+    # Only Linux has this; on other systems the parent stops its children itself.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit("the process that started this one is gone")
+        sys.exit("The parent of this process has ended.")
 
 
 class Child:
@@ -37,8 +37,8 @@ class Child:
 
     Args:
         arguments: after `rag`.
-        environment: variables set beside this process's own.
-        log: file its output is added to, each line with its time.
+        environment: variables added to those of this process.
+        log: file that its output is appended to, each line with its time.
         keep: file descriptors it inherits.
     """
 
@@ -54,7 +54,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._restarts = Restarts()
         self.refused = False
-        """Whether it ended by saying why it cannot run: starting it again would not help."""
+        """Whether it ended with an error that a new start would repeat."""
 
     @property
     def pid(self) -> int | None:
@@ -73,13 +73,13 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=self._keep,
-            start_new_session=True,  # Ctrl-C reaches us alone; we stop the children in order
+            start_new_session=True,  # Ctrl-C reaches only us; we stop the children in order
         )
         self._output.take(self._process)
         self._restarts.started()
 
     def look(self) -> str | None:
-        """Start the process again if it died and its wait is over. Returns what a person should know, if anything."""
+        """Restart the process if it died and its pause is over. Returns a message to print, if any."""
         if self._restarts.waiting:
             if self._restarts.due:
                 self.start()
@@ -88,14 +88,14 @@ class Child:
             return None
         self.refused = status in (FAILED, USAGE)
         wait = self._restarts.died()
-        return f"The {self.name} ended ({how(status)}); another one starts in {wait:g} s. Its log: {self.log}"
+        return f"The {self.name} ended ({how(status)}); it starts again in {wait:g} s. Its log: {self.log}"
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of what the last process wrote."""
+        """The last lines of the last process's output."""
         return "\n".join(self._output.last_words(lines))
 
     def stop(self, patience: float) -> None:
-        """Ask it to end, and kill it after `patience` seconds."""
+        """Terminate the process; kill it after `patience` seconds."""
         process, self._process = self._process, None
         self._restarts.started()  # not to be started again
         if process is None:

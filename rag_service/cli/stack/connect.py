@@ -1,4 +1,4 @@
-"""The API that a command talks to: where it is, and the key it is sent."""
+"""The API that a command uses: its address, and the key sent to it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rag_service.stack.exit_status import USAGE
 
 
 def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
-    """A client of the running stack; what is None comes from the settings, the key else from the local key's file.
+    """A connection to the running stack. None stands for the settings and the local key.
 
     Raises:
-        CliError: the address or the key cannot be one.
+        CliError: the address or the key is invalid.
     """
     settings = load_settings()
-    where = api_url(settings, url)
-    if not _is_address(where):
-        raise CliError(f"{where} is not an address; give one like http://127.0.0.1:8080.", USAGE)
-    return Api(where, patience, api_key=key_for(where, api_key, settings))
+    address = api_url(settings, url)
+    if not _is_address(address):
+        raise CliError(f"{address} is not an address; give one like http://127.0.0.1:8080.", USAGE)
+    return Api(address, patience, api_key=key_for(address, api_key, settings))
 
 
 def key_for(url: str, api_key: str | None, settings: Settings) -> str | None:
-    """The key that is sent to an address: as given, as configured, else the local key to this machine alone.
+    """The key that is sent to an address: `api_key`, else the setting's, else, to this machine alone, the local key.
 
     Raises:
-        CliError: the local key is of no use.
+        CliError: the local key cannot be used.
     """
     if api_key is not None:
         return api_key or None
@@ -44,7 +44,7 @@ def key_for(url: str, api_key: str | None, settings: Settings) -> str | None:
 
 
 def local_key_of(settings: Settings) -> str:
-    """The local key, made if there is none. Raises CliError where it is of no use."""
+    """The local key, created if needed. Raises CliError if it cannot be used."""
     try:
         return local_key.ensure(settings.data_dir)
     except local_key.LocalKeyError as error:

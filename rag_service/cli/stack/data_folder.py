@@ -1,6 +1,6 @@
-"""The data folder: this user's alone, and one `rag up`'s at a time.
+"""The data folder: private to this user, and used by one `rag up` at a time.
 
-Knows names and permissions; knows nothing of what the files hold.
+Knows names and permissions; knows no contents.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from rag_service.cli.console import CliError
 from rag_service.cli.stack import running
 
 _OURS = ("collections", "tenants", "uploads", "redis", "logs", "learned", "key", "run.json", "up.lock")
-"""What lies in it. Anything else in the folder is the user's own and stays as it is."""
+"""Our files and folders in it. Anything else is the user's and stays as it is."""
 
 
 def keep_private(data_dir: Path) -> None:
-    """Make the folder if need be, and let nobody else read it, nor what this process writes from now on.
+    """Create the folder if needed, and make it and everything this process writes private to this user.
 
-    A folder of an earlier version is tightened: itself and what lies directly in it, as far as it is this user's.
-    Nobody else gets past the folder itself, so nothing below is walked through. A folder of another user, such as one
-    that several share, stays as it is. One that cannot be made is left to who needs it: some workers do not.
+    The permissions of an existing folder, and of our entries in it, are tightened if they belong to this user. Deeper
+    levels need no change: nobody else gets past the folder. A folder of another user, such as a shared one, stays as it
+    is. A folder that cannot be created is no error here: some workers do not need it.
     """
     os.umask(0o077)
     with contextlib.suppress(OSError):
         data_dir.mkdir(parents=True, exist_ok=True)
     for path in (data_dir, *(data_dir / name for name in _OURS)):
         with contextlib.suppress(OSError):  # not there, or not ours
-            found = path.lstat()
-            mode = stat.S_IMODE(found.st_mode)
-            if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and mode & 0o077:
+            status = path.lstat()
+            mode = stat.S_IMODE(status.st_mode)
+            if status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode) and mode & 0o077:
                 path.chmod(mode & 0o700)
 
 
 @contextlib.contextmanager
 def only_one(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder. Raises CliError when another `rag up` has it."""
+    """Lock the data folder. Raises CliError if another `rag up` has locked it."""
     try:
         lock = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
@@ -50,10 +50,10 @@ def only_one(data_dir: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        found = running.read(data_dir)
-        where = f" at {found.url} (process {found.pid})" if found else ""
+        other = running.read(data_dir)
+        place = f" at {other.url} (process {other.pid})" if other else ""
         raise CliError(
-            f"`rag up` runs on {data_dir} already{where}. Use that one, stop it, or set another RAG_DATA_DIR."
+            f"`rag up` already runs on {data_dir}{place}. Use that one, stop it, or set another RAG_DATA_DIR."
         ) from None
     try:
         yield

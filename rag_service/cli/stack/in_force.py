@@ -1,4 +1,4 @@
-"""The settings in force, for commands that run or show them: what looks like a setting and is none is said."""
+"""The current settings, with warnings about unknown RAG_… variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a data folder: `run.json`, which `rag up` writes and the other commands read."""
+"""The stack that runs on a data folder: `run.json`, which `rag up` writes and other commands read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(data_dir: Path, running: Running) -> None:
 
 
 def read(data_dir: Path) -> Running | None:
-    """The running stack; None if there is none, or if it ended without tidying up."""
+    """The running stack; None if there is none, or if it ended without removing its file."""
     try:
         running = Running(**json.loads(run_file(data_dir).read_text(encoding="utf-8")))
         os.kill(running.pid, 0)
@@ -59,7 +59,7 @@ def redis_url(settings: Settings) -> str | None:
 
 
 def with_password(settings: Settings) -> str:
-    """The configured Redis, with the password of the file that is named beside it. Raises InvalidSettings."""
+    """The configured Redis, with the password from RAG_REDIS_PASSWORD_FILE, if set. Raises InvalidSettings."""
     assert settings.redis_url is not None
     parts, file = urlsplit(settings.redis_url), settings.redis_password_file
     if file is None or parts.password is not None:
@@ -74,9 +74,9 @@ def with_password(settings: Settings) -> str:
 
 
 def api_url(settings: Settings, url: str | None = None) -> str:
-    """Where the API is: as given, as configured, as the running stack says, else the default address."""
+    """The address of the API: `url`, else the setting's, else the running stack's, else the default."""
     running = read(settings.data_dir)
-    if found := url or settings.url or (running.url if running else None):
-        return found.rstrip("/")
+    if address := url or settings.url or (running.url if running else None):
+        return address.rstrip("/")
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else settings.host
     return f"http://{host}:{settings.port}"

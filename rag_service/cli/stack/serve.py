@@ -1,4 +1,4 @@
-"""`rag serve` and `rag worker`: the two processes of a stack, each on its own."""
+"""`rag serve` and `rag worker`: the two processes of a stack."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_service.cli.console import CliError
+from rag_service.cli.options import without_none
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private
@@ -17,10 +18,9 @@ from rag_service.settings import Settings
 from rag_service.stack.exit_status import UNREACHABLE
 from rag_service.stack.process import end_with_parent
 
-_NO_REDIS = "No Redis is set. Set RAG_REDIS_URL to one (redis://host:port/0), or run `rag up`, which brings its own."
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 HEAD_BYTES = 16 * 1024
-"""Most bytes of a request's head."""
+"""Longest head of a request."""
 Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end ends this one.")]
 
 
@@ -30,10 +30,9 @@ def serve(
     fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
     parent: Parent = None,
 ) -> None:
-    """Run the HTTP API alone."""
+    """Run the HTTP API only."""
     end_with_parent(parent)
-    given = {"host": host, "port": port}
-    settings = _with_redis(settings_in_force(**{name: value for name, value in given.items() if value is not None}))
+    settings = _with_redis(settings_in_force(**without_none(host=host, port=port)))
     local_key_of(settings)
     import uvicorn
 
@@ -61,11 +60,9 @@ def serve(
 
 def worker(
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of this worker.  [default: host and process]")
+        str | None, typer.Option(metavar="NAME", help="Name of this worker.  [default: host and process id]")
     ] = None,
-    ingest: Annotated[
-        bool, typer.Option(help="Also ingest documents; that needs the API's data folder, answers do not.")
-    ] = True,
+    ingest: Annotated[bool, typer.Option(help="Also ingest documents, which needs the API's data folder.")] = True,
     parent: Parent = None,
 ) -> None:
     """Run one worker: it generates answers and ingests documents."""
@@ -103,7 +100,7 @@ def worker(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the address. Raises CliError saying what to do when it is taken."""
+    """A socket that listens on the address. Raises CliError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -114,19 +111,22 @@ def bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise CliError(
             f"Cannot listen on {host}:{port} ({error.strerror}). Choose another port with --port (0 takes a free one), "
-            "or stop what uses it."
+            "or stop the program that uses it."
         ) from None
     bound.set_inheritable(True)
     return bound
 
 
 def _not_a_probe(record: logging.LogRecord) -> bool:
-    """Whether an access log line is worth keeping: probes come every few moments."""
+    """Whether an access log line is kept; probes, which come every few seconds, are not."""
     return not any(f"GET {path} " in record.getMessage() for path in ("/readyz", "/healthz", "/metrics"))
 
 
 def _with_redis(settings: Settings) -> Settings:
     url = running.redis_url(settings)
     if url is None:
-        raise CliError(_NO_REDIS, UNREACHABLE)
+        raise CliError(
+            "No Redis is set. Set RAG_REDIS_URL (redis://host:port/0), or run `rag up`, which starts its own.",
+            UNREACHABLE,
+        )
     return settings.model_copy(update={"redis_url": url})

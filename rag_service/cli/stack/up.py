@@ -1,8 +1,8 @@
-"""`rag up`: a private Redis, a worker and the API, brought up together and stopped together.
+"""`rag up`: a private Redis, a worker and the API, started and stopped together.
 
-Starts Redis (unless RAG_REDIS_URL names one), pulls missing models, starts the processes, waits until queries can be
-answered, then watches over all of them: what dies is started again. Ends on Ctrl-C, SIGTERM or SIGHUP, and where the
-private Redis dies again and again.
+Pulls missing models, starts Redis (unless RAG_REDIS_URL names one) and the processes, waits until queries can be
+answered, then restarts every process that ends. Ends on Ctrl-C, SIGTERM or SIGHUP, and if the private Redis dies again
+and again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import typer
 from rag_service.access import local_key
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import CliError, err, out
+from rag_service.cli.options import without_none
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private, only_one
@@ -36,11 +37,11 @@ from retriever.embedder import names_provider
 if TYPE_CHECKING:
     from workers.broker.embedded_redis import EmbeddedRedis
 
-LOOK_S = 0.2
-GIVE_UP = 3
-"""Deaths of one process before the stack was ever ready after which `rag up` ends."""
+POLL_S = 0.2
+MAX_DEATHS = 3
+"""`rag up` ends if a process ends this often before the stack was ever ready."""
 DRAIN_S = 12.0
-"""Seconds that a worker gets to hand its answers back."""
+"""Seconds that a worker gets to return its unfinished answers to the queue."""
 
 
 def up(
@@ -50,8 +51,7 @@ def up(
     ] = None,
 ) -> None:
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
-    given = {"host": host, "port": port}
-    settings = settings_in_force(**{name: value for name, value in given.items() if value is not None})
+    settings = settings_in_force(**without_none(host=host, port=port))
     stop = _Stop()
     keep_private(settings.data_dir)
     with contextlib.ExitStack() as stack:
@@ -66,18 +66,18 @@ class _Stop:
     """Set by the first signal; the second one ends the process at once."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            signal.signal(getattr(signal, name), self._ask)
+            signal.signal(getattr(signal, name), self._handle)
 
-    def _ask(self, number: int, frame: Any) -> None:
-        if self.asked:
+    def _handle(self, number: int, frame: Any) -> None:
+        if self.requested:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        self.asked = True
+        self.requested = True
 
     def check(self) -> None:
-        if self.asked:
+        if self.requested:
             raise typer.Exit(0)
 
 
@@ -101,27 +101,27 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     watch = _Watch(redis, redis_url, worker, api)
     for child in (worker, api):
         child.start()
-    if not screen.is_terminal:  # where nothing can turn, say it once
+    if not screen.is_terminal:  # the status line below is for terminals
         screen.print("Loading the models …")
     with screen.status("Loading the models …"):
         while not _ready(url):
             stop.check()
             watch.look()
             for child in (worker, api):
-                if child.refused or child.deaths >= GIVE_UP:
+                if child.refused or child.deaths >= MAX_DEATHS:
                     raise CliError(f"The {child.name} does not start. The end of {child.log}:\n{child.last_words()}")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
     running.write(data_dir, running.Running(os.getpid(), url, redis_url))
     stack.callback(running.run_file(data_dir).unlink, missing_ok=True)
     _welcome(settings, url)
-    while not stop.asked:
+    while not stop.requested:
         watch.look()
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     screen.print("Stopping …")
 
 
 def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRedis | None, str]:
-    """The private Redis, started, where none is set; and the address of the one in use."""
+    """The private Redis, started unless a Redis is configured, and the address of the Redis in use."""
     if settings.redis_url is not None:
         return None, running.with_password(settings)
     from workers.broker.embedded_redis import EmbeddedRedis, EmbeddedRedisError
@@ -131,12 +131,12 @@ def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRed
         redis = stack.enter_context(EmbeddedRedis(settings.data_dir.resolve() / "redis"))
     except EmbeddedRedisError as error:
         raise CliError(str(error)) from None
-    forget_workers(redis.url)  # those of a stack that was killed: nobody else has this server
+    forget_workers(redis.url)  # those of a stack that was killed; this server has no others
     return redis, redis.url
 
 
 class _Watch:
-    """Starts again what died, and says so."""
+    """Restarts what died, and prints a message."""
 
     def __init__(self, redis: EmbeddedRedis | None, redis_url: str, worker: Child, api: Child) -> None:
         self._redis = redis
@@ -145,21 +145,21 @@ class _Watch:
         self._api = api
 
     def look(self) -> None:
-        """Raises CliError where Redis cannot be kept alive."""
+        """Raises CliError if Redis keeps dying."""
         if self._redis is not None:
             from workers.broker.embedded_redis import EmbeddedRedisError
 
             try:
-                _tell(self._redis.look())
+                _warn(self._redis.look())
             except EmbeddedRedisError as error:
-                raise CliError(f"Everything stops, since {error}.") from None
+                raise CliError(f"Everything stops, because {error}.") from None
         pid = self._worker.pid
         if message := self._worker.look():
             from workers.worker.heartbeat import default_name, forget_workers
 
-            _tell(message)
+            _warn(message)
             forget_workers(self._redis_url, default_name(pid))
-        _tell(self._api.look())
+        _warn(self._api.look())
 
 
 def _welcome(settings: Settings, url: str) -> None:
@@ -167,7 +167,7 @@ def _welcome(settings: Settings, url: str) -> None:
     screen.print(f"Ready at {url}  (the page; API: {url}/docs)", style="bold green")
     if settings.model == type(settings).model_fields["model"].default:
         screen.print(
-            f"{settings.model} is a small demo model; set RAG_MODEL to a better one for real use.", style="dim"
+            f"{settings.model} is a small demo model. For real use, set RAG_MODEL to a better one.", style="dim"
         )
     _sign_in(settings, url)
     screen.print("Next, in another terminal:")
@@ -178,30 +178,30 @@ def _welcome(settings: Settings, url: str) -> None:
 
 
 def _sign_in(settings: Settings, url: str) -> None:
-    """How to get in. The key is not written where others can read it."""
+    """Print how to sign in. The key is not printed to a file that others can read."""
     screen = out()
     if settings.open_without_key:
         screen.print(
-            "RAG_OPEN_WITHOUT_KEY is set: anyone who reaches this address may use the service.", style="yellow"
+            "RAG_OPEN_WITHOUT_KEY is set: anyone who can reach this address can use the service.", style="yellow"
         )
     elif _read_by_others(screen.file):
-        screen.print(f"The page asks for a key: {local_key.key_file(settings.data_dir)} holds yours.", soft_wrap=True)
+        screen.print(f"The page asks for a key. Yours is in {local_key.key_file(settings.data_dir)}.")
     else:
-        screen.print("Open this address to use the page; it holds your key, so show it to nobody:")
+        screen.print("Open this address to use the page. It contains your key, so show it to nobody:")
         key = local_key.ensure(settings.data_dir)
-        screen.print(f"  {url}/#key={key}", highlight=False, soft_wrap=True)
+        screen.print(f"  {url}/#key={key}")
 
 
 def _read_by_others(file: IO[str]) -> bool:
-    """Whether output goes to a file that its group or everyone may read."""
+    """Whether output goes to a file that its group or everyone can read."""
     try:
         mode = os.fstat(file.fileno()).st_mode
-    except (OSError, ValueError):  # no file of the system: a test's
+    except (OSError, ValueError):  # not a file of the system
         return False
     return stat.S_ISREG(mode) and bool(mode & 0o044)
 
 
-def _tell(message: str | None) -> None:
+def _warn(message: str | None) -> None:
     if message:
         err().print(message, style="yellow")
 
@@ -214,12 +214,12 @@ def _ready(url: str) -> bool:
 
 
 def _url(host: str, port: int) -> str:
-    reached = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+    reachable = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def _pull(settings: Settings, stop: _Stop) -> None:
-    """Pull the models that are not there, in a process of its own: this one then stays small."""
+    """Pull missing models in another process, so that this one stays small."""
     missing = []
     for variable in ("model", "embedding_model", "draft_model"):
         model = getattr(settings, variable)
@@ -229,8 +229,8 @@ def _pull(settings: Settings, stop: _Stop) -> None:
         except InvalidSettings:
             if model.startswith(("/", ".", "~")) or model.count("/") > 1:
                 raise InvalidSettings(
-                    f"RAG_{variable.upper()}: {model} is no folder with a model (config.json, tokenizer.json and "
-                    "*.safetensors); correct it, or give a name from `rag models list` or a hub id (owner/name)."
+                    f"RAG_{variable.upper()}: {model} is not a folder with a model (config.json, tokenizer.json and "
+                    "*.safetensors). Correct it, or use a name from `rag models list` or a hub id (owner/name)."
                 ) from None
             missing.append(model)
     if missing:
@@ -240,6 +240,6 @@ def _pull(settings: Settings, stop: _Stop) -> None:
         failed = subprocess.run(command, env=environment, check=False).returncode
         stop.check()
         if failed < 0:
-            raise CliError(f"Pulling was ended by signal {-failed}; start again.")
-        if failed:  # and it has said why
+            raise CliError(f"Pulling was stopped by signal {-failed}. Start again.")
+        if failed:  # it has printed the reason
             raise typer.Exit(failed)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rag_service.cli import app
 from rag_service.cli.stack import up
-from rag_service.cli.stack.doctor import look
+from rag_service.cli.stack.doctor import check
 from rag_service.settings import Settings, load_settings
 from workers.worker import main
 from workers.worker.main import WorkerConfig
@@ -56,9 +56,9 @@ def test_the_worker_loads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_looks_for_models_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not any(finding.what == "draft model" for finding in look(load_settings()))
+    assert not any(finding.what == "draft model" for finding in check(load_settings()))
     monkeypatch.setenv("RAG_DRAFT_MODEL", "owner/small")
-    [finding] = [finding for finding in look(load_settings()) if finding.what == "draft model"]
+    [finding] = [finding for finding in check(load_settings()) if finding.what == "draft model"]
     assert not finding.ok
     assert "rag models pull owner/small" in finding.fix
 

@@ -107,7 +107,7 @@ def test_a_path_is_not_pulled(model: str, tmp_path: Path, capfd: pytest.CaptureF
     settings = Settings(_env_file=None, data_dir=tmp_path, embedding_model=model)  # type: ignore[call-arg]
     (tmp_path / "models" / settings.model).mkdir(parents=True)
     (tmp_path / "models" / settings.model / "manifest.json").touch()
-    with pytest.raises(InvalidSettings, match=f"^RAG_EMBEDDING_MODEL: {model} is no folder with a model"):
+    with pytest.raises(InvalidSettings, match=f"^RAG_EMBEDDING_MODEL: {model} is not a folder with a model"):
         _pull(settings, cast(Any, None))
     assert capfd.readouterr() == ("", "")
 

@@ -19,7 +19,7 @@ from rag_service.client import InvalidRequest, NotFound, RagClient, RagConnectio
 from rag_service.client.errors import AnswerFailed
 from rag_service.client.events import ServerEvent
 from rag_service.langchain import ChatRagService, RagServiceLLM, RagServiceRetriever
-from rag_service.langchain.conversation import Reading, completion
+from rag_service.langchain.conversation import CompletionChunks, completion
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -246,12 +246,12 @@ def test_the_body_of_a_history() -> None:
 
 
 def test_a_completion_that_fails_or_breaks_off_is_an_error() -> None:
-    reading = Reading("default")
-    assert reading.take(ServerEvent(None, "message", {"choices": [{"delta": {"content": "x"}}]})) == ["x"]
+    chunks = CompletionChunks("default")
+    assert chunks.add(ServerEvent(None, "message", {"choices": [{"delta": {"content": "x"}}]})) == ["x"]
     with pytest.raises(RagConnectionError, match="ended before"):
-        reading.ending()
+        chunks.ending()
     with pytest.raises(AnswerFailed, match="Ask for less") as failed:
-        reading.take(ServerEvent(None, "message", {"error": {"message": "Ask for less.", "code": "out_of_memory"}}))
+        chunks.add(ServerEvent(None, "message", {"error": {"message": "Ask for less.", "code": "out_of_memory"}}))
     assert failed.value.code == "out_of_memory"
 
 
