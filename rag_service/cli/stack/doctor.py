@@ -118,8 +118,11 @@ def _data_dir(folder: Path) -> Finding:
 
 def _model(what: str, model: str, models_folder: Path) -> Finding:
     if what == "embedding model" and names_provider(model):
-        load = ProviderEmbedder(model).load
-        return _try(what, f"{model} through LangChain", load, (EmbedderUnavailable,), "See docs/how-to/own-model.md.")
+        try:
+            ProviderEmbedder(model).load()
+        except EmbedderUnavailable as error:
+            return Finding(what, False, str(error), "See docs/how-to/own-model.md.")
+        return Finding(what, True, f"{model} through LangChain")
     try:
         return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
     except InvalidSettings:
