@@ -5,7 +5,7 @@ unchanged: masks enter as vectors through `inputs_embeds`, and every linear laye
 Ordinary rows are bit-identical to those of a pass of the same shape without adapters. A pass without adaptive rows has
 no hooks.
 
-A coupler (`conditioner.py`) can condition the adaptive rows before drafts are read off them.
+A conditioner (`conditioner.py`) can condition the adaptive rows before drafts are read off them.
 
 Knows a stock model's linear layers and rows of a pass; knows no tree, no sequence and no file (`adapter_files.py`).
 """
@@ -20,13 +20,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from decoder.model.conditioner import NAMES, Coupler
+from decoder.model.conditioner import NAMES, Conditioner
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
 MASKS, DOWN, UP, TOKENS = "masks", ".down", ".up", "tokens"
-COUPLER = "coupler."
+CONDITIONER = "coupler."
 
 Hook = Callable[[Any, Any, Any], None]
 """A forward hook: (module, inputs, output)."""
@@ -39,13 +39,13 @@ class Adapters:
     Attributes:
         masks: [k, D], the vectors that replace a token's embedding, by index in the chain.
         pairs: name of a linear layer -> (down [r, in], up [out, r]).
-        coupler: None if drafts are read off the rows as they are.
+        conditioner: None if drafts are read off the rows as they are.
         tokens: int64 [n], the target's token ids that can be drafted, ascending; None for all.
     """
 
     masks: torch.Tensor
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
-    coupler: Coupler | None = None
+    conditioner: Conditioner | None = None
     tokens: torch.Tensor | None = None
     _head: torch.nn.Linear | None = None
     """The target's output rows of `tokens`; set when `logits` first needs them."""
@@ -74,7 +74,7 @@ class Adapters:
         length: int = 4,
         rank: int = 16,
         linears: Sequence[str] = LINEARS,
-        coupler: int = 0,
+        conditioner: int = 0,
         seed: int = 0,
         tokens: torch.Tensor | None = None,
     ) -> Adapters:
@@ -85,15 +85,17 @@ class Adapters:
             length: most masks in a chain.
             rank: of every low-rank addition; 0 for masks without additions.
             linears: the names in LINEARS that get an addition.
-            coupler: hidden units of the coupler; 0 for no coupler.
+            conditioner: hidden units of the conditioner; 0 for no conditioner.
             seed: of the random weights.
             tokens: int64, token ids that can be drafted, ascending; None for all.
 
         Raises:
             ValueError: a size is out of range, or the model lacks a layer.
         """
-        if length < 1 or rank < 0 or coupler < 0:
-            raise ValueError(f"length must be 1 or more, rank and coupler 0 or more; got {length}, {rank}, {coupler}")
+        if length < 1 or rank < 0 or conditioner < 0:
+            raise ValueError(
+                f"length must be 1 or more, rank and conditioner 0 or more; got {length}, {rank}, {conditioner}"
+            )
         source = torch.Generator().manual_seed(seed)
         embeddings = model.get_input_embeddings().weight.detach().to("cpu", torch.float32)
         width = embeddings.shape[1]
@@ -107,7 +109,7 @@ class Adapters:
             for name, layer in linears_of(model, linears).items()
             if rank
         }
-        weights = Coupler.fresh(length, width, coupler, source) if coupler else None
+        weights = Conditioner.fresh(length, width, conditioner, source) if conditioner else None
         return cls(masks, pairs, weights, tokens).to(model.device, torch.float32)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Adapters:
@@ -122,8 +124,8 @@ class Adapters:
             named |= {name + DOWN: down, name + UP: up}
         if self.tokens is not None:
             named[TOKENS] = self.tokens
-        coupler = {} if self.coupler is None else self.coupler.tensors()
-        return named | {COUPLER + name: tensor for name, tensor in coupler.items()}
+        conditioner = {} if self.conditioner is None else self.conditioner.tensors()
+        return named | {CONDITIONER + name: tensor for name, tensor in conditioner.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The trained ones among `tensors`."""
@@ -137,11 +139,11 @@ class Adapters:
             KeyError: a tensor is missing.
         """
         names = [name.removesuffix(DOWN) for name in tensors if name.endswith(DOWN)]
-        coupler = None
-        if any(name.startswith(COUPLER) for name in tensors):
-            coupler = Coupler(*(tensors[COUPLER + name] for name in NAMES))
+        conditioner = None
+        if any(name.startswith(CONDITIONER) for name in tensors):
+            conditioner = Conditioner(*(tensors[CONDITIONER + name] for name in NAMES))
         pairs = {name: (tensors[name + DOWN], tensors[name + UP]) for name in names}
-        return cls(tensors[MASKS], pairs, coupler, tensors.get(TOKENS))
+        return cls(tensors[MASKS], pairs, conditioner, tensors.get(TOKENS))
 
     def logits(self, model: Any, states: torch.Tensor) -> torch.Tensor:
         """Logits by the model's output matrix: states after the final norm, [n, D] -> [n, draftable tokens]."""
@@ -165,14 +167,14 @@ class Adapters:
             points: [n, D], the state of each row's point.
 
         Returns:
-            [n, D]; `rows` without a coupler.
+            [n, D]; `rows` without a conditioner.
         """
-        if self.coupler is None:
+        if self.conditioner is None:
             return rows
         states = torch.empty_like(rows)
         for mask in sorted(set(numbers)):
             own = torch.tensor([row for row, number in enumerate(numbers) if number == mask], device=rows.device)
-            states[own] = self.coupler.condition_on_points(mask, rows[own], points[own])
+            states[own] = self.conditioner.condition_on_points(mask, rows[own], points[own])
         return states
 
     def combined(self, mask: int, states: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
@@ -184,11 +186,11 @@ class Adapters:
             before: [..., D], embeddings of these tokens.
 
         Returns:
-            [..., D]; `states` without a coupler.
+            [..., D]; `states` without a conditioner.
         """
-        if self.coupler is None:
+        if self.conditioner is None:
             return states
-        return self.coupler.combined(mask, states, before.to(states.dtype))
+        return self.conditioner.combined(mask, states, before.to(states.dtype))
 
 
 def _head_rows(output: torch.nn.Linear, tokens: torch.Tensor) -> torch.nn.Linear:

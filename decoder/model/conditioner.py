@@ -1,8 +1,8 @@
-"""Coupler: conditions a mask's draft on its chain's point and on the token before it. An addition to SDSAT's paper.
+"""Conditioner: conditions a mask's draft on its chain's point and on the token before it. An addition to SDSAT's paper.
 
 A mask's row is computed before the tokens that precede its prediction are chosen, so it mixes the continuations of all
 of them. When drafts are read off, more is known: the preceding token, and the state of the chain's point, which chose
-the first of these tokens. The coupler adds linear maps of row, point and token, which an EAGLE head starts from as
+the first of these tokens. The conditioner adds linear maps of row, point and token, which an EAGLE head starts from as
 well and which have a closed-form solution, and a hidden layer that learns the rest.
 
 Knows tensors; knows no model, no row of a pass and no tree.
@@ -21,7 +21,7 @@ ROW = 0.1
 
 
 @dataclass(slots=True)
-class Coupler:
+class Conditioner:
     """Weights.
 
     Attributes:
@@ -39,7 +39,7 @@ class Coupler:
     out: torch.Tensor
 
     @classmethod
-    def fresh(cls, masks: int, width: int, hidden: int, source: torch.Generator) -> Coupler:
+    def fresh(cls, masks: int, width: int, hidden: int, source: torch.Generator) -> Conditioner:
         """Untrained weights, float32 on the CPU: they return ROW times the row.
 
         Args:
@@ -93,4 +93,4 @@ class Coupler:
         return {name: getattr(self, name) for name in NAMES}
 
 
-NAMES = tuple(field.name for field in fields(Coupler))
+NAMES = tuple(field.name for field in fields(Conditioner))

@@ -20,7 +20,7 @@ from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.heads.head import EagleHead, FittedHead
-from decoder.model.adapters import COUPLER, UP, Adapters
+from decoder.model.adapters import CONDITIONER, UP, Adapters
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs
 from decoder.model.target import PromptChunk, TargetModel, TreePass
 from decoder.sequence import Sequence
@@ -97,12 +97,12 @@ def tiny_eagle(target: TargetModel, seed: int = 0, scale: float = 1.0, draft_voc
 
 
 def tiny_adapters(
-    target: TargetModel, seed: int = 0, scale: float = 1.0, length: int = 3, coupler: int = 8
+    target: TargetModel, seed: int = 0, scale: float = 1.0, length: int = 3, conditioner: int = 8
 ) -> Adapters:
     """Random adapters for a tiny target, in its dtype: `scale` is that of what they add; with 0 they add nothing."""
-    fresh = Adapters.fresh(target.model, length, rank=2, coupler=coupler, seed=seed)
+    fresh = Adapters.fresh(target.model, length, rank=2, conditioner=conditioner, seed=seed)
     source = torch.Generator().manual_seed(seed)
-    added = (UP, *(COUPLER + name for name in ("point", "token", "out")))
+    added = (UP, *(CONDITIONER + name for name in ("point", "token", "out")))
     made = {
         name: scale * torch.randn(tensor.shape, generator=source) if name.endswith(added) else tensor
         for name, tensor in fresh.tensors().items()
@@ -112,17 +112,17 @@ def tiny_adapters(
 
 @torch.inference_mode()
 def knowing_adapters(target: TargetModel, length: int = 3) -> Adapters:
-    """Adapters that add random amounts, and whose coupler knows what a target of little memory says after each token:
+    """Adapters that add random amounts. Their conditioner knows what a target of little memory says after each token:
     its masks are right as often as the last token alone tells the next one."""
     adapters = tiny_adapters(target, length=length, scale=0.02)
     embeddings, head = target.model.get_input_embeddings().weight, target.model.get_output_embeddings().weight
     following = [
         int(target.prefill([token], target.new_cache(1)).logits.argmax()) for token in range(target.vocab_size)
     ]
-    assert adapters.coupler is not None
+    assert adapters.conditioner is not None
     rows = head[following]
-    adapters.coupler = replace(
-        adapters.coupler,
+    adapters.conditioner = replace(
+        adapters.conditioner,
         state=torch.zeros_like(embeddings),
         before=torch.nn.functional.rms_norm(embeddings, embeddings.shape[-1:]),  # [V, D]: unit v answers to token v
         out=(rows / rows.square().sum(-1, keepdim=True)).T.contiguous(),

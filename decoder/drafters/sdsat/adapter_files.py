@@ -81,7 +81,7 @@ def save(
         "masks": adapters.length,
         "rank": adapters.rank,
         "linears": [name for name in LINEARS if any(pair.endswith(name) for pair in adapters.pairs)],
-        "coupler": 0 if adapters.coupler is None else adapters.coupler.hidden,
+        "coupler": 0 if adapters.conditioner is None else adapters.conditioner.hidden,
         "tokens": None if adapters.tokens is None else len(adapters.tokens),
         "parameters": sum(tensor.numel() for tensor in adapters.weights().values()),
         **more,
@@ -118,5 +118,5 @@ def _check_shapes(adapters: Adapters, model: Any, folder: Path) -> None:
     tokens = adapters.tokens
     if tokens is not None and not (0 <= int(tokens.min()) <= int(tokens.max()) < model.config.vocab_size):
         raise AdaptersError(f"{folder}: tokens outside the model's vocabulary of {model.config.vocab_size}")
-    if adapters.coupler is not None and adapters.coupler.misfit(adapters.length, width):
-        raise AdaptersError(f"{folder}: the coupler's matrices do not fit {adapters.length} masks of width {width}")
+    if adapters.conditioner is not None and adapters.conditioner.misfit(adapters.length, width):
+        raise AdaptersError(f"{folder}: the conditioner's matrices do not fit {adapters.length} masks of width {width}")

@@ -69,7 +69,7 @@ class MaskGuesses:
     @torch.inference_mode()
     def scores(self, mask: int, before: int) -> torch.Tensor:
         """Logits of a mask's candidates given the token before them, [n]."""
-        if before == self._before[mask] or self._adapters.coupler is None:
+        if before == self._before[mask] or self._adapters.conditioner is None:
             return self._scores[mask]
         return self._logits_of(mask, before, self._ids[mask])
 

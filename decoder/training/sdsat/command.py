@@ -23,12 +23,12 @@ def add(commands: Any) -> None:
         "--coupler",
         type=int,
         default=256,
-        help="hidden units of the coupler, which conditions a draft on the token before it; 0 for none (default 256)",
+        help="hidden units of the conditioner of drafts on the token before; 0 for none (default 256)",
     )
     parser.add_argument("--batch", type=int, help="answers per step (default 4, on a GPU 32)")
     parser.add_argument("--points", type=int, default=96, help="accept points per answer (default 96)")
     parser.add_argument(
-        "--start", type=int, default=2_000_000, help="points of the coupler's pretraining (default 2000000)"
+        "--start", type=int, default=2_000_000, help="points of the conditioner's pretraining (default 2000000)"
     )
     parser.add_argument("--shards", type=int, default=8, help="shards of 16k tokens for the pretraining (default 8)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Pretraining of SDSAT's coupler: it learns to draft from the points' states alone, before any mask runs.
+"""Pretraining of SDSAT's conditioner: it learns to draft from the points' states alone, before any mask runs.
 
 Its linear maps are solved for as the best guess of the target's feature at each mask's place, as for an initial EAGLE
 head (`eagle/initial_head.py`). Then they are trained together with its hidden layer against the target's best
@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.adapters import Adapters
-from decoder.model.conditioner import Coupler
+from decoder.model.conditioner import Conditioner
 from decoder.model.target import TargetModel
 from decoder.training.answers import Answer
 from decoder.training.eagle.features import Example, FeatureStore
@@ -34,23 +34,23 @@ _FALLING, _LOWEST = 0.4, 0.02
 
 
 @torch.no_grad()
-def fit(coupler: Coupler, examples: Iterable[Example], embeddings: torch.Tensor) -> None:
+def fit(conditioner: Conditioner, examples: Iterable[Example], embeddings: torch.Tensor) -> None:
     """Set `point` and `token` to the best linear guess of the feature at each mask's place, by ridge regression over
     the answers.
 
     Args:
         embeddings: [V, D], the target's.
     """
-    masks, width = len(coupler.point), coupler.point.shape[-1]
-    regressions = [RidgeRegression(2 * width, width, coupler.point.device) for _ in range(masks)]
+    masks, width = len(conditioner.point), conditioner.point.shape[-1]
+    regressions = [RidgeRegression(2 * width, width, conditioner.point.device) for _ in range(masks)]
     for example in examples:
         for mask, regression in enumerate(regressions):
             points, before, places = _rows(example, mask, embeddings)
             regression.add(torch.cat([points, before], dim=-1), example.features[places])
     for mask, regression in enumerate(regressions):
         weights = regression.solve()
-        coupler.point[mask] = weights[:, :width]
-        coupler.token[mask] = weights[:, width:]
+        conditioner.point[mask] = weights[:, :width]
+        conditioner.token[mask] = weights[:, width:]
 
 
 def pretrain(
@@ -64,17 +64,17 @@ def pretrain(
     seed: int,
     say: Callable[[str], None],
 ) -> None:
-    """Fit the coupler, then train it on `positions` points of the shards' answers.
+    """Fit the conditioner, then train it on `positions` points of the shards' answers.
 
     Args:
-        adapters: with a coupler; its `row`, the masks and the low-rank additions do not change.
+        adapters: with a conditioner; its `row`, the masks and the low-rank additions do not change.
         positions: chain starts; each has as many tokens to predict as there are masks.
     """
-    coupler = adapters.coupler
-    assert coupler is not None, "adapters without a coupler have nothing to pretrain"
-    embeddings = target.model.get_input_embeddings().weight.detach().to(coupler.point)
-    fit(coupler, (example for shard in shards for example in store.examples(shard)), embeddings)
-    weights = [tensor for name, tensor in coupler.tensors().items() if name != "row"]
+    conditioner = adapters.conditioner
+    assert conditioner is not None, "adapters without a conditioner have nothing to pretrain"
+    embeddings = target.model.get_input_embeddings().weight.detach().to(conditioner.point)
+    fit(conditioner, (example for shard in shards for example in store.examples(shard)), embeddings)
+    weights = [tensor for name, tensor in conditioner.tensors().items() if name != "row"]
     optimizer = torch.optim.AdamW(weights, lr=lr, betas=(0.9, 0.95), weight_decay=0.01)
     generator = torch.Generator().manual_seed(seed)
     steps = (
@@ -92,7 +92,7 @@ def pretrain(
         optimizer.zero_grad(set_to_none=True)
         sampled = len(vocabulary.matrix) > 2 * _SAMPLED
         drawn = sample_tokens(vocabulary.matrix, _SAMPLED, generator) if sampled else None
-        loss = _loss(coupler, examples, embeddings, vocabulary, drawn)
+        loss = _loss(conditioner, examples, embeddings, vocabulary, drawn)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
@@ -104,7 +104,7 @@ def pretrain(
 
 
 def _loss(
-    coupler: Coupler,
+    conditioner: Conditioner,
     examples: Sequence[Example],
     embeddings: torch.Tensor,
     vocabulary: Vocabulary,
@@ -113,10 +113,10 @@ def _loss(
     """Mean cross-entropy of the masks' tokens against the target's best probabilities."""
     states, ids, weights = [], [], []
     numbers = torch.from_numpy(vocabulary.numbers)
-    for mask in range(len(coupler.point)):
+    for mask in range(len(conditioner.point)):
         parts = [_rows(example, mask, embeddings) for example in examples]
         points, before = (torch.cat(tensors) for tensors in list(zip(*parts, strict=True))[:2])
-        states.append(coupler.combined(mask, F.linear(points, coupler.point[mask]), before, normed=True))
+        states.append(conditioner.combined(mask, F.linear(points, conditioner.point[mask]), before, normed=True))
         for example, (_, _, places) in zip(examples, parts, strict=True):
             best = numbers[example.best_ids[places.start - example.prompt :].long()]
             chances = example.chances[places.start - example.prompt :].float() * (best >= 0)

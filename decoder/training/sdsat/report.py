@@ -55,11 +55,11 @@ def card(config: Mapping[str, Any], line: Mapping[str, Any], command: str, about
     rule = "---|" * (len(line["accepted"]) + 1)
     later = "" if config["steps"] == line["step"] else f" The weights are those after {config['steps']:,} steps."
     alone = config.get("start", 0)
-    before = f" Before that the coupler learned alone, from {alone:,} points." if alone else ""
+    before = f" Before that the conditioner learned alone, from {alone:,} points." if alone else ""
     drafted = "all of its tokens" if config["tokens"] is None else f"its {config['tokens']:,} most used tokens"
     return f"""# SDSAT adapters for {target["model"]}
 
-{config["masks"]} masks, low-rank adapters of rank {config["rank"]} on {", ".join(config["linears"])}, a coupler of
+{config["masks"]} masks, low-rank adapters of rank {config["rank"]} on {", ".join(config["linears"])}, a conditioner of
 {config["coupler"]} hidden units: {config["parameters"]:,} parameters. They act at the rows of masks alone; the model
 and its answers stay as they are. They can draft {drafted}.
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from decoder.model.adapters import COUPLER, LINEARS, MASKS, Adapters
+from decoder.model.adapters import CONDITIONER, LINEARS, MASKS, Adapters
 from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
 from decoder.training.answers import Answer, frequent_tokens, split
@@ -28,7 +28,7 @@ from decoder.training.sdsat.mask_pass import Points, Predictions, Vocabulary, pr
 from decoder.training.sdsat.pretraining import pretrain
 
 START_RATE = 1e-4
-"""Learning rate of the coupler's pretraining; a pretrained coupler keeps it."""
+"""Learning rate of the conditioner's pretraining; a pretrained conditioner keeps it."""
 WARM_UP = 20
 """Steps in which the learning rate rises."""
 FALLING, LOWEST = 0.4, 0.05
@@ -45,7 +45,7 @@ class Plan:
         points: most accept points per answer.
         lr: peak learning rate.
         optimizer: "adamw" or "muon" (for matrices; AdamW trains the masks).
-        start: points of the coupler's pretraining (`pretraining.py`); 0 for none.
+        start: points of the conditioner's pretraining (`pretraining.py`); 0 for none.
         shards: shards of answers for the pretraining.
         steps, minutes: length, resumed parts included; one of them is given. The pretraining comes on top.
         held_out: most held-out answers to evaluate.
@@ -148,9 +148,9 @@ class Trainer:
         self.rows = 0
 
     def pretrain(self, store: FeatureStore, say: Callable[[str], None]) -> None:
-        """Pretrain the coupler, if the plan says so."""
+        """Pretrain the conditioner, if the plan says so."""
         plan = self.plan
-        if not plan.start or self.adapters.coupler is None:
+        if not plan.start or self.adapters.conditioner is None:
             return
         vocabulary = self.vocabulary or Vocabulary(self.target, torch.arange(self.target.vocab_size))
         shards = shards_of(self.train_set, plan.seed)[: plan.shards]
@@ -288,10 +288,10 @@ class Trainer:
 
 
 def _optimizers(adapters: Adapters, plan: Plan) -> list[torch.optim.Optimizer]:
-    """A pretrained coupler keeps the learning rate of its pretraining."""
+    """A pretrained conditioner keeps the learning rate of its pretraining."""
     weights = adapters.weights()
-    coupler = [weights.pop(name) for name in list(weights) if name.startswith(COUPLER)]
-    slow = {"params": coupler, "scale": START_RATE / plan.lr if plan.start else 1.0}
+    conditioner = [weights.pop(name) for name in list(weights) if name.startswith(CONDITIONER)]
+    slow = {"params": conditioner, "scale": START_RATE / plan.lr if plan.start else 1.0}
     masks = [] if plan.optimizer == "adamw" else [weights.pop(MASKS)]
     groups = [group for group in ({"params": list(weights.values())}, slow) if group["params"]]
     if plan.optimizer == "muon":

@@ -19,7 +19,7 @@ from decoder.drafts.mask_chains import MaskChains
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.errors import AdaptersError
 from decoder.model.adapters import Adapters
-from decoder.model.conditioner import Coupler
+from decoder.model.conditioner import Conditioner
 from decoder.model.fingerprint import describe
 from decoder.model.shipped import shipped_names
 from decoder.model.target import TargetModel, TreePass
@@ -40,7 +40,7 @@ PLAN = Plan(masks=3, rank=4, coupler=32, tokens=50, batch=4, points=24, lr=2e-2,
 
 @functools.cache
 def target() -> TargetModel:
-    """What comes next depends on the last token alone, so the coupler can learn it."""
+    """What comes next depends on the last token alone, so the conditioner can learn it."""
     return tiny_target("llama", VOCAB, memory=0.0)
 
 
@@ -102,7 +102,7 @@ def test_masks_are_told_what_comes_two_tokens_on() -> None:
 
 def test_gradients_reach_masks_and_adapters_alone() -> None:
     tiny = target()
-    adapters = Adapters.fresh(tiny.model, 3, 4, coupler=8)
+    adapters = Adapters.fresh(tiny.model, 3, 4, conditioner=8)
     adapters = Adapters.of({name: torch.randn_like(weight) * 0.1 for name, weight in adapters.tensors().items()})
     for weight in adapters.weights().values():
         weight.requires_grad_(True)
@@ -157,7 +157,7 @@ def test_training_raises_the_accept_rate_and_saves_passes(tmp_path: Path) -> Non
     assert mat["trained", "sdsat"] > mat["trained", "sdsat_two_step"]
 
 
-def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> None:
+def test_a_conditioner_learns_alone_what_the_last_token_tells(tmp_path: Path) -> None:
     training = trainer(tmp_path, replace(PLAN, start=6000, shards=1))
     masks, before = training.adapters.masks.detach().clone(), training.evaluate()
     store = FeatureStore(training.target, tmp_path / "features", 1e9)
@@ -173,7 +173,7 @@ def test_a_coupler_learns_alone_what_the_last_token_tells(tmp_path: Path) -> Non
         assert torch.equal(weight, training.adapters.weights()[name]), name
 
 
-def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fitted_conditioner_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Features that are linear in the one before and in the token are met: exactly one place on, as far as they can be
     two places on."""
     monkeypatch.setattr("decoder.training.ridge.RIDGE", 1e-12)
@@ -189,13 +189,15 @@ def test_a_fitted_coupler_knows_what_is_linear(monkeypatch: pytest.MonkeyPatch) 
             features.append(turned @ features[-1] + added @ embeddings[token])
         none = torch.empty(0)
         examples.append(Example(tokens, prompt, torch.stack(features), none, none))
-    coupler = Coupler(*(tensor.double() for tensor in Coupler.fresh(masks, width, 4, source).tensors().values()))
-    fit(coupler, examples, embeddings)
-    torch.testing.assert_close(coupler.point[0], turned, atol=1e-6, rtol=0)
-    torch.testing.assert_close(coupler.token[0], added, atol=1e-6, rtol=0)
+    conditioner = Conditioner(
+        *(tensor.double() for tensor in Conditioner.fresh(masks, width, 4, source).tensors().values())
+    )
+    fit(conditioner, examples, embeddings)
+    torch.testing.assert_close(conditioner.point[0], turned, atol=1e-6, rtol=0)
+    torch.testing.assert_close(conditioner.token[0], added, atol=1e-6, rtol=0)
     twice = turned @ turned
-    assert (coupler.point[1] - twice).norm() < 0.3 * (turned - twice).norm()
-    torch.testing.assert_close(coupler.token[1], added, atol=0.15, rtol=0)
+    assert (conditioner.point[1] - twice).norm() < 0.3 * (turned - twice).norm()
+    torch.testing.assert_close(conditioner.token[1], added, atol=0.15, rtol=0)
 
 
 def test_the_answers_own_noise_helps_trained_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
