@@ -8,8 +8,9 @@ import typer
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import ApiKey, Json, Url, without_none
+from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 from rag_service.prompting.prompt import heading_line
 
 
@@ -25,9 +26,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find passages, without an answer."""
-    body = without_none(question=question, mode=mode, top_k=top_k)
     with connect(url, api_key) as api:
-        result = api.request("POST", f"/v1/collections/{collection}/search", json=body)
+        result = api.json(calls.search(collection, question, top_k, mode, filter=None))
     if as_json:
         print_json(result)
         return
