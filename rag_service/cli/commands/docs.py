@@ -23,7 +23,7 @@ DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the documen
 @app.command("list", epilog=example("rag docs list -c notes"))
 def list_documents(
     collection: InCollection = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of documents to list.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of documents.", min=1)] = 1000,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

@@ -23,7 +23,7 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jo
 
 @app.command("list", epilog=example("rag jobs list"))
 def list_jobs(
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of jobs to list.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of jobs.", min=1, max=1000)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

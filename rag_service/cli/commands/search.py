@@ -20,7 +20,7 @@ def search(
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection to search.")
     ] = DEFAULT_COLLECTION,
     top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
-    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="How to search.")] = "hybrid",
+    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,

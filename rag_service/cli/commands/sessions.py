@@ -21,7 +21,7 @@ SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the session;
 
 @app.command("list", epilog=example("rag sessions list"))
 def list_sessions(
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of sessions to list.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of sessions.", min=1, max=1000)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
