@@ -12,13 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-import httpx
-
 from decoder.recording.prompts import BenchError
 from rag_service.access import local_key
 from rag_service.client import RagClient
 from rag_service.settings import Settings
-from rag_service.stack.process import Child
+from rag_service.stack.process import Child, is_ready
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -101,7 +99,7 @@ class Stack:
         self._worker = self._child(name, ["worker", "--name", name], environment)
         self._worker.start()
         self._reuse = reuse
-        while self._redis.zscore(keys.WORKERS, name) is None or not self._ready():
+        while self._redis.zscore(keys.WORKERS, name) is None or not is_ready(self._client.address.base_url):
             for child in (self._worker, self._api):
                 child.look()
                 if child.deaths:
@@ -114,12 +112,6 @@ class Stack:
         if self._worker is not None:
             self._worker.stop(DRAIN_S)
         self._worker = self._reuse = None
-
-    def _ready(self) -> bool:
-        try:
-            return httpx.get(f"{self._client.address.base_url}/readyz", timeout=5.0).is_success
-        except httpx.HTTPError:
-            return False
 
     def _child(
         self, name: str, arguments: list[str], environment: dict[str, str], keep: list[int] | None = None

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError, count, err, say_dim
+from rag_service.client import calls
+from rag_service.client.calls import Call
 from rag_service.prompting.prompt import heading_line
 from rag_service.stack.exit_status import INTERRUPTED
 
@@ -28,17 +30,17 @@ class Cancelled(CliError):
         super().__init__("Cancelled.", INTERRUPTED)
 
 
-def follow(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
+def follow(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
     """`listen` for commands with a single answer: Ctrl-C also ends the command."""
     try:
-        return listen(api, body, screen, path)
+        return listen(api, call, screen)
     except Cancelled:
         err().print("\nCancelled.")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "/v1/query") -> dict[str, Any]:
-    """Send a request and return the whole answer. Its text is printed to `screen`, if any, as it comes.
+def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
+    """Send a query or an edit and return the whole answer. Its text is printed to `screen`, if any, as it comes.
 
     Raises:
         Cancelled: Ctrl-C; the answer was cancelled.
@@ -46,11 +48,11 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
     """
     answer_id = None
     try:
-        for event in api.events(path, body):
+        for event in api.resumed(call):
             if event.name == "passages":
                 answer_id = event.data["answer_id"]
                 if screen is not None:
-                    _say_search(event.data, body.get("question"))
+                    _say_search(event.data, call.json.get("question"))
             elif event.name == "token" and screen is not None:
                 kind = event.data.get("source", {}).get("kind")
                 screen.print(Text(event.data["text"], style=COPIED_COLOURS.get(kind, "")), end="")
@@ -64,7 +66,7 @@ def listen(api: Api, body: dict[str, Any], screen: Console | None, path: str = "
     except KeyboardInterrupt:
         if answer_id is not None:
             with contextlib.suppress(CliError):
-                api.request("DELETE", f"/v1/answers/{answer_id}")
+                api.send(calls.cancel(answer_id))
         raise Cancelled from None
     raise CliError("The stream ended before the answer did. Ask again.")
 
@@ -81,7 +83,7 @@ def _say_search(passages: dict[str, Any], question: str | None) -> None:
 
 def collections_to_choose(api: Api) -> str:
     """A sentence that names the collections."""
-    names = [collection["name"] for collection in api.request("GET", "/v1/collections")["collections"]]
+    names = [collection.name for collection in api.send(calls.collections())]
     if not names:
         return "There are no collections. `rag ingest PATH…` makes one."
     more = ", …" if len(names) > NAMED_COLLECTIONS else ""

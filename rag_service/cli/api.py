@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import httpx
 
 from rag_service.cli.console import CliError
+from rag_service.client.calls import Call
 from rag_service.client.connection import Connection
 from rag_service.client.errors import NOT_RAG_SERVICE, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.events import ServerEvent
@@ -66,9 +67,13 @@ class Api(Connection):
         with _command_errors():
             return super().request(method, path, **options)
 
-    def events(self, path: str, body: Mapping[str, Any]) -> Generator[ServerEvent]:
+    def json(self, call: Call[Any]) -> Any:
+        """The JSON of a call's response, as sent; None if it has no body."""
+        return self.request(call.method, call.path, **call.options())
+
+    def resumed(self, call: Call[Any], answer_id: str | None = None, last: str | None = None) -> Generator[ServerEvent]:
         with _command_errors():
-            yield from super().events(path, body)
+            yield from super().resumed(call, answer_id, last)
 
 
 @contextlib.contextmanager

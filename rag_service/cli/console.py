@@ -63,3 +63,11 @@ def count(number: int, noun: str) -> str:
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_result(value: Any, text: str, as_json: bool) -> None:
+    """Print a result as JSON or as text."""
+    if as_json:
+        print_json(value)
+    else:
+        out().print(text)

@@ -37,25 +37,19 @@ def _known_drafter(name: str | None) -> str | None:
     return name
 
 
+_DRAFTER: dict[str, Any] = {
+    "metavar": "NAME",
+    "autocompletion": lambda: list(DRAFTER_NAMES),
+    "callback": _known_drafter,
+}
 SpeculationName = Annotated[
     str | None,
     typer.Option(
-        "--speculation",
-        metavar="NAME",
-        help="off, auto or a drafter's name. Changes the speed, never the answer.",
-        autocompletion=lambda: list(DRAFTER_NAMES),
-        callback=_known_drafter,
+        "--speculation", help="off, auto or a drafter's name. Changes the speed, never the answer.", **_DRAFTER
     ),
 ]
 Compared = Annotated[
-    str,
-    typer.Option(
-        "--drafter",
-        metavar="NAME",
-        help="auto or a drafter's name; compared with plain decoding.",
-        autocompletion=lambda: list(DRAFTER_NAMES),
-        callback=_known_drafter,
-    ),
+    str, typer.Option("--drafter", help="auto or a drafter's name; compared with plain decoding.", **_DRAFTER)
 ]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="Longest answer, in tokens.", min=1)]
 Temperature = Annotated[float, typer.Option("--temperature", metavar="T", help="0 is greedy.", min=0)]

@@ -1,4 +1,4 @@
-"""Requests and streams over httpx, sent again and resumed where that is safe. Knows no call of the service."""
+"""Requests and streams over httpx, sent again and resumed if that is safe. Knows no call of the service."""
 
 from __future__ import annotations
 

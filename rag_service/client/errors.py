@@ -86,31 +86,31 @@ class AnswerFailed(RagProblem):
 
 
 class InvalidRequest(RagProblem):
-    pass
+    """Status 400 or 422: the request is invalid."""
 
 
 class Unauthorized(RagProblem):
-    pass
+    """Status 401 or 403: the key is missing, invalid or not sufficient."""
 
 
 class NotFound(RagProblem):
-    pass
+    """Status 404."""
 
 
 class Conflict(RagProblem):
-    pass
+    """Status 409: it exists already, or is in use."""
 
 
 class TooLarge(RagProblem):
-    pass
+    """Status 413: the request is too large."""
 
 
 class Overloaded(RagProblem):
-    pass
+    """Status 429: too many requests wait; `retry_after` says when to try again."""
 
 
 class Unavailable(RagProblem):
-    pass
+    """Status 5xx: the service failed or cannot answer now."""
 
 
 _NOT_OURS = {301, 302, 303, 307, 308, 404, 405, 501}

@@ -101,12 +101,16 @@ class Address:
             raise RagError("The API key holds characters that no key has; copy it again.")
         return cls(url.rstrip("/"), key or None, TIMEOUT_S if timeout is None else timeout)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+
     def client_options(self) -> dict[str, Any]:
         """Arguments of httpx's clients. A proxy never stands between this machine and itself, nor sees the key."""
         return {
             "base_url": self.base_url,
             "timeout": httpx.Timeout(self.timeout, connect=min(CONNECT_S, self.timeout)),
-            "headers": {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"},
+            "headers": self.headers,
             "verify": trusted(),
             "trust_env": not local_key.is_loopback(self.base_url),
         }

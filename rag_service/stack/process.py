@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import httpx
+
 from rag_service.stack.exit_status import FAILED, USAGE
 from workers.broker.log_file import LogFile
 from workers.broker.restarts import Restarts, how
@@ -30,6 +32,14 @@ def end_with_parent(parent: int | None) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("The parent of this process has ended.")
+
+
+def is_ready(url: str) -> bool:
+    """Whether the API at an address can answer questions."""
+    try:
+        return httpx.get(f"{url}/readyz", timeout=5.0).is_success
+    except httpx.HTTPError:
+        return False
 
 
 class Child:

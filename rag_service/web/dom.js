@@ -46,7 +46,7 @@ export function confirmButton(label, question, act, attributes) {
   return pressed;
 }
 
-/** A dialog of the page, with a title and a button that closes it. A click beside it closes it, too. */
+/** A dialog of the page, with a title and a button that closes it. A click outside closes it, too. */
 export function sheet(id, title, ...children) {
   const dialog = byId(id);
   dialog.append(

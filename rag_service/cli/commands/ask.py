@@ -24,6 +24,7 @@ from rag_service.cli.options import (
     without_none,
 )
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 
 
 def ask(
@@ -41,8 +42,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask a question about your documents. Ctrl-C cancels the answer."""
-    body = without_none(
-        question=question,
+    options = without_none(
         collection=collection,
         session_id=session,
         speculation=speculation,
@@ -51,10 +51,9 @@ def ask(
         seed=seed,
         exact=exact,
         retrieval=None if top_k is None else {"top_k": top_k},
-        stream=True,
     )
     with connect(url, api_key) as api:
-        answer = follow(api, body, None if as_json else out())
+        answer = follow(api, calls.query(question, options), None if as_json else out())
         if answer["note"] == NO_COLLECTION:
             err().print(collections_to_choose(api), style="yellow")
     _print(answer, as_json)
@@ -73,17 +72,11 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Change an answer and print the whole new version. Ctrl-C cancels it."""
-    body = without_none(
-        instruction=instruction,
-        speculation=speculation,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        exact=exact,
-        stream=True,
+    options = without_none(
+        speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
-        version = follow(api, body, None if as_json else out(), f"/v1/answers/{answer}/edits")
+        version = follow(api, calls.edit(answer, instruction, options), None if as_json else out())
     _print(version, as_json)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from typing import Any
-from urllib.parse import quote
 
 import typer
 from rich.console import Console
@@ -32,6 +31,8 @@ from rag_service.cli.options import (
     without_none,
 )
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
+from rag_service.client.calls import Call
 from rag_service.stack.exit_status import DONE
 
 HELP = """\
@@ -63,17 +64,12 @@ def chat(
     With questions from a pipe, the exit status is that of the first one that failed.
     """
     options = without_none(
-        speculation=speculation,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        exact=exact,
-        stream=True,
+        speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
         conversation = Conversation(api, options, collection, session, None if as_json else out())
         if session is not None:
-            conversation.resume()
+            conversation.resume(session)
         if not as_json:
             conversation.check()
             say_dim("Ask, or /help. Ctrl-D leaves.")
@@ -108,16 +104,16 @@ class Conversation:
         self.status = DONE
         """Exit status of the first question or edit that failed."""
 
-    def resume(self) -> None:
+    def resume(self, session: str) -> None:
         """Continue after a session's last answer, if the session exists."""
         try:
-            turns = self._api.request("GET", f"/v1/sessions/{self._session}")["turns"]
+            turns = self._api.send(calls.session(session)).turns
         except Refused as refused:
             if refused.http_status != 404:
                 raise
             return
         if turns:
-            self.last = self._api.request("GET", f"/v1/answers/{turns[-1]['answer_id']}")
+            self.last = self._api.json(calls.answer(turns[-1].answer_id, token_ids=False))
 
     def check(self) -> None:
         """Check that the service answers and that the collection exists.
@@ -126,10 +122,10 @@ class Conversation:
             CliError: one of them does not.
         """
         if self._collection is not None:
-            self._api.request("GET", f"/v1/collections/{quote(self._collection, safe='')}")
+            self._api.send(calls.collection(self._collection))
         elif self.last is None:
-            collections = self._api.request("GET", "/v1/collections")["collections"]
-            if DEFAULT_COLLECTION not in {collection["name"] for collection in collections}:
+            names = {collection.name for collection in self._api.send(calls.collections())}
+            if DEFAULT_COLLECTION not in names:
                 self._say(collections_to_choose(self._api))
 
     def handle(self, line: str) -> None:
@@ -165,17 +161,16 @@ class Conversation:
 
     def _ask(self, question: str) -> None:
         place = without_none(collection=self._collection or None, session_id=self._session or None)
-        self._answer("/v1/query", {"question": question, **self._options, **place})
+        self._answer(calls.query(question, {**self._options, **place}))
 
     def _edit(self, instruction: str) -> None:
         if not instruction:
             raise CliError("Say what to change: /edit INSTRUCTION.")
-        path = f"/v1/answers/{self._last_answer()['answer_id']}/edits"
-        self._answer(path, {"instruction": instruction, **self._options})
+        self._answer(calls.edit(self._last_answer()["answer_id"], instruction, self._options))
 
-    def _answer(self, path: str, body: dict[str, Any]) -> None:
+    def _answer(self, call: Call[Any]) -> None:
         try:
-            self.last = listen(self._api, body, self._screen, path)
+            self.last = listen(self._api, call, self._screen)
         except CliError as error:
             if not isinstance(error, Cancelled):
                 self.status = self.status or error.status

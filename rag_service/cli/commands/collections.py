@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 from rich.filesize import decimal
 
-from rag_service.cli.console import count, err, out, print_json
+from rag_service.cli.console import count, err, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 
 app = typer.Typer(help="Collections: list, delete. `rag ingest` creates them.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ app = typer.Typer(help="Collections: list, delete. `rag ingest` creates them.", 
 def list_collections(url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
     """List the collections and their sizes."""
     with connect(url, api_key) as api:
-        collections = api.request("GET", "/v1/collections")
+        collections = api.json(calls.collections())
     if as_json:
         print_json(collections)
         return
@@ -39,8 +39,5 @@ def delete(
 ) -> None:
     """Delete a collection with all its documents."""
     with connect(url, api_key) as api:
-        api.request("DELETE", f"/v1/collections/{quote(name, safe='')}")
-    if as_json:
-        print_json({"deleted": name})
-    else:
-        out().print(f"Deleted {name}.")
+        api.send(calls.delete_collection(name))
+    print_result({"deleted": name}, f"Deleted {name}.", as_json)

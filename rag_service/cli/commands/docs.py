@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 from rich.filesize import decimal
@@ -12,6 +11,7 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.console import count, err, local_time, out, print_json
 from rag_service.cli.options import ApiKey, InCollection, Json, Url, example
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 
 PAGE = 500
 """Documents that one request fetches."""
@@ -23,7 +23,7 @@ DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the documen
 @app.command("list", epilog=example("rag docs list -c notes"))
 def list_documents(
     collection: InCollection = DEFAULT_COLLECTION,
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of documents to list.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of documents.", min=1)] = 1000,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -33,8 +33,7 @@ def list_documents(
     after: str | None = ""
     with connect(url, api_key) as api:
         while after is not None and len(documents) < limit:
-            params = {"limit": min(PAGE, limit - len(documents)), "after": after}
-            page = api.request("GET", _path(collection), params=params)
+            page = api.json(calls.documents(collection, min(PAGE, limit - len(documents)), after))
             documents += page["documents"]
             after = page["next"]
     if as_json:
@@ -57,7 +56,7 @@ def show(
 ) -> None:
     """Print the text of a document. The offsets of citations point into it."""
     with connect(url, api_key) as api:
-        content = api.request("GET", _path(collection, document))
+        content = api.json(calls.document(collection, document))
     if as_json:
         print_json(content)
     else:
@@ -75,13 +74,8 @@ def delete(
     """Delete documents. Answers that cite them keep their passages."""
     with connect(url, api_key) as api:
         for document in documents:
-            api.request("DELETE", _path(collection, document))
+            api.send(calls.delete_document(collection, document))
             if not as_json:
                 out().print(f"Deleted {document}.")
     if as_json:
         print_json({"collection": collection, "deleted": documents})
-
-
-def _path(collection: str, document: str | None = None) -> str:
-    path = f"/v1/collections/{quote(collection, safe='')}/documents"
-    return path if document is None else f"{path}/{quote(document)}"

@@ -19,6 +19,7 @@ from rag_service.cli.commands.jobs import print_failures, wait_for
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 from rag_service.client.calls import batches, unreadable
 from rag_service.contract.file_names import sendable
 from rag_service.stack.exit_status import FAILED
@@ -180,7 +181,7 @@ def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
 
 def _create(api: Api, collection: str) -> None:
     try:
-        api.request("POST", "/v1/collections", json={"name": collection})
+        api.send(calls.create_collection(collection))
     except Refused as refused:
         if refused.code != "collection_exists":
             raise

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from rag_service.cli.api import Api
-from rag_service.cli.console import err, local_time, out, print_json
+from rag_service.cli.console import err, local_time, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 from rag_service.stack.exit_status import FAILED
 
 POLL_S = 0.2
@@ -23,14 +23,14 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jo
 
 @app.command("list", epilog=example("rag jobs list"))
 def list_jobs(
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of jobs to list.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of jobs.", min=1, max=1000)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """List the ingest jobs of the last seven days, the latest first."""
     with connect(url, api_key) as api:
-        jobs = api.request("GET", "/v1/jobs", params={"limit": limit})
+        jobs = api.json(calls.jobs(limit))
     if as_json:
         print_json(jobs)
         return
@@ -44,7 +44,7 @@ def list_jobs(
 def show(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
     """Show the progress of an ingest job, and what could not be read."""
     with connect(url, api_key) as api:
-        _print(_read(api, job), as_json)
+        _print(api.json(calls.job(job)), as_json)
 
 
 @app.command("wait", epilog=example("rag jobs wait 3f2a…"))
@@ -61,26 +61,18 @@ def wait(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = Fa
 def cancel(job: JobId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
     """Cancel an ingest job. Documents that were ingested stay."""
     with connect(url, api_key) as api:
-        result = api.request("DELETE", f"/v1/jobs/{quote(job, safe='')}")
-    if as_json:
-        print_json(result)
-    else:
-        out().print("The job stops." if result["cancelled"] else "The job had already ended.")
+        result = api.json(calls.cancel_job(job))
+    print_result(result, "The job stops." if result["cancelled"] else "The job had already ended.", as_json)
 
 
 def wait_for(api: Api, job_id: str, progress: Callable[[int], None] = lambda done: None) -> dict[str, Any]:
     """Wait for a job to end. `progress` is called with the number of documents done."""
     while True:
-        job = _read(api, job_id)
+        job: dict[str, Any] = api.json(calls.job(job_id))
         progress(job["done"])
         if job["status"] not in ("queued", "running"):
             return job
         time.sleep(POLL_S)
-
-
-def _read(api: Api, job_id: str) -> dict[str, Any]:
-    job: dict[str, Any] = api.request("GET", f"/v1/jobs/{quote(job_id, safe='')}")
-    return job
 
 
 def _print(job: dict[str, Any], as_json: bool) -> None:

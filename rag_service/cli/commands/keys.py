@@ -12,7 +12,7 @@ import typer
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.access.principal import Role
-from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json, print_result
 from rag_service.cli.options import Json, example
 from rag_service.cli.stack import running
 from rag_service.settings import load_settings
@@ -100,10 +100,7 @@ def revoke(
     with _keys() as keys:
         if not keys.revoke(key_id):
             raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")
-    if as_json:
-        print_json({"revoked": key_id})
-    else:
-        out().print(f"Revoked {key_id}.")
+    print_result({"revoked": key_id}, f"Revoked {key_id}.", as_json)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def find(
         Path | None, typer.Option("--out", metavar="FILE", help="File to write.  [default: in the model's folder]")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of prompts, spread evenly over the data.")
+        int | None, typer.Option(metavar="N", help="Maximum number of prompts, spread evenly over the data.")
     ] = None,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="Precision of the model.")] = "float32",
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Device of the model: cpu, cuda, cuda:1, …")] = "cpu",

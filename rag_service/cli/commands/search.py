@@ -8,8 +8,9 @@ import typer
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import ApiKey, Json, Url, without_none
+from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 from rag_service.prompting.prompt import heading_line
 
 
@@ -19,15 +20,14 @@ def search(
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection to search.")
     ] = DEFAULT_COLLECTION,
     top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
-    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="How to search.")] = "hybrid",
+    mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Find passages, without an answer."""
-    body = without_none(question=question, mode=mode, top_k=top_k)
     with connect(url, api_key) as api:
-        result = api.request("POST", f"/v1/collections/{collection}/search", json=body)
+        result = api.json(calls.search(collection, question, top_k, mode, filter=None))
     if as_json:
         print_json(result)
         return

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 from rich.filesize import decimal
 
-from rag_service.cli.console import err, local_time, out, print_json
+from rag_service.cli.console import err, local_time, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
@@ -21,14 +21,14 @@ SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the session;
 
 @app.command("list", epilog=example("rag sessions list"))
 def list_sessions(
-    limit: Annotated[int, typer.Option(metavar="N", help="Number of sessions to list.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of sessions.", min=1, max=1000)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """List sessions, the latest first."""
     with connect(url, api_key) as api:
-        sessions = api.request("GET", "/v1/sessions", params={"limit": limit})
+        sessions = api.json(calls.sessions(limit, offset=0))
     if as_json:
         print_json(sessions)
         return
@@ -44,7 +44,7 @@ def list_sessions(
 def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
     """Show the turns of a session and the memory it takes in Redis."""
     with connect(url, api_key) as api:
-        history = api.request("GET", _path(session))
+        history = api.json(calls.session(session))
     if as_json:
         print_json(history)
         return
@@ -64,12 +64,5 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
 def erase(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
     """Erase a session with its turns and all its answers."""
     with connect(url, api_key) as api:
-        api.request("DELETE", _path(session))
-    if as_json:
-        print_json({"erased": session})
-    else:
-        out().print(f"Erased {session}.")
-
-
-def _path(session: str) -> str:
-    return f"/v1/sessions/{quote(session, safe='')}"
+        api.send(calls.erase_session(session))
+    print_result({"erased": session}, f"Erased {session}.", as_json)

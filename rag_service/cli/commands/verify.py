@@ -25,6 +25,7 @@ from rag_service.cli.options import (
     without_none,
 )
 from rag_service.cli.stack.connect import connect
+from rag_service.client import calls
 from rag_service.stack.exit_status import FAILED
 
 QUOTED_CHARS = 60
@@ -47,19 +48,13 @@ def verify(
 
     Asks with and without speculation. The exit status is 0 if both answers are identical, else 1.
     """
-    body = without_none(
-        question=question,
-        collection=collection,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        exact=exact,
-        stream=True,
+    options = without_none(
+        collection=collection, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
         # Speculation goes first, so that plain decoding does not pay for waking up the worker.
-        on = _answer(api, {**body, "speculation": drafter}, f"with {drafter}")
-        off = _answer(api, {**body, "speculation": "off", "seed": on["seed"]}, "without speculation")
+        on = _answer(api, question, {**options, "speculation": drafter}, f"with {drafter}")
+        off = _answer(api, question, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")
         report = {
             "question": question,
             "drafter": drafter,
@@ -70,7 +65,7 @@ def verify(
         if report["identical"]:  # answers that differ are kept
             for answer in (on, off):
                 with contextlib.suppress(CliError):
-                    api.request("DELETE", f"/v1/sessions/{answer['session_id']}")
+                    api.send(calls.erase_session(answer["session_id"]))
     if as_json:
         print_json(report)
     else:
@@ -79,11 +74,11 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-def _answer(api: Api, body: dict[str, Any], mode: str) -> dict[str, Any]:
+def _answer(api: Api, question: str, options: dict[str, Any], mode: str) -> dict[str, Any]:
     """A finished answer with its token ids, in a session of its own."""
     with err().status(f"Answering {mode} …"):
-        answer_id = follow(api, body, None)["answer_id"]
-        answer: dict[str, Any] = api.request("GET", f"/v1/answers/{answer_id}", params={"token_ids": True})
+        answer_id = follow(api, calls.query(question, options), None)["answer_id"]
+        answer: dict[str, Any] = api.json(calls.answer(answer_id, token_ids=True))
     if answer["finish_reason"] not in ("stop", "length"):
         raise CliError(f"The answer {mode} ended with {answer['finish_reason']}, so there is nothing to compare.")
     return answer

@@ -17,7 +17,6 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import httpx
 import typer
 
 from rag_service.access import local_key
@@ -31,7 +30,7 @@ from rag_service.cli.stack.in_force import settings_in_force
 from rag_service.cli.stack.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
-from rag_service.stack.process import Child
+from rag_service.stack.process import Child, is_ready
 from retriever.embedder import names_provider
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     if not screen.is_terminal:  # the status line below is for terminals
         screen.print("Loading the models …")
     with screen.status("Loading the models …"):
-        while not _ready(url):
+        while not is_ready(url):
             stop.check()
             watch.look()
             for child in (worker, api):
@@ -204,13 +203,6 @@ def _read_by_others(file: IO[str]) -> bool:
 def _warn(message: str | None) -> None:
     if message:
         err().print(message, style="yellow")
-
-
-def _ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=5.0).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def _url(host: str, port: int) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from rag_service.cli.api import Api, ServerEvent
 from rag_service.cli.commands import chat
+from rag_service.client.calls import Call
 from tests.support.command_line import rag
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -105,12 +106,12 @@ def test_a_conversation_goes_on_where_a_session_was(api_url: str) -> None:
 
 
 def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    events, deleted = Api.events, []
+    resumed, deleted = Api.resumed, []
 
-    def interrupted(self: Api, path: str, body: dict[str, Any]) -> Iterator[ServerEvent]:
-        for event in events(self, path, body):
+    def interrupted(self: Api, call: Call[Any]) -> Iterator[ServerEvent]:
+        for event in resumed(self, call):
             yield event
-            if event.name == "passages" and body["question"] == "Long?":
+            if event.name == "passages" and call.json["question"] == "Long?":
                 deleted.append(event.data["answer_id"])
                 raise KeyboardInterrupt
 
@@ -121,7 +122,7 @@ def test_ctrl_c_cancels_the_answer_and_the_conversation_goes_on(api_url: str, mo
         asked.append((method, path))
         return request(self, method, path, **options)
 
-    monkeypatch.setattr(Api, "events", interrupted)
+    monkeypatch.setattr(Api, "resumed", interrupted)
     monkeypatch.setattr(Api, "request", noted)
     result = rag("chat", "-c", "animals", "--json", "--url", api_url, said="Long?\nShort?\n")
     assert result.exit_code == 0, result.output

@@ -10,6 +10,7 @@ import pytest
 from rag_service.cli.api import Api
 from rag_service.cli.commands import verify
 from rag_service.cli.commands.verify import compare, first_difference
+from rag_service.client.calls import Call
 from tests.support.command_line import nowhere, rag
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -102,9 +103,9 @@ def test_answers_that_differ_are_status_1_and_are_kept(
     asked: list[dict[str, Any]] = []
     follow = verify.follow
 
-    def then_another(api: Api, body: dict[str, Any], screen: None) -> dict[str, Any]:
-        asked.append(body)
-        made = follow(api, body, screen)
+    def then_another(api: Api, call: Call[Any], screen: None) -> dict[str, Any]:
+        asked.append(call.json)
+        made = follow(api, call, screen)
         world.stage.text = "The quick brown fox sleeps."
         return made
 
