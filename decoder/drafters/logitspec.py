@@ -69,7 +69,7 @@ class LogitSpecDrafter(Drafter):
         recent = sequence.suffix(self.max_ngram)
         self._retrieve(sequence, tree, ROOT, recent, min(self.length, depth), nodes)
         best = [] if self._best is None else self._best.tolist()
-        for rank, guess in enumerate(token for token in best if token != sequence.last_token):
+        for rank, guess in enumerate([token for token in best if token != sequence.last_token]):
             if len(tree) >= nodes or depth < 1:
                 break
             node = tree.add(guess, ROOT, self._source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from decoder.drafts.tree import DraftTree, TokenSource
@@ -76,7 +76,8 @@ class DecodeStats:
             for count in self._counts_of(source):
                 count.accepted += 1
 
-    def _counts_of(self, source: TokenSource) -> Iterator[SourceCount]:
-        yield self.by_source.setdefault(source.drafter, SourceCount())
+    def _counts_of(self, source: TokenSource) -> list[SourceCount]:
+        counts = [self.by_source.setdefault(source.drafter, SourceCount())]
         if source.segment is not None:
-            yield self.by_segment.setdefault(source.segment, SourceCount())
+            counts.append(self.by_segment.setdefault(source.segment, SourceCount()))
+        return counts
