@@ -17,12 +17,12 @@ from rag_service.cli.commands import (
     chat,
     collections,
     config,
+    delegated,
     docs,
     ingest,
     jobs,
     keys,
     models,
-    passed_on,
     search,
     sessions,
     verify,
@@ -88,8 +88,8 @@ app.command("chat", epilog=example("rag chat -c notes", "rag chat --json < quest
 app.command("search", epilog=example('rag search "backups" -c notes --top-k 3'))(search.search)
 app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.verify)
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
-app.command("bench", context_settings=passed_on.CONTEXT, epilog=example("rag bench decode --help"))(passed_on.bench)
-app.command("train", context_settings=passed_on.CONTEXT, epilog=example("rag train eagle --help"))(passed_on.train)
+app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
+app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")

@@ -1,4 +1,4 @@
-"""`rag bench` and `rag train`: passed on with all arguments to the packages that parse them."""
+"""`rag bench` and `rag train`: delegated, with all arguments, to the packages that parse them."""
 
 from __future__ import annotations
 
