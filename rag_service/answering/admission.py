@@ -1,4 +1,4 @@
-"""What is refused before a worker is troubled. Knows limits, workers and queues; knows no sessions and no prompts."""
+"""Checks before a worker gets a request. Knows limits, workers and queues; knows no sessions and no prompts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Admission:
         self._ingests = ingests
 
     def check(self, request: QueryRequest | EditRequest | Conversation) -> None:
-        """Refuse a request that is too large or names what there cannot be.
+        """Reject a request that is too large or names token ids that the model does not have.
 
         Raises:
             TooLarge, InvalidRequest
@@ -39,10 +39,10 @@ class Admission:
         unknown = [token for token in request.logit_bias if int(token) >= self._tokens.vocab_size]
         if unknown:
             last = self._tokens.vocab_size - 1
-            raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; this model's ids are 0 to {last}.")
+            raise InvalidRequest(f"logit_bias names token id {unknown[0]}; the ids of this model are 0 to {last}.")
 
     def check_question(self, question: str, name: str = "question") -> None:
-        """Args: name: of the field."""
+        """Args: name: the field's name, for the message."""
         most = self._limits.question_chars
         if len(question) > most:
             raise TooLarge(
@@ -53,10 +53,10 @@ class Admission:
 
     def check_top_k(self, top_k: int | None) -> None:
         if top_k is not None and top_k > self._limits.passages:
-            raise InvalidRequest(f"The top_k asked for is {top_k}; retrieve at most {self._limits.passages} passages.")
+            raise InvalidRequest(f"top_k is {top_k}; retrieve at most {self._limits.passages} passages.")
 
     def check_capacity(self) -> None:
-        """Refuse an answer that nobody would give.
+        """Reject a request that no worker could answer soon.
 
         Raises:
             Unavailable: no worker runs (with this process's model), or Redis is away.
@@ -74,11 +74,11 @@ class Admission:
         waiting = count()
         if waiting >= self._limits.queued:
             raise Overloaded(
-                f"{waiting} {what} wait for a worker already. Try again shortly, or start more workers.", retry_after=5
+                f"{waiting} {what} already wait for a worker. Try again shortly, or start more workers.", retry_after=5
             )
 
     def matching(self, workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Those workers whose tokenizer is this process's, so that prompts and citations mean the same to both."""
+        """The workers with this process's tokenizer: only to them do prompts and citations mean the same."""
         return [worker for worker in workers if worker.get("tokenizer", self._tokens.hash) == self._tokens.hash]
 
     def _check_prediction(self, prediction: str) -> None:

@@ -1,4 +1,4 @@
-"""An answer as clients see it: made of its record, its last event and its citations. Pure.
+"""An answer as clients see it, from its record, its last event and its citations. Pure.
 
 Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 """
@@ -17,13 +17,13 @@ from rag_service.errors import problem_document
 from workers.broker.messages import DoneEvent, Edit, ErrorEvent
 from workers.sessions.streams import AnswerRecord
 
-NO_PASSAGES = "No passage was found for this question, so the answer does not rest on your documents."
-NOT_HELD = "The passages found do not hold this answer: treat it as unsupported."
-RETRIEVAL_OFF = "This answer was given without looking for passages, so it does not rest on your documents."
+NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
+NOT_HELD = "The retrieved passages do not contain this answer. Treat it as unsupported."
+RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
 def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False) -> Answer:
-    """The answer in its present state, with citations and (where asked for) token ids once it has ended."""
+    """The answer in its present state; once it has ended, with citations and, on request, token ids."""
     done, error = record["result"], record["error"]
     passages = [PassageOut(**passage) for passage in record["passages"]]
     fields: dict[str, Any] = {}
@@ -81,25 +81,25 @@ def citations(
     min_run: int,
     edit: Edit | None = None,
 ) -> list[CitationOut]:
-    """What a finished answer cites of the passages in its prompt, and what an edit left of its base's citations."""
+    """The citations of a finished answer; for an edit, with those of its base that still hold."""
     cited = [
         CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
         for p in passages
         if p.get("in_prompt", True)
     ]
-    found = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
+    cited_spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
     if edit is not None:
-        found = carry(edit.text, [Citation(**citation) for citation in edit.citations], done.text, found)
-    return [CitationOut(**asdict(citation)) for citation in found]
+        cited_spans = carry(edit.text, [Citation(**citation) for citation in edit.citations], done.text, cited_spans)
+    return [CitationOut(**asdict(citation)) for citation in cited_spans]
 
 
 def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:
-    found = citations(done, record["passages"], tokens, min_run, record["job"].edit)
+    cited = citations(done, record["passages"], tokens, min_run, record["job"].edit)
     return {
         "answer": done.text,
-        "citations": found,
-        "grounded": bool(found),
-        "note": None if found else _note(record),
+        "citations": cited,
+        "grounded": bool(cited),
+        "note": None if cited else _note(record),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"].rewrite_ms),
@@ -115,7 +115,7 @@ def _note(record: AnswerRecord) -> str:
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
         return NOT_HELD
     job = record["job"]
-    looked = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
-    if not looked:
+    searched = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
+    if not searched:
         return RETRIEVAL_OFF
     return NO_PASSAGES if record["collection"] else NO_COLLECTION

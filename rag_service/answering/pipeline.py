@@ -15,7 +15,7 @@ from functools import partial
 import anyio
 
 from rag_service.answering.names import DEFAULT_COLLECTION
-from rag_service.answering.retrieval import Asked
+from rag_service.answering.retrieval import QuestionInContext
 from rag_service.answering.service import Service
 from rag_service.answering.turns import busy, check_room, claim
 from rag_service.contract.ids import unknown_answer
@@ -38,11 +38,11 @@ class Pipeline(Service):
         """Retrieve, build the prompt and enqueue. Returns the answer's id; `answers.events` yields the rest.
 
         Raises:
-            Problem: the request is refused, and nothing was kept of it.
+            Problem: the request is rejected, and nothing of it is stored.
         """
         await anyio.to_thread.run_sync(self._check, request)
         if isinstance(request, Conversation) or request.apart:
-            return await self._apart(request)
+            return await self._detached(request)
         session_id = request.session_id or uuid.uuid4().hex
         return await self._next_turn(request, session_id, lambda answer_id: self._query(request, session_id, answer_id))
 
@@ -50,7 +50,7 @@ class Pipeline(Service):
         """Enqueue a new version of a finished answer. Returns the new version's id.
 
         Raises:
-            Problem: the request is refused, and nothing was kept of it.
+            Problem: the request is rejected, and nothing of it is stored.
         """
         await anyio.to_thread.run_sync(self._check, request)
         record = await self.answers.record(answer_id)
@@ -62,16 +62,16 @@ class Pipeline(Service):
         )
 
     def _check(self, request: QueryRequest | EditRequest | Conversation) -> None:
-        """Refuse what can be refused before anything else is looked at."""
+        """Reject what can be rejected before any other work."""
         self.admission.check(request)
         if not isinstance(request, EditRequest) and request.collection is not None:
-            self.library.collection(request.collection)  # unknown names are refused whatever the mode
+            self.library.collection(request.collection)  # unknown names are rejected in every mode
         self.admission.check_capacity()
 
     async def _next_turn(
         self, request: AnswerOptions, session_id: str, make: Callable[[str], Awaitable[GenerateJob]]
     ) -> str:
-        """Enqueue what `make` makes for a new answer id as the session's next turn; returns the id."""
+        """Enqueue the job that `make` builds for a new answer id as the session's next turn; returns the id."""
         answer_id = uuid.uuid4().hex
         patience_s = self.settings.answers.timeout if request.on_conflict == "wait" else None
 
@@ -98,7 +98,7 @@ class Pipeline(Service):
                     await anyio.to_thread.run_sync(release)
                 raise
             if await anyio.to_thread.run_sync(enqueue, job):
-                self.totals.asked += 1
+                self.totals.answers += 1
                 return answer_id
         raise busy(session_id)
 
@@ -108,12 +108,12 @@ class Pipeline(Service):
         collection = request.collection
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
-        asked = Asked.in_session(request.question, session_id, turns)
-        found = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, asked)
+        question = QuestionInContext.in_session(request.question, session_id, turns)
+        retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         make = partial(
             questions.job,
             request,
-            found,
+            retrieved,
             turns,
             self.tokens,
             principal=self.principal,
@@ -127,19 +127,19 @@ class Pipeline(Service):
         )
         return await anyio.to_thread.run_sync(make)
 
-    async def _apart(self, request: Conversation | QueryRequest) -> str:
-        """Enqueue an answer that is no turn of a session, even where it continues one; returns its id."""
+    async def _detached(self, request: Conversation | QueryRequest) -> str:
+        """Enqueue an answer that becomes no turn of a session, even if it continues one; returns its id."""
         answer_id = uuid.uuid4().hex
         if isinstance(request, QueryRequest):
             built = await self._query(request, request.session_id or "", answer_id)
             job = built.model_copy(update={"turn": NO_TURN})
         else:
-            asked, collection = Asked(request.question, request.past), request.collection
-            found = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, asked)
+            question, collection = QuestionInContext(request.question, request.past), request.collection
+            retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
             make = partial(
                 conversation.job,
                 request,
-                found,
+                retrieved,
                 self.tokens,
                 principal=self.principal,
                 answer_id=answer_id,
@@ -150,11 +150,11 @@ class Pipeline(Service):
             )
             job = await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
-        self.totals.asked += 1
+        self.totals.answers += 1
         return answer_id
 
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
-        if self.answers.stream(base.answer_id).record() is None:  # erased while this one waited for its turn
+        if self.answers.stream(base.answer_id).record() is None:  # erased while the edit waited for its turn
             raise unknown_answer(base.answer_id)
         return edits.job(
             request,
@@ -171,12 +171,12 @@ class Pipeline(Service):
         )
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
-        """Of a session that has room for one more. Raises Conflict where it has none."""
+        """The turns of a session. Raises Conflict if it has no room for another one."""
         check_room(self.sessions, self.principal.owner, session_id, self.settings.answers.session_tokens)
         return self.sessions.turns(self.principal.owner, session_id, self.tokens.hash)
 
     def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
-        """That of the session's last turn, else `default` if there is one."""
+        """The collection of the session's last turn, else `default` if it exists."""
         if turns:
             last = self.answers.stream(turns[-1].answer_id).record()
             if last is not None and last["collection"] in self.library.collections():

@@ -1,10 +1,10 @@
 """Rewrites follow-ups with the target model, through the workers' queue, within a time limit.
 
-Whatever goes wrong, the question itself is used. The job is greedy and strict and takes the service's own drafter, so
-that what a request says of sampling or speculation never changes what is looked for. It belongs to no session: it is
-routed and its rows are kept apart from the session's, and its record is deleted as soon as it is read.
+After any failure, the question itself is used. The job is greedy and strict and uses the service's own drafter, so the
+request's sampling and speculation never change the search. The job belongs to no session: it has its own route and its
+own kept rows, and its record is deleted once it is read.
 
-Knows prompts, the queue and patience; knows no passages and no HTTP.
+Knows prompts, the queue and time limits; knows no passages and no HTTP.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from workers.tokens.tokenizer import Tokens
 log = logging.getLogger(__name__)
 
 RECORD_S = 120
-"""Seconds for which the record of a rewrite is kept where nobody is left to delete it."""
+"""Seconds until the record of a rewrite expires if nobody deletes it."""
 POLL_MS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What to look for.
+    """The search query.
 
     Attributes:
-        query: the question, or what it was rewritten to.
-        ms: that this took; None where it was not tried.
+        query: the question or its rewrite.
+        ms: time of rewriting; None if it was not tried.
     """
 
     query: str
@@ -70,44 +70,49 @@ class Rewriter:
         self._window = window
         self._queue = queue
         self._redis = client
-        self._known = Rewrites(client, settings.answers.ttl)
+        self._cache = Rewrites(client, settings.answers.ttl)
 
     async def rewrite(
-        self, question: str, past: Sequence[Exchange], *, whose: Principal, session_id: str = ""
+        self, question: str, past: Sequence[Exchange], *, principal: Principal, session_id: str = ""
     ) -> Rewritten:
-        """What a question means, by the conversation before it; the question where that needs no look, or fails.
+        """The question as it stands alone: its rewrite, or itself if it needs none or rewriting fails.
 
         Args:
             past: the conversation, oldest first.
-            session_id: "" for a history that a client sends.
+            session_id: "" if the client sends the history.
         """
         if not past or not needs_rewriting(question):
             return Rewritten(question)
-        began = time.perf_counter()
+        started = time.perf_counter()
         query = question
         try:
             with anyio.move_on_after(self._settings.retrieval.rewrite_timeout) as limit:
-                query = await self._rewritten(question, past, whose, session_id)
+                query = await self._rewritten(question, past, principal, session_id)
             if limit.cancelled_caught:
-                log.warning("a question was not rewritten in %.1f s; it is used as it is", time.perf_counter() - began)
+                log.warning(
+                    "rewriting a question took longer than %.1f s; the question is used unchanged",
+                    time.perf_counter() - started,
+                )
         except Exception as error:
-            log.warning("a question could not be rewritten (%s: %s); it is used as it is", type(error).__name__, error)
-        return Rewritten(query, 1e3 * (time.perf_counter() - began))
+            log.warning(
+                "rewriting a question failed (%s: %s); the question is used unchanged", type(error).__name__, error
+            )
+        return Rewritten(query, 1e3 * (time.perf_counter() - started))
 
-    async def _rewritten(self, question: str, past: Sequence[Exchange], whose: Principal, session_id: str) -> str:
+    async def _rewritten(self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str) -> str:
         segments = rewrite.prompt(question, past, self._tokens, self._window)
         if segments is None:
             return question
         digest = self._digest(segments)
-        known = await self._known.get(whose.owner, session_id, digest)
-        if known is None:
-            said = await self._generated(self._job(question, segments, whose, session_id))
-            known = (said and rewrite.usable(said, question, past)) or question
-            await self._known.put(whose.owner, session_id, digest, known)
-        return known
+        query = await self._cache.get(principal.owner, session_id, digest)
+        if query is None:
+            reply = await self._generated(self._job(question, segments, principal, session_id))
+            query = (reply and rewrite.usable(reply, question, past)) or question
+            await self._cache.put(principal.owner, session_id, digest, query)
+        return query
 
     async def _generated(self, job: GenerateJob) -> str | None:
-        """The model's reply; None where it failed or was cut off."""
+        """The model's reply; None if it was cut off."""
         stream = AnswerStream(None, job.owner, job.answer_id, self._redis)
         try:
             await anyio.to_thread.run_sync(self._queue.enqueue_generate, job)
@@ -123,10 +128,10 @@ class Rewriter:
             with anyio.CancelScope(shield=True), suppress(QueueUnavailable):
                 await stream.aforget()  # a worker that still writes it finds nothing, and stops
 
-    def _job(self, question: str, segments: Sequence[Segment], whose: Principal, session_id: str) -> GenerateJob:
+    def _job(self, question: str, segments: Sequence[Segment], principal: Principal, session_id: str) -> GenerateJob:
         return make_job(
             uuid.uuid4().hex,
-            whose,
+            principal,
             Prompt(list(segments), 0, 0, []),
             session_id="",
             question=question,

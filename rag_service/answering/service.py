@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Totals:
-    asked: int = 0
+    answers: int = 0
     """Answers enqueued by this process."""
 
 

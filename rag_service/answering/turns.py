@@ -1,6 +1,6 @@
-"""One answer at a time in a session: who comes later waits, or is refused.
+"""One answer at a time in a session: a later request waits or is rejected.
 
-Knows sessions and patience; knows no prompts and no HTTP.
+Knows sessions and time limits; knows no prompts and no HTTP.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rag_service.errors import Conflict
 from workers.sessions.sessions import Sessions
 
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.3
-"""Seconds between two looks at a session that is busy: they grow from one to the other."""
+"""First and longest pause in seconds between two tries to claim a busy session."""
 
 
 async def claim(
@@ -23,10 +23,10 @@ async def claim(
     """Take a session's next turn for an answer.
 
     Args:
-        patience_s: seconds to wait for the answer that has it; None to be refused at once.
+        patience_s: seconds to wait for the answer that holds the turn; None does not wait.
 
     Raises:
-        Conflict: another answer has it (still); `session_busy`, with that one's id and Retry-After.
+        Conflict: another answer holds the turn; `session_busy`, with that answer's id and Retry-After.
     """
     deadline = time.monotonic() + (patience_s or 0.0)
     pause = FIRST_LOOK_S
@@ -34,20 +34,20 @@ async def claim(
         holder = await anyio.to_thread.run_sync(sessions.claim, tenant, session_id, answer_id)
         if holder is None:
             return
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise busy(session_id, holder, waited=patience_s is not None)
-        await anyio.sleep(min(pause, left))
+        await anyio.sleep(min(pause, remaining))
         pause = min(pause * 1.5, LAST_LOOK_S)
 
 
 def check_room(sessions: Sessions, tenant: str, session_id: str, most_tokens: int) -> None:
-    """Raises Conflict where a session holds as many tokens as it may; `session_full`."""
+    """Raises Conflict (`session_full`) if a session holds as many tokens as it may."""
     size = sessions.size(tenant, session_id)
     if size >= most_tokens:
         raise Conflict(
-            f"The session {session_id} holds {size:,} tokens, and sessions may hold {most_tokens:,} here: begin "
-            "another one.",
+            f"The session {session_id} holds {size:,} tokens, and a session may hold {most_tokens:,} here. Start "
+            "another session.",
             "session_full",
             tokens=size,
             most_tokens=most_tokens,
@@ -55,12 +55,12 @@ def check_room(sessions: Sessions, tenant: str, session_id: str, most_tokens: in
 
 
 def busy(session_id: str, answer_id: str | None = None, *, waited: bool = False) -> Conflict:
-    """The refusal of a request whose session's next turn is another answer's."""
+    """The error of a request whose session works on another answer."""
     still = "still" if waited else "just now"
     extra = {} if answer_id is None else {"answer_id": answer_id}
     return Conflict(
-        f"The session {session_id} is {still} busy with another answer, and its turns come one after the other: send "
-        "the request again when that one is finished, let `on_conflict` be `wait`, or begin another session.",
+        f"The session {session_id} is {still} busy with another answer, and its turns come one after the other. Send "
+        "the request again when that answer is finished, set `on_conflict` to `wait`, or start another session.",
         "session_busy",
         retry_after=5 if waited else 1,
         **extra,

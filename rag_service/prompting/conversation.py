@@ -1,8 +1,8 @@
-"""A conversation that its client sends whole: the prompt of its next answer, outside of any session. Pure.
+"""A conversation that its client sends as a whole: the prompt of its next answer, outside of any session. Pure.
 
-Messages become segments of the roles that sessions have (system, question, answer), tokenized anew. Where a collection
-is named, passages for the last question go before it, as in a session's turn. A text to continue has no roles at all.
-When the window has no room, passages leave from the lowest rank on; messages never do.
+Messages become segments with the roles of sessions (system, question, answer), tokenized anew. If the request names a
+collection, passages go before the last question, as in a session's turn. A text to continue has no roles. If the window
+is too small, passages are dropped from the lowest rank on; messages never are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Literal
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
-from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
@@ -30,6 +29,7 @@ from rag_service.prompting.prompt import (
     overflow,
     passage_segment,
 )
+from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange
 from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
 from workers.tokens.chat_template import Piece, Shape
@@ -50,18 +50,18 @@ class Message:
 
 
 class Conversation(AnswerOptions):
-    """What a client asks for that keeps its own history.
+    """A request of a client that keeps its own history.
 
     Attributes:
-        messages: the history, the question last; empty where `prompt` is given.
-        tools: that the model may call, each as JSON.
-        prompt: a text to continue as it is, or its token ids.
-        collection: where passages are looked for; None answers without any.
+        messages: the history with the question last; empty if there is a `prompt`.
+        tools: tools that the model may call, each as JSON.
+        prompt: a text to continue, or its token ids.
+        collection: the collection to search; None answers without passages.
         choice: index of this answer among several of one request.
-        logprobs: log-probabilities wanted, with so many alternatives a token.
-        json_schema: that the answer has to follow.
-        calls: of tools, that the answer has to be.
-        predicted: what the answer will be, or much of it.
+        logprobs: alternatives per token to report with log-probabilities; None reports none.
+        json_schema: a JSON schema that the answer must follow.
+        calls: tool calls that the answer must consist of.
+        predicted: the expected answer, or much of it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -77,15 +77,15 @@ class Conversation(AnswerOptions):
 
     @property
     def question(self) -> str:
-        """The last message of the user's; of a text to continue, the text."""
+        """The user's last message, or the text to continue."""
         if self.prompt is not None:
             return self.prompt if isinstance(self.prompt, str) else ""
-        asked = [message.text for message in self.messages if message.role == "user"]
-        return asked[-1] if asked else self.messages[-1].text
+        questions = [message.text for message in self.messages if message.role == "user"]
+        return questions[-1] if questions else self.messages[-1].text
 
     @property
     def past(self) -> list[Exchange]:
-        """What was said before the question, oldest first."""
+        """The exchanges before the question, oldest first."""
         texts = [message for message in self.messages if message.role in ("user", "assistant") and message.text]
         pairs = itertools.pairwise(texts)
         return [Exchange(one.text, two.text) for one, two in pairs if (one.role, two.role) == ("user", "assistant")]
@@ -93,7 +93,7 @@ class Conversation(AnswerOptions):
 
 def job(
     request: Conversation,
-    found: Found,
+    retrieved: Retrieved,
     tokens: Tokens,
     *,
     principal: Principal,
@@ -106,10 +106,10 @@ def job(
     """The job of an answer that belongs to no session. Arguments and errors as `build`.
 
     Args:
-        found: what was looked for, and the passages.
+        retrieved: the search and its passages.
     """
-    built = build(request, found.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
-    measured = {"choice": request.choice, "logprobs": request.logprobs}
+    built = build(request, retrieved.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
+    options = {"choice": request.choice, "logprobs": request.logprobs}
     return make_job(
         answer_id,
         principal,
@@ -118,13 +118,13 @@ def job(
         collection=request.collection,
         question=request.question,
         turn=NO_TURN,
-        sampling=sampling(request, max_tokens).model_copy(update=measured),
+        sampling=sampling(request, max_tokens).model_copy(update=options),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,
         calls=request.calls,
-        retrieval_query=found.query,
-        rewrite_ms=found.rewrite_ms,
+        retrieval_query=retrieved.query,
+        rewrite_ms=retrieved.rewrite_ms,
     )
 
 
@@ -140,12 +140,12 @@ def build(
     """The prompt of a conversation's next answer.
 
     Args:
-        passages: retrieved for its last question, best first.
+        passages: those retrieved for its last question, best first.
         window: tokens that the model can hold, prompt and answer together.
-        grounded: whether passages were looked for.
+        grounded: whether retrieval is on.
 
     Raises:
-        ContextOverflow: even without passages it does not fit.
+        ContextOverflow: the prompt does not fit even without passages.
         BadRequest: the model's chat template refuses these roles, or the prompt is empty.
     """
     fits = len(passages)
@@ -163,7 +163,7 @@ def build(
 
 
 def _segments(
-    request: Conversation, shown: Sequence[Segment], found: bool, tokens: Tokens, grounded: bool
+    request: Conversation, passages: Sequence[Segment], found_any: bool, tokens: Tokens, grounded: bool
 ) -> list[Segment]:
     if isinstance(request.prompt, str):
         return [content_segment("question", request.prompt)]
@@ -173,27 +173,28 @@ def _segments(
     messages = list(request.messages)
     if grounded and messages[0].role != "system":
         messages.insert(0, Message("system", ""))
-    asked = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
+    question = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
     segments: list[Segment] = []
     try:
-        pieces, told = _pieces(messages, request.tools, tokens)
+        pieces, calls_and_tools = _pieces(messages, request.tools, tokens)
     except UnsupportedTokenizer as error:
         raise BadRequest(
-            f"These messages do not suit the model: {error}.", "unsupported_messages", param="messages"
+            f"The model's chat template rejects these messages: {error}.", "unsupported_messages", param="messages"
         ) from None
     for piece in pieces:
         if isinstance(piece, str):
             segments.append(content_segment("template", piece))
             continue
         if piece >= len(messages):
-            segments.append(told[piece - len(messages)])
+            segments.append(calls_and_tools[piece - len(messages)])
             continue
         message = messages[piece]
         text = message.text.strip() if tokens.strips_content else message.text
         contents = [content_segment(KINDS[message.role], text)] if text else []
-        if grounded and piece == asked:
-            how = INSTRUCTION if request.json_schema is None and request.calls is None else FROM_PASSAGES
-            contents = [*shown, *contents, content_segment("instruction", f"\n\n{how if found else NOTHING_FOUND}")]
+        if grounded and piece == question:
+            instruction = INSTRUCTION if request.json_schema is None and request.calls is None else FROM_PASSAGES
+            instruction = instruction if found_any else NOTHING_FOUND
+            contents = [*passages, *contents, content_segment("instruction", f"\n\n{instruction}")]
         elif grounded and piece == 0:
             contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))
         segments += contents
@@ -201,7 +202,7 @@ def _segments(
 
 
 def _pieces(messages: Sequence[Message], tools: Sequence[str], tokens: Tokens) -> tuple[list[Piece], list[Segment]]:
-    """The template's pieces, and what stands in the slots behind those of the messages: calls and tools."""
+    """The template's pieces, and the calls and tools that fill the slots after those of the messages."""
     if not tools and not any(message.calls or message.role == "tool" for message in messages):
         return tokens.template_pieces([{"role": message.role} for message in messages]), []
     shapes = [Shape(message.role, bool(message.text) or not message.calls, len(message.calls)) for message in messages]

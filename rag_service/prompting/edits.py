@@ -26,7 +26,7 @@ from workers.tokens.tokenizer import Tokens
 
 @dataclass(frozen=True, slots=True)
 class EditBase:
-    """What an edit's prompt continues.
+    """The conversation that an edit continues.
 
     Attributes:
         turns: finished turns, oldest first.

@@ -1,8 +1,8 @@
-"""Whether a question needs the conversation before it to be understood. Pure, and cheap: a look at its words.
+"""Decides whether a question needs the conversation before it to be understood. Pure, and cheap: it reads the words.
 
-It errs towards yes: a question that could have stood alone costs one short rewrite, which leaves it as it is; one that
-could not would find the wrong passages. Knows words of English, German, French and Spanish, and a few of Chinese and
-Japanese; in every language a question with next to nothing in it counts as incomplete. Knows no model.
+It errs towards yes: a question that stands alone costs one short rewrite, which leaves it as it is; one that does not
+would retrieve the wrong passages. Knows words of English, German, French and Spanish, and some of Chinese and Japanese.
+In every language, a question with almost no content words counts as incomplete. Knows no model.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 FEWEST_WORDS = 2
-"""Words that a passage could be about, below which a question leaves something out."""
+"""Least content words of a complete question."""
 LONGEST = 400
-"""Characters beyond which a question says enough to be looked for by."""
+"""Characters from which on a question counts as complete."""
 
 _PRONOUNS = """
     he him his she her hers they them their theirs it its this these those
@@ -38,11 +38,11 @@ _EMPTY = """
     para pero porque qué quien quién quiénes sin su sus sí también unas unos ya
 """
 PRONOUNS = frozenset(_PRONOUNS.split())
-"""Words in whose place a name can stand."""
+"""Words that a name can replace."""
 REFERENCES = PRONOUNS | frozenset(_POINTERS.split())
-"""Words that stand for something said before, or point there."""
+"""Words that refer to earlier text."""
 EMPTY = REFERENCES | frozenset(_EMPTY.split())
-"""Words that no passage is about. Some are left out that mean something in another language (`die`, `war`)."""
+"""Words that no passage is about, but for those with a meaning in another language (`die`, `war`)."""
 
 _OPENING = re.compile(
     r"(?:and|but|or|so|then|also|otherwise|really|yes|no|ok|okay|(?:what|how) about|what if|(?:what|who|where|how) else"
@@ -66,25 +66,25 @@ _UNSPACED_PER_WORD = 3
 
 
 def content_words(text: str) -> list[str]:
-    """The words that a passage could be about, in lower case; of scripts written without spaces, each character."""
+    """The words that a passage could be about, in lower case. In scripts without spaces, each character is a word."""
     return [word for word in _WORD.findall(text.casefold()) if word not in EMPTY]
 
 
 def pronouns(text: str) -> int:
-    """How many words of a text stand for something said elsewhere."""
+    """The number of pronouns in a text."""
     return sum(word in PRONOUNS for word in _WORD.findall(_EXPLETIVE.sub(" ", _plain(text))))
 
 
 def needs_rewriting(question: str) -> bool:
-    """Whether a question asked in a conversation refers to it, or leaves out what it says already."""
+    """Whether a question refers to its conversation, or omits words that the conversation has."""
     if len(question) > LONGEST:
         return False
     text = _EXPLETIVE.sub(" ", _plain(question))
     if _OPENING.match(text) or _PHRASE.search(text) or not REFERENCES.isdisjoint(_WORD.findall(text)):
         return True
-    said = content_words(text)
-    unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(said)))
-    return len(said) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS
+    words = content_words(text)
+    unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(words)))
+    return len(words) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS
 
 
 def _plain(text: str) -> str:

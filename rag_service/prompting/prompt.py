@@ -1,15 +1,15 @@
 """Prompts in token space: the ordered segments of a turn. Pure.
 
-An edit is a turn as well: it asks for the whole revised answer. The answer under edit stands in the conversation as its
-last answer; an older one is quoted before the instruction.
+An edit is a turn as well: it asks for the whole revised answer. The answer under edit is the last answer of the
+conversation, or an older one that is quoted before the instruction.
 
-A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. A
-session's prompt only grows: system, then per turn its new passages, its question and its answer. Knows segments, the
-chat template's pieces and the window; knows no Redis and no model.
+A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. The
+prompt of a session only grows: the system message, then for each turn its new passages, its question and its answer.
+Knows segments, the chat template's pieces and the window; knows no Redis and no model.
 
-When the window has no room, the passages of the oldest turns leave first, then this turn's passages from the lowest
-rank on, all but the best, then the oldest turns, question and answer. What left stays away, and some room is made
-beyond what this turn needs: so one answer pays a fresh prefill, and the prompt grows again.
+If the window is too small, the passages of the oldest turns are dropped first, then this turn's passages from the
+lowest rank on (but for the best one), then the oldest turns with question and answer. What was dropped does not come
+back, and more room is made than this turn needs: one answer pays for a new prefill, and the prompt grows again.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ WHOLE = "Write the whole revised answer, and leave everything else in it exactly
 EARLIER = "This is an earlier answer of yours:\n\n"
 NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 FREED = 0.25
-"""Share of the window's room that is made free for coming turns, once passages or turns have to leave."""
+"""Share of the window that is freed for later turns when passages or turns are dropped."""
 
 Passage = Mapping[str, Any]
-"""A passage as it travels in jobs: the fields of `passages[]`."""
+"""A passage in the form that jobs carry: the fields of `passages[]`."""
 
 
 class _Encoding(Protocol):
@@ -45,7 +45,7 @@ class _Encoding(Protocol):
 
 
 class PromptTokens(Protocol):
-    """What this module asks of `workers.tokens.tokenizer.Tokens`."""
+    """The part of `workers.tokens.tokenizer.Tokens` that prompts need."""
 
     def encode_content(self, text: str) -> _Encoding: ...
 
@@ -61,16 +61,16 @@ class Prompt:
     """A turn's prompt.
 
     Attributes:
-        segments: the whole prompt, earlier turns included.
+        segments: the whole prompt, including earlier turns.
         new_from: index of the first segment that this turn adds.
         tokens: length of the prompt.
-        passages: this turn's, in rank order, `in_prompt` telling which have room; then the earlier turns' that are
-            still in the prompt, marked `earlier`, their ranks continuing.
+        passages: this turn's in rank order, with `in_prompt`; then those of earlier turns that are still in the prompt,
+            marked `earlier`, with ranks that continue.
         edited: index of the segment that is the answer under edit.
-        forgotten: how many turns, the oldest, stand there without their passages.
-        left: how many passages of earlier turns are gone since the last turn.
-        gone: how many turns, the oldest, are not there at all.
-        turns_left: how many of them left since the last turn.
+        turns_without_passages: the number of turns, the oldest, whose passages were dropped.
+        passages_dropped: the number of earlier turns' passages dropped since the last turn.
+        dropped_turns: the number of turns, the oldest, that the prompt does not hold at all.
+        newly_dropped_turns: the number of them that the last turn's prompt still held.
     """
 
     segments: list[Segment]
@@ -78,10 +78,10 @@ class Prompt:
     tokens: int
     passages: list[dict[str, Any]]
     edited: int | None = None
-    forgotten: int = 0
-    left: int = 0
-    gone: int = 0
-    turns_left: int = 0
+    turns_without_passages: int = 0
+    passages_dropped: int = 0
+    dropped_turns: int = 0
+    newly_dropped_turns: int = 0
 
 
 def build(
@@ -98,60 +98,67 @@ def build(
     """The prompt of a new turn.
 
     Args:
-        question: as the user wrote it; of an edit, its instruction.
-        passages: retrieved for this turn, best first; of an edit, those of the answer under edit.
+        question: as the user wrote it; for an edit, its instruction.
+        passages: those retrieved for this turn, best first; for an edit, those of the answer under edit.
         turns: the session's finished turns, oldest first.
         window: tokens that the model can hold, prompt and answer together.
         max_tokens: most tokens of the answer.
-        grounded: whether passages were looked for.
+        grounded: whether retrieval is on.
         edited: the answer under edit, with its ids; None for a question.
 
     Raises:
-        ContextOverflow: even alone and without passages it does not fit; says by how much and what to lower.
+        ContextOverflow: the question does not fit even without passages and earlier turns.
     """
     room = window - max_tokens
     count, fits = len(turns), len(passages)
-    forgotten = min(turns[-1].forgotten, count) if turns else 0
-    gone = min(turns[-1].gone, forgotten) if turns else 0
+    bare = min(turns[-1].forgotten, count) if turns else 0  # turns without passages
+    dropped = min(turns[-1].gone, bare) if turns else 0
+    dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(grounded)),)
-    before = _shown(s for turn in turns[forgotten:] for s in turn.segments)
-    already_gone = gone
+    shown_before = _chunk_ids(s for turn in turns[bare:] for s in turn.segments)
 
-    def made(forgotten: int, gone: int, fits: int) -> Prompt:
-        earlier = [_contents(turn, with_passages=n >= forgotten) for n, turn in enumerate(turns)][gone:]
-        shown = _shown(s for turn in earlier for s in turn.user)
+    def assemble(bare: int, dropped: int, fits: int) -> Prompt:
+        earlier = [_contents(turn, with_passages=n >= bare) for n, turn in enumerate(turns)][dropped:]
+        shown = _chunk_ids(s for turn in earlier for s in turn.user)
         new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
         if edited is None:
-            asked = _asked(question, grounded, bool(passages or shown))
+            user = _question(question, grounded, bool(passages or shown))
         else:
-            asked = _instructed(question, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
-        segments, new_from, size = _assemble([*map(passage_segment, new), *asked], earlier, tokens, system)
-        every = listed(passages, passages[:fits], shown, turns)
-        place = None if edited is None else _last(segments, edited.key)
-        left = len(before - _shown(segments))
-        return Prompt(segments, new_from, size, every, place, forgotten, left, gone, gone - already_gone)
+            user = _edit(question, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
+        segments, new_from, size = _assemble([*map(passage_segment, new), *user], earlier, tokens, system)
+        return Prompt(
+            segments,
+            new_from,
+            size,
+            listed(passages, passages[:fits], shown, turns),
+            None if edited is None else _last(segments, edited.key),
+            turns_without_passages=bare,
+            passages_dropped=len(shown_before - _chunk_ids(segments)),
+            dropped_turns=dropped,
+            newly_dropped_turns=dropped - dropped_before,
+        )
 
-    def leaving(first: int, size: Callable[[int], int]) -> int:
-        """How many leave, so that some room is made; the last turn and what it showed only where they must."""
+    def least(first: int, size: Callable[[int], int]) -> int:
+        """The least number of turns whose dropping makes enough room; includes the last turn only if it must."""
         for number in range(first, count):
             if size(number) <= ((1 - FREED) * room if number < count - 1 else room):
                 return number
         return count
 
-    prompt = made(forgotten, gone, fits)
+    prompt = assemble(bare, dropped, fits)
     if prompt.tokens > room:
-        forgotten = leaving(forgotten + 1, lambda number: made(number, gone, fits).tokens)
-        prompt = made(forgotten, gone, fits)
+        bare = least(bare + 1, lambda number: assemble(number, dropped, fits).tokens)
+        prompt = assemble(bare, dropped, fits)
     while prompt.tokens > room and fits > 1:
         fits -= 1
-        prompt = made(forgotten, gone, fits)
+        prompt = assemble(bare, dropped, fits)
     if prompt.tokens > room:
-        gone = leaving(gone + 1, lambda number: made(count, number, fits).tokens)
-        prompt = made(count, gone, fits)
-        while fits < len(passages) and (wider := made(count, gone, fits + 1)).tokens <= room:
+        dropped = least(dropped + 1, lambda number: assemble(count, number, fits).tokens)
+        prompt = assemble(count, dropped, fits)
+        while fits < len(passages) and (wider := assemble(count, dropped, fits + 1)).tokens <= room:
             fits, prompt = fits + 1, wider
     if prompt.tokens > room:
-        prompt = made(count, gone, 0)
+        prompt = assemble(count, dropped, 0)
     if prompt.tokens > room:
         raise overflow(prompt.tokens, max_tokens, window)
     return prompt
@@ -159,7 +166,7 @@ def build(
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """Contents of a finished turn, control pieces left out."""
+    """The contents of a finished turn, without control pieces."""
 
     system: tuple[Segment, ...]
     user: tuple[Segment, ...]
@@ -167,34 +174,34 @@ class _Turn:
 
 
 def _contents(turn: TurnRecord, with_passages: bool) -> _Turn:
-    *asked, answer = turn.segments
-    left_out = ("system", "template") if with_passages else ("system", "template", "passage")
-    system = tuple(s for s in asked if s.kind == "system")
-    return _Turn(system, tuple(s for s in asked if s.kind not in left_out), answer)
+    *prompt, answer = turn.segments
+    skipped = ("system", "template") if with_passages else ("system", "template", "passage")
+    system = tuple(s for s in prompt if s.kind == "system")
+    return _Turn(system, tuple(s for s in prompt if s.kind not in skipped), answer)
 
 
-def _shown(segments: Iterable[Segment]) -> set[str | None]:
-    """Ids of the chunks among them."""
+def _chunk_ids(segments: Iterable[Segment]) -> set[str | None]:
+    """The chunks of the passages among the segments."""
     return {segment.chunk_id for segment in segments if segment.kind == "passage"}
 
 
-def _asked(question: str, grounded: bool, anything: bool) -> list[Segment]:
+def _question(question: str, grounded: bool, any_passages: bool) -> list[Segment]:
     """A question, and how to answer it."""
     if not grounded:
         return [content_segment("question", question)]
     return [
         content_segment("question", f"{question}\n\n"),
-        content_segment("instruction", INSTRUCTION if anything else NOTHING_FOUND),
+        content_segment("instruction", INSTRUCTION if any_passages else NOTHING_FOUND),
     ]
 
 
-def _instructed(instruction: str, edited: Segment, quoted: bool) -> list[Segment]:
-    """What to change about an answer; the answer goes before it where it is not the last one."""
-    asked = [content_segment("instruction", f"{instruction.strip()}\n\n"), content_segment("instruction", WHOLE)]
+def _edit(instruction: str, edited: Segment, quoted: bool) -> list[Segment]:
+    """What to change about an answer, after a quote of the answer if it is not the last one."""
+    user = [content_segment("instruction", f"{instruction.strip()}\n\n"), content_segment("instruction", WHOLE)]
     if not quoted:
-        return asked
+        return user
     quote = edited.model_copy(update={"kind": "edited"})
-    return [content_segment("instruction", EARLIER), quote, content_segment("instruction", "\n\n"), *asked]
+    return [content_segment("instruction", EARLIER), quote, content_segment("instruction", "\n\n"), *user]
 
 
 def _system(grounded: bool) -> str:
@@ -202,7 +209,7 @@ def _system(grounded: bool) -> str:
 
 
 def _last(segments: Sequence[Segment], key: str) -> int:
-    """Where the last answer or quote with this key stands."""
+    """Index of the last answer or quote with this key."""
     return max(n for n, segment in enumerate(segments) if segment.key == key and segment.kind in ("answer", "edited"))
 
 
@@ -243,7 +250,7 @@ def passage_segment(passage: Passage) -> Segment:
 
 
 def heading_line(passage: Passage) -> str:
-    """Title and heading of a passage; the title once where the heading begins with it."""
+    """Title and heading of a passage; only the heading if it begins with the title."""
     title, heading = str(passage["title"]), str(passage.get("heading") or "")
     if heading.startswith(title):
         return heading
@@ -263,7 +270,7 @@ def listed(
     passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[str | None], turns: Sequence[TurnRecord]
 ) -> list[dict[str, Any]]:
     in_prompt = shown | {passage["chunk_id"] for passage in fitting}
-    # Of an edit: `earlier` is what it was for the answer under edit.
+    # For an edit, `earlier` stays as it was for the answer under edit.
     listed = [
         {**passage, "in_prompt": passage["chunk_id"] in in_prompt, "earlier": bool(passage.get("earlier"))}
         for passage in passages
@@ -288,8 +295,8 @@ def _key(text: str) -> str:
 
 def overflow(prompt_tokens: int, max_tokens: int, window: int) -> ContextOverflow:
     return ContextOverflow(
-        f"The prompt takes {prompt_tokens:,} tokens without any passage and max_tokens is {max_tokens:,}, but the "
-        f"model's window is {window:,} tokens: send a shorter text or lower max_tokens.",
+        f"The prompt takes {prompt_tokens:,} tokens without passages and max_tokens is {max_tokens:,}, but the model's "
+        f"window has {window:,} tokens. Send a shorter text or lower max_tokens.",
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
         window=window,

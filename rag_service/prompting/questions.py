@@ -1,8 +1,8 @@
-"""A question in a session as a job: its prompt behind the turns before it. Pure.
+"""A question in a session becomes a job: its prompt continues that of the earlier turns. Pure.
 
-Knows prompts, options and what was found; knows no Redis and no HTTP.
+Knows prompts, options and retrieved passages; knows no Redis and no HTTP.
 
-Next, by the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
+Next, from the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
-from rag_service.prompting.found import Found
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import make_job
+from rag_service.prompting.retrieved import Retrieved
 from workers.broker.messages import GenerateJob, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 
 def job(
     request: QueryRequest,
-    found: Found,
+    retrieved: Retrieved,
     turns: Sequence[TurnRecord],
     tokens: Tokens,
     *,
@@ -37,17 +37,17 @@ def job(
     """The job of a session's next turn.
 
     Args:
-        found: what was looked for, and the passages.
-        turns: of the session, oldest first.
+        retrieved: the search and its passages.
+        turns: those of the session, oldest first.
         window: tokens that the model can hold, prompt and answer together.
-        grounded: whether passages were to be looked for.
-        drafter: of requests that name none.
+        grounded: whether retrieval is on.
+        drafter: for requests that name none.
 
     Raises:
-        ContextOverflow: even without passages it does not fit.
+        ContextOverflow: the prompt does not fit even without passages.
     """
     built = prompt.build(
-        request.question, found.passages, turns, tokens, window=window, max_tokens=max_tokens, grounded=grounded
+        request.question, retrieved.passages, turns, tokens, window=window, max_tokens=max_tokens, grounded=grounded
     )
     return make_job(
         answer_id,
@@ -60,6 +60,6 @@ def job(
         sampling=sampling(request, max_tokens),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
-        retrieval_query=found.query,
-        rewrite_ms=found.rewrite_ms,
+        retrieval_query=retrieved.query,
+        rewrite_ms=retrieved.rewrite_ms,
     )

@@ -1,7 +1,7 @@
-"""A follow-up made to stand alone: what the target model is asked, and whether its reply can be used. Pure.
+"""The rewriting of a follow-up into a question that stands alone: its prompt, and the check of the reply. Pure.
 
-The conversation is quoted in one message, behind examples in the same form. Shown as turns of its own, models tend to
-go on with it: they answer instead of rewriting. Knows prompts and words; knows no queue and no settings.
+One message quotes the conversation, after examples of the same form. As turns of its own, the conversation would tempt
+models to answer the question instead of rewriting it. Knows prompts and words; knows no queue and no settings.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from rag_service.prompting.prompt import PromptTokens, content_segment, length
 from workers.broker.messages import Segment, TurnRecord
 
 EXCHANGES = 4
-"""Questions before this one that are shown, the last ones."""
+"""Most earlier questions in the prompt, the last ones."""
 ANSWER_CHARS = 320
-"""Of an answer that are shown: what it is about stands at its beginning."""
+"""Most characters of an answer in the prompt; its beginning says what it is about."""
 PROMPT_TOKENS = 1024
-"""Most tokens of the prompt; older exchanges leave first."""
+"""Most tokens of the prompt; the oldest exchanges are dropped first."""
 MOST_TOKENS = 64
-"""Of a rewritten question. One that is longer is cut off, and not used."""
+"""Most tokens of a rewritten question. A longer one is cut off and not used."""
 MOST_ADDED_CHARS = 160
-"""By which a rewritten question may be longer than the question."""
+"""Most characters that a rewrite may add to the question."""
 MOST_UNKNOWN = 1 / 3
-"""Share of a rewritten question's words that neither the question nor the conversation has."""
+"""Largest share of a rewrite's words that neither the question nor the conversation contains."""
 STEM = 4
-"""Characters by which forms of one word are told to be the same."""
+"""Leading characters that the forms of one word share."""
 
 TASK = (
     "Rewrite the last question so that it can be understood without the conversation: put the names in place of words "
@@ -50,7 +50,7 @@ EXAMPLES = (
         "What does the warranty of the pump not cover?",
     ),
 )
-"""Messages, and what the model should reply. Small models follow these rather than the task."""
+"""Messages and the expected replies. Small models follow these rather than the task."""
 
 _LABEL = re.compile(r"^(?:(?:rewritten|standalone|last)?\s*question|rewrite)\s*:\s*", re.IGNORECASE)
 _QUOTES = "\"'`“”‘’«»*"
@@ -60,12 +60,12 @@ _QUOTES = "\"'`“”‘’«»*"
 class Exchange:
     """A question as it was understood, and its answer."""
 
-    asked: str
+    question: str
     answer: str
 
 
 def exchanges(turns: Sequence[TurnRecord]) -> list[Exchange]:
-    """What was said in a session. A question that was rewritten counts as what it was rewritten to."""
+    """The exchanges of a session, with rewritten questions in place of the original ones."""
     return [
         Exchange(turn.instruction or turn.retrieval_query or turn.question, turn.segments[-1].text) for turn in turns
     ]
@@ -78,7 +78,7 @@ def prompt(question: str, past: Sequence[Exchange], tokens: PromptTokens, window
         past: oldest first.
         window: tokens that the model can hold.
 
-    Returns None where not even the last exchange has room.
+    Returns None if not even the last exchange fits.
     """
     room = min(window - MOST_TOKENS, PROMPT_TOKENS)
     for first in range(max(len(past) - EXCHANGES, 0), len(past)):
@@ -89,25 +89,25 @@ def prompt(question: str, past: Sequence[Exchange], tokens: PromptTokens, window
 
 
 def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
-    """A rewrite as it came from the model, tidied; None for one that is empty, far too long or about something else.
+    """The model's rewrite without label and quotes, or None if it cannot be used.
 
-    So is an earlier question repeated. It has to say at least two thirds of what the question says, and most of its
-    words must come from the question or from the conversation. It has to add a word that a passage could be about, and
-    where the question has pronouns, a name must have taken the place of at least one.
+    A usable rewrite is short and repeats no earlier question. It keeps at least two thirds of the question's content
+    words, adds at least one, and takes most of its words from the question or the conversation. If the question has
+    pronouns, the rewrite has fewer.
     """
     line = next((line for line in text.splitlines() if line.strip()), "").strip()
     line = _LABEL.sub("", line).strip().strip(_QUOTES).strip()
-    said = content_words(line)
-    if any(line.casefold() == _line(exchange.asked).casefold() for exchange in past):
+    words = content_words(line)
+    if any(line.casefold() == _line(exchange.question).casefold() for exchange in past):
         return None
-    if not said or len(line) > len(question) + MOST_ADDED_CHARS:
+    if not words or len(line) > len(question) + MOST_ADDED_CHARS:
         return None
-    asked, stems = _stems(question), _stems(line)
-    if stems <= asked or 0 < pronouns(question) <= pronouns(line):
+    question_stems, stems = _stems(question), _stems(line)
+    if stems <= question_stems or 0 < pronouns(question) <= pronouns(line):
         return None
-    if 3 * len(asked & stems) < 2 * len(asked):
+    if 3 * len(question_stems & stems) < 2 * len(question_stems):
         return None
-    known = asked.union(*(_stems(exchange.asked) | _stems(exchange.answer) for exchange in past))
+    known = question_stems.union(*(_stems(exchange.question) | _stems(exchange.answer) for exchange in past))
     return line if len(stems - known) <= max(1, MOST_UNKNOWN * len(stems)) else None
 
 
@@ -116,9 +116,11 @@ def _stems(text: str) -> set[str]:
 
 
 def _segments(question: str, past: Sequence[Exchange], tokens: PromptTokens) -> list[Segment]:
-    told = [TASK, *(text for example in EXAMPLES for text in example)]
-    contents = [[content_segment("system" if n == 0 else "instruction", text)] for n, text in enumerate(told)]
-    shown = [content_segment("question", f"Question: {_line(e.asked)}\nAnswer: {_excerpt(e.answer)}\n") for e in past]
+    messages = [TASK, *(text for example in EXAMPLES for text in example)]
+    contents = [[content_segment("system" if n == 0 else "instruction", text)] for n, text in enumerate(messages)]
+    shown = [
+        content_segment("question", f"Question: {_line(e.question)}\nAnswer: {_excerpt(e.answer)}\n") for e in past
+    ]
     contents.append([*shown, content_segment("question", f"Last question: {_line(question)}")])
     roles = ["system", *(["user", "assistant"] * len(EXAMPLES)), "user"]
     segments: list[Segment] = []

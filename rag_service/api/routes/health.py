@@ -64,7 +64,7 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
     """Prometheus text format."""
-    values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.asked}
+    values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.answers}
     try:
         workers, answers, jobs = pipeline.queue.workers(), pipeline.queue.depth(), pipeline.ingests.counts()
     except QueueUnavailable:

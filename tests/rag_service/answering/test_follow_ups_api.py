@@ -179,8 +179,8 @@ async def test_rewriting_leaves_nothing_behind(client: httpx.AsyncClient, world:
     assert pipeline.redis.hget(keys.session("default", session), "rewrite") == MEANT
     assert (await client.delete(f"/v1/sessions/{session}")).status_code == 204
     assert [name for name in pipeline.redis.keys("*") if session in name or answer["answer_id"] in name] == []
-    assert await pipeline.retrieval._rewriter._known.get("default", session, "x") is None
-    await pipeline.retrieval._rewriter._known.put("default", session, "x", "y")
+    assert await pipeline.retrieval._rewriter._cache.get("default", session, "x") is None
+    await pipeline.retrieval._rewriter._cache.put("default", session, "x", "y")
     assert not pipeline.redis.exists(keys.session("default", session)), "an erased session stays erased"
 
 
@@ -236,9 +236,9 @@ def test_clients_and_the_command_line_show_it(live_url: str, world: Any) -> None
 
 async def test_a_passage_that_left_the_window_may_come_back(client: httpx.AsyncClient, session: str) -> None:
     """The candidates are what the last turn found itself, not what it had from earlier ones."""
-    from rag_service.answering.retrieval import Asked
+    from rag_service.answering.retrieval import QuestionInContext
 
     answer = Segment(kind="answer", key="a", text="Yes.")
     passages = [{"chunk_id": "a:0"}, {"chunk_id": "b:0", "earlier": True}, {"chunk_id": "c:0", "in_prompt": False}]
     turn = TurnRecord(answer_id="a", question="q", segments=[answer], passages=passages, created=0.0)
-    assert Asked.in_session("And?", session, [turn]).candidates == ["a:0", "c:0"]
+    assert QuestionInContext.in_session("And?", session, [turn]).candidates == ["a:0", "c:0"]

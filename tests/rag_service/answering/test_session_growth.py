@@ -65,8 +65,8 @@ class Talk:
             turn=self.turns,
             passages=built.passages,
             sampling=Sampling(seed=1, max_tokens=50),
-            forgotten=built.forgotten,
-            gone=built.gone,
+            forgotten=built.turns_without_passages,
+            gone=built.dropped_turns,
             created=time.time(),
         )
         self._queue.enqueue_generate(job)

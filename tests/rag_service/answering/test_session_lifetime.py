@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from rag_service.prompting.found import Found
+from rag_service.prompting.retrieved import Retrieved
 from workers.broker import keys
 
 FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
@@ -41,8 +41,8 @@ async def test_an_answer_says_that_passages_left_the_window(
         for number in range(5)
     ]
 
-    async def find(*args: Any) -> Found:
-        return Found("Which fact?", [passages[len(answers)]])
+    async def find(*args: Any) -> Retrieved:
+        return Retrieved("Which fact?", [passages[len(answers)]])
 
     pipeline.retrieval.find = find
     answers: list[dict[str, Any]] = []

@@ -165,5 +165,5 @@ def test_a_question_that_was_rewritten_counts_as_what_it_meant() -> None:
     turn = TurnRecord(answer_id="a", question="And Spain?", segments=[answer], passages=[], created=0.0)
     meant = turn.model_copy(update={"retrieval_query": "What is the capital of Spain?"})
     edit = turn.model_copy(update={"instruction": "Shorter."})
-    asked = [exchange.asked for exchange in exchanges([turn, meant, edit])]
+    asked = [exchange.question for exchange in exchanges([turn, meant, edit])]
     assert asked == ["And Spain?", "What is the capital of Spain?", "Shorter."]

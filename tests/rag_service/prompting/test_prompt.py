@@ -122,7 +122,9 @@ def conversation(tokens: Tokens, window: int, count: int, size: int = 80) -> lis
         prompt = make(tokens, f"Question {number}?", [passage(number, "Fact. " * size)], turns, window=window)
         prompts.append(prompt)
         turns.append(
-            turn(prompt, number, tokens).model_copy(update={"forgotten": prompt.forgotten, "gone": prompt.gone})
+            turn(prompt, number, tokens).model_copy(
+                update={"forgotten": prompt.turns_without_passages, "gone": prompt.dropped_turns}
+            )
         )
     return prompts
 
@@ -131,12 +133,14 @@ def test_a_full_window_costs_one_fresh_prefill_and_then_the_prompt_grows_again(t
     prompts = conversation(tokens, window=3000, count=12)
     known = [ids(prompt, tokens) for prompt in prompts]
     fresh = [n for n in range(1, len(prompts)) if known[n][: len(known[n - 1])] != known[n - 1]]
-    assert fresh == [n for n, prompt in enumerate(prompts) if prompt.left], "it says so"
+    assert fresh == [n for n, prompt in enumerate(prompts) if prompt.passages_dropped], "it says so"
     assert fresh
     assert all(after - before > 1 for before, after in itertools.pairwise(fresh)), "room is made for turns to come"
     assert all(len(one) + 10 <= 3000 for one in known)
     for before, after in itertools.pairwise(prompts):
-        assert after.forgotten - before.forgotten == after.left, "the oldest leave first"
+        assert after.turns_without_passages - before.turns_without_passages == after.passages_dropped, (
+            "the oldest leave first"
+        )
         assert [p["chunk_id"] for p in after.passages if p["in_prompt"]] == [
             s.chunk_id for s in reversed(after.segments) if s.kind == "passage"
         ]
@@ -149,10 +153,10 @@ def test_the_last_turns_passages_leave_only_where_they_must(tokens: Tokens) -> N
     turns.append(turn(make(tokens, passages=last, turns=turns), 2, tokens))
     whole = make(tokens, turns=turns)
     tight = make(tokens, turns=turns, window=whole.tokens + 9)
-    assert (tight.forgotten, tight.left) == (1, 1)
+    assert (tight.turns_without_passages, tight.passages_dropped) == (1, 1)
     assert [s.chunk_id for s in tight.segments if s.kind == "passage"] == ["d2:0"]
     tighter = make(tokens, turns=turns, window=tight.tokens + 9)
-    assert (tighter.forgotten, tighter.left) == (2, 2)
+    assert (tighter.turns_without_passages, tighter.passages_dropped) == (2, 2)
 
 
 def test_a_passage_that_left_comes_back_where_it_is_found_again(tokens: Tokens) -> None:
@@ -162,7 +166,7 @@ def test_a_passage_that_left_comes_back_where_it_is_found_again(tokens: Tokens) 
     again = make(tokens, passages=[passage(1, "Old fact. " * 12)], turns=turns, window=whole.tokens + 9)
     assert [s.chunk_id for s in again.segments if s.kind == "passage"] == ["d1:0"]
     assert [(p["chunk_id"], p["in_prompt"], p["earlier"]) for p in again.passages] == [("d1:0", True, False)]
-    assert (again.forgotten, again.left) == (1, 1), "one is gone, the other moved"
+    assert (again.turns_without_passages, again.passages_dropped) == (1, 1), "one is gone, the other moved"
     assert next(s.kind for s in again.segments[again.new_from :] if s.kind != "template") == "passage"
 
 
@@ -170,7 +174,7 @@ def test_overflow_says_what_to_do(tokens: Tokens) -> None:
     with pytest.raises(ContextOverflow) as caught:
         make(tokens, "why " * 500, [passage(1)], window=600)
     assert "600" in caught.value.detail
-    assert "send a shorter text" in caught.value.detail
+    assert "Send a shorter text" in caught.value.detail
 
 
 def test_old_turns_leave_when_they_alone_fill_the_window(tokens: Tokens) -> None:
@@ -178,16 +182,20 @@ def test_old_turns_leave_when_they_alone_fill_the_window(tokens: Tokens) -> None
     assert all(prompt.tokens + 10 <= 900 for prompt in prompts)
     known = [ids(prompt, tokens) for prompt in prompts]
     fresh = [n for n in range(1, len(prompts)) if known[n][: len(known[n - 1])] != known[n - 1]]
-    left = [n for n, prompt in enumerate(prompts) if prompt.turns_left]
+    left = [n for n, prompt in enumerate(prompts) if prompt.newly_dropped_turns]
     assert left
-    assert set(left) <= set(fresh) == {n for n, prompt in enumerate(prompts) if prompt.left or prompt.turns_left}
+    assert (
+        set(left)
+        <= set(fresh)
+        == {n for n, prompt in enumerate(prompts) if prompt.passages_dropped or prompt.newly_dropped_turns}
+    )
     assert all(after - before > 1 for before, after in itertools.pairwise(left)), "room is made for turns to come"
     system = [s.text for s in prompts[0].segments if s.kind == "system"]
     for number, (before, after) in enumerate(itertools.pairwise(prompts), 1):
-        assert after.gone - before.gone == after.turns_left
+        assert after.dropped_turns - before.dropped_turns == after.newly_dropped_turns
         assert [s.text for s in after.segments if s.kind == "system"] == system
         asked = [s.text.strip() for s in after.segments if s.kind == "question"]
-        assert asked == [f"Question {n}?" for n in range(after.gone, number + 1)], "the oldest leave first"
+        assert asked == [f"Question {n}?" for n in range(after.dropped_turns, number + 1)], "the oldest leave first"
         assert [p["in_prompt"] for p in after.passages][:1] == [True], "the best passage stays"
 
 
@@ -196,7 +204,7 @@ def test_a_long_question_drives_out_every_turn_before_it_is_refused(tokens: Toke
     turns = [turn(first, n, tokens) for n in range(3)]
     alone = make(tokens, "how " * 80)
     tight = make(tokens, "how " * 80, turns=turns, window=alone.tokens + 10)
-    assert (ids(tight, tokens), tight.gone, tight.turns_left) == (ids(alone, tokens), 3, 3)
+    assert (ids(tight, tokens), tight.dropped_turns, tight.newly_dropped_turns) == (ids(alone, tokens), 3, 3)
     with pytest.raises(ContextOverflow):
         make(tokens, "how " * 80, turns=turns, window=alone.tokens + 9)
 
@@ -206,7 +214,7 @@ def test_once_turns_leave_passages_have_their_room(tokens: Tokens) -> None:
     found = [passage(n, "Fact. ") for n in range(3)]
     full = make(tokens, turns=turns)
     prompt = make(tokens, passages=found, turns=turns, window=full.tokens + 10)
-    assert 0 < prompt.gone < 6
+    assert 0 < prompt.dropped_turns < 6
     assert all(p["in_prompt"] for p in prompt.passages)
 
 
@@ -215,7 +223,7 @@ def test_an_answer_whose_turn_left_is_quoted_to_be_edited(tokens: Tokens) -> Non
     edited = turns[0].segments[-1]
     whole = make(tokens, "Shorten it.", turns=turns, edited=edited)
     prompt = make(tokens, "Shorten it.", turns=turns, edited=edited, window=whole.tokens)
-    assert prompt.gone
+    assert prompt.dropped_turns
     assert prompt.edited is not None
     assert prompt.segments[prompt.edited].kind == "edited"
     assert prompt.segments[prompt.edited].ids == edited.ids
