@@ -101,7 +101,7 @@ class AnswerOptions(GenerationOptions):
         description="While the session's last answer is not finished: `wait` for it, or `reject` the request at once "
         "with 409 `session_busy`.",
     )
-    seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Default: random. The answer contains it.")
+    seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Default: random. Always returned.")
 
 
 class QueryRequest(AnswerOptions):
