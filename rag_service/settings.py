@@ -247,7 +247,7 @@ def setting_names() -> list[str]:
     return [name for name, _ in _fields(Settings, PREFIX)]
 
 
-def unknown_setting(name: str) -> str:
+def unknown_setting_message(name: str) -> str:
     """The error message for a variable that is not a setting, with a setting of a similar name if there is one."""
     if name in REMOVED:
         return f"{name} is not a setting any more: {REMOVED[name]}."
@@ -296,7 +296,7 @@ def setting_values(settings: Settings) -> dict[str, Any]:
 
 def _problem(kind: str, loc: tuple[int | str, ...], message: str) -> str:
     name = f"{PREFIX}{'__'.join(str(part) for part in loc).upper()}"
-    return unknown_setting(name) if kind == "extra_forbidden" else f"{name}: {message}"
+    return unknown_setting_message(name) if kind == "extra_forbidden" else f"{name}: {message}"
 
 
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-from rag_service.settings import PREFIX, Settings, setting_names, unknown_setting
+from rag_service.settings import PREFIX, Settings, setting_names, unknown_setting_message
 
 COMPOSE_VARIABLES = frozenset(
     {
@@ -35,4 +35,4 @@ def unknown_settings() -> list[str]:
     sections = {name.partition("__")[0] for name in settings if "__" in name}  # each also accepted as JSON
     variables = {*DotEnvSettingsSource(Settings).env_vars, *EnvSettingsSource(Settings).env_vars}
     names = sorted({name.upper() for name in variables} - settings - sections - COMPOSE_VARIABLES)
-    return [unknown_setting(name) for name in names if name.startswith(PREFIX)]
+    return [unknown_setting_message(name) for name in names if name.startswith(PREFIX)]

@@ -17,7 +17,7 @@ from rag_service.errors import Problem, Slow, Unavailable
 from rag_service.settings import Limits
 
 RATE = 10_000
-"""Slowest average of a body, in bytes a second, apart from the time without a byte."""
+"""Slowest rate at which a body may arrive, in bytes a second; `body_timeout` is added to its time."""
 SPARE = 16
 """Connections above the limit that are accepted for health probes."""
 PROBES = {"/healthz", "/readyz", "/metrics"}
