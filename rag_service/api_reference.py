@@ -1,4 +1,4 @@
-"""`docs/api.md`: every call of the HTTP API with its parameters, fields and answers, made from its OpenAPI document.
+"""`docs/api.md`: every call of the HTTP API with its parameters, fields and responses, from the OpenAPI document.
 
 Knows OpenAPI; knows no endpoint.
 """
@@ -15,22 +15,22 @@ from rag_service.settings import Settings
 HEAD = """\
 # HTTP API
 
-A running service shows the same at `/docs`, and as an OpenAPI document at `/openapi.json`. This page is generated:
+A running service shows this reference at `/docs`, and its OpenAPI document at `/openapi.json`. This page is generated:
 `python -m rag_service.reference docs`.
 
-Requests and answers are JSON in UTF-8 unless a call says otherwise. Below `/v1` an API key goes into
-`Authorization: Bearer KEY` where the service wants one. Errors are problem documents (RFC 9457,
-`application/problem+json`): `{type, title, status, detail, code}`, where `code` is stable and `detail` says what to do;
-OpenAI's endpoints write them as OpenAI does. Bad input is never answered with a 5xx; 429 and 503 carry `Retry-After`.
+Requests and responses are JSON in UTF-8 unless a call says otherwise. Calls below `/v1` send an API key as
+`Authorization: Bearer KEY`, unless the service is open without one. Errors are problem documents (RFC 9457,
+`application/problem+json`): `{type, title, status, detail, code}`. `code` is stable, and `detail` says what to do.
+OpenAI's endpoints return errors in OpenAI's format. Bad input never gives a 5xx. 429 and 503 have `Retry-After`.
 
-| status | of an error |
+| status | meaning of the error |
 |---|---|
 """
 
 
 def api_page() -> str:
-    """The page."""
-    # The description depends on no setting but whether keys are needed, so the defaults will do.
+    """The whole page as Markdown."""
+    # Of all settings, only open_without_key changes the OpenAPI document, so the page is that of the defaults.
     document = create_app(Settings(_env_file=None)).openapi()  # type: ignore[call-arg]
     schemas = document["components"]["schemas"]
     parts = [HEAD + "".join(f"| {status} | {meaning} |\n" for status, meaning in MEANING.items())]
@@ -42,7 +42,7 @@ def api_page() -> str:
                 parts.append(f"## {tag}\n")
             parts.append(_call(method, path, operation, schemas))
     parts.append("## Parts of bodies\n")
-    parts += [_fields(f"### {name}", schemas[name]) for name in sorted(_named(document, schemas))]
+    parts += [_fields(f"### {name}", schemas[name]) for name in sorted(_used_schemas(document, schemas))]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
@@ -50,12 +50,12 @@ def _call(method: str, path: str, operation: dict[str, Any], schemas: dict[str, 
     lines = [f"### {method.upper()} {path}", "", operation.get("description", operation["summary"]).strip(), ""]
     rows = [
         (
-            f"`{p['name']}`",
-            p["in"] + (", required" if p.get("required") else ""),
-            _type(p["schema"]),
-            _said(p, p["schema"]),
+            f"`{parameter['name']}`",
+            parameter["in"] + (", required" if parameter.get("required") else ""),
+            _type(parameter["schema"]),
+            _meaning(parameter, parameter["schema"]),
         )
-        for p in operation.get("parameters", ())
+        for parameter in operation.get("parameters", ())
     ]
     if rows:
         lines += _table(("parameter", "in", "type", ""), rows)
@@ -68,70 +68,71 @@ def _call(method: str, path: str, operation: dict[str, Any], schemas: dict[str, 
     for status, response in operation["responses"].items():
         if int(status) in MEANING:
             continue
-        shown = [
+        bodies = [
             f"{_type(content['schema'])} (`{kind}`)" if content.get("schema") else f"`{kind}`"
             for kind, content in response.get("content", {}).items()
         ]
-        answers.append((status, response["description"], ", ".join(shown)))
+        answers.append((status, response["description"], ", ".join(bodies)))
     lines += _table(("status", "", "body"), answers)
-    if refused := [status for status in operation["responses"] if int(status) in MEANING]:
-        lines += [f"Errors: {', '.join(refused)}.", ""]
+    if errors := [status for status in operation["responses"] if int(status) in MEANING]:
+        lines += [f"Errors: {', '.join(errors)}.", ""]
     return "\n".join(lines)
 
 
 def _fields(title: str, schema: dict[str, Any]) -> str:
     lines = [title, ""]
-    if said := schema.get("description"):
-        lines += [said, ""]
+    if description := schema.get("description"):
+        lines += [description, ""]
     return "\n".join([*lines, *_table(("field", "type", ""), _rows(schema))])
 
 
 def _rows(schema: dict[str, Any]) -> list[tuple[str, ...]]:
-    needed = schema.get("required", ())
+    required = schema.get("required", ())
     return [
-        (f"`{name}`" + (" (required)" if name in needed else ""), _type(field), _said(field, field))
+        (f"`{name}`" + (" (required)" if name in required else ""), _type(field), _meaning(field, field))
         for name, field in schema.get("properties", {}).items()
     ]
 
 
-def _named(document: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
-    """Names of the schemas that bodies are made of, but for those of requests, which stand with their calls."""
-    found: set[str] = set()
+def _used_schemas(document: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
+    """Names of all schemas in responses and within request bodies. Calls list the fields of their own request body."""
+    names: set[str] = set()
 
-    def look(value: Any) -> None:
+    def collect(value: Any) -> None:
         if isinstance(value, dict):
             name = str(value.get("$ref", "")).rpartition("/")[2]
-            if name and name not in found:
-                found.add(name)
-                look(schemas[name])
-            for one in value.values():
-                look(one)
+            if name and name not in names:
+                names.add(name)
+                collect(schemas[name])
+            for item in value.values():
+                collect(item)
         elif isinstance(value, list):
-            for one in value:
-                look(one)
+            for item in value:
+                collect(item)
 
     for operations in document["paths"].values():
         for operation in operations.values():
-            look(operation["responses"])
+            collect(operation["responses"])
             for content in operation.get("requestBody", {}).get("content", {}).values():
-                look(_resolved(content.get("schema", {}), schemas).get("properties"))
-    return {name for name in found if "properties" in schemas[name]}
+                collect(_resolved(content.get("schema", {}), schemas).get("properties"))
+    return {name for name in names if "properties" in schemas[name]}
 
 
 def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return found
+    resolved: dict[str, Any] = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return resolved
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """A schema in a few words; `|` is written so that it survives a table."""
+    """A schema in a few words, with `|` escaped for a table."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "enum" in schema or "const" in schema:
         return " \\| ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if "anyOf" in schema:
-        kinds = [_type(one) for one in schema["anyOf"] if one.get("type") != "null"]
-        return " \\| ".join(dict.fromkeys(kinds)) + " or null" * any(s.get("type") == "null" for s in schema["anyOf"])
+        options = schema["anyOf"]
+        types = [_type(option) for option in options if option.get("type") != "null"]
+        return " \\| ".join(dict.fromkeys(types)) + " or null" * (len(types) < len(options))
     if schema.get("type") == "array":
         return f"list of {_type(schema.get('items', {}))}"
     if "properties" in schema:
@@ -139,12 +140,12 @@ def _type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
-def _said(described: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Description, bounds and default."""
+def _meaning(described: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Description, bounds and default of a parameter or field."""
     parts = [" ".join(str(described.get("description", "")).split()).replace("|", "\\|")]
     options = [schema, *schema.get("anyOf", ())]
     for name, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")):
-        parts += [f"{sign} {_number(one[name])}" for one in options if name in one]
+        parts += [f"{sign} {_number(option[name])}" for option in options if name in option]
     if schema.get("default") not in (None, [], {}) and not isinstance(schema["default"], dict):
         parts.append(f"default `{schema['default']}`")
     return "; ".join(part.rstrip(".") for part in parts if part)

@@ -1,22 +1,22 @@
-"""Everything the service refuses, as a tree of exceptions, each a problem document (RFC 9457) with a stable code.
+"""The service's exceptions. Each `Problem` becomes a problem document (RFC 9457) with a stable code.
 
     RagServiceError
-    ├── InvalidSettings                a setting that is not allowed (never reaches HTTP)
+    ├── InvalidSettings                a setting has a value that is not allowed (never reaches HTTP)
     └── Problem
-        ├── BadRequest           400   malformed beyond its fields: not JSON, not UTF-8
+        ├── BadRequest           400   the body cannot be read: not JSON, not UTF-8
         │   └── ContextOverflow  400   the prompt does not fit the model's window
-        ├── Unauthorized         401   no API key, or one that is not valid
-        ├── Forbidden            403   the key's role or collections do not allow it; a foreign page asks
+        ├── Unauthorized         401   no API key, or an invalid one
+        ├── Forbidden            403   the key does not allow it, or a web page of another origin sent it
         ├── NotFound             404   unknown collection, document, answer, session, job
-        ├── Conflict             409   it exists already, or cannot change now
-        ├── Slow                 408   the request did not come in time
-        ├── TooLarge             413   body, question or upload above its limit
-        ├── UnsupportedMediaType 415   a body that is not of the type the address takes
-        ├── UnknownHost          421   a name that the service does not go by
-        ├── InvalidRequest       422   a field with a wrong type or value
+        ├── Conflict             409   the object already exists, or cannot be changed now
+        ├── Slow                 408   the request did not arrive in time
+        ├── TooLarge             413   the body, question or upload is above its limit
+        ├── UnsupportedMediaType 415   the path does not accept this media type
+        ├── UnknownHost          421   the Host header does not name this service
+        ├── InvalidRequest       422   a field has a wrong type or value
         ├── Overloaded           429   the queue is full; Retry-After
-        ├── Unavailable          503   Redis or workers away; Retry-After
-        └── StorageFull          507   a disk is full, the service's or Redis's
+        ├── Unavailable          503   Redis or workers do not answer; Retry-After
+        └── StorageFull          507   the disk of the service or of Redis is full
 
 Knows status codes and sentences; knows no FastAPI.
 """
@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 
 class RagServiceError(Exception):
-    """Base of everything this package raises on purpose. The message is a sentence for a person."""
+    """Base of the exceptions that this package raises. The message is a sentence for a person."""
 
 
 class InvalidSettings(RagServiceError):
@@ -41,8 +41,8 @@ class Problem(RagServiceError):
     Args:
         detail: what is wrong and what to do, one or two sentences.
         code: stable name of the error, for programs.
-        retry_after: seconds after which trying again makes sense.
-        extra: further members of the problem document.
+        retry_after: seconds after which a client should try again.
+        extra: more members of the problem document.
     """
 
     status: ClassVar[int] = 500
@@ -72,7 +72,7 @@ class ContextOverflow(BadRequest):
 
 
 class Unauthorized(Problem):
-    """`invalid_key` where a key was sent; `key_required` where none was."""
+    """Code `invalid_key` if the request had a key, `key_required` if it had none."""
 
     status = 401
     default_code = "key_required"
@@ -138,7 +138,7 @@ class StorageFull(Problem):
 
 
 def problem_document(status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
-    """An RFC 9457 problem document; `type` is `about:blank`, so `title` is the status's phrase."""
+    """An RFC 9457 problem document; `type` is `about:blank`, so `title` is the phrase of the status."""
     return {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -151,8 +151,8 @@ def problem_document(status: int, code: str, detail: str, **extra: Any) -> dict[
 
 def redis_unavailable() -> Unavailable:
     return Unavailable(
-        "Redis does not answer, so nothing was changed. Try again shortly; if it stays away, check that it runs and "
-        "that RAG_REDIS_URL points to it (`rag doctor` tells).",
+        "Redis does not answer, so the service changed nothing. Try again shortly. If the error stays, check that "
+        "Redis runs and that RAG_REDIS_URL points to it; `rag doctor` shows both.",
         "redis_unavailable",
         retry_after=5,
     )
@@ -160,8 +160,8 @@ def redis_unavailable() -> Unavailable:
 
 def no_worker() -> Unavailable:
     return Unavailable(
-        "No worker is running, so nothing was enqueued. Start one with `rag worker` (or `rag up` for everything) and "
-        "send the request again.",
+        "No worker is running, so the request was not accepted. Start a worker with `rag worker`, or everything with "
+        "`rag up`, and send the request again.",
         "no_worker",
         retry_after=10,
     )
@@ -169,22 +169,22 @@ def no_worker() -> Unavailable:
 
 def storage_full() -> StorageFull:
     return StorageFull(
-        "The disk of the service is full, so nothing was kept of the request. Free space in the data folder "
-        "(RAG_DATA_DIR), then send it again."
+        "The disk of the service is full, so the request was not stored. Free space in the data folder "
+        "(RAG_DATA_DIR), then send the request again."
     )
 
 
 def redis_disk_full() -> StorageFull:
     return StorageFull(
-        "Redis cannot write to its disk and takes no changes, so nothing was kept of the request. Free space where "
-        "Redis keeps its data, then send it again."
+        "Redis cannot write to its disk, so the request was not stored. Free space on the disk of Redis, then send "
+        "the request again."
     )
 
 
 def redis_memory_full() -> Unavailable:
     return Unavailable(
-        "Redis is out of memory, so nothing was kept of the request. Raise its maxmemory or erase sessions, then send "
-        "it again.",
+        "Redis is out of memory, so the request was not stored. Raise its maxmemory or erase sessions, then send the "
+        "request again.",
         "redis_out_of_memory",
         retry_after=60,
     )

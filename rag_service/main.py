@@ -1,4 +1,4 @@
-"""The HTTP API as an application: routes, errors, and what lives as long as it."""
+"""The HTTP API as a FastAPI application: routes, middleware, error handlers and the pipeline's lifetime."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from rag_service.settings import Settings, load_settings
 
 
 def create_app(settings: Settings | None = None, pipeline: Pipeline | None = None) -> FastAPI:
-    """The API. Settings come from the environment, and the pipeline from the settings, where they are None.
+    """The API. The default settings come from the environment; the default pipeline is opened from the settings.
 
-    Raises (at startup): InvalidSettings: no Redis is set, a model's files are missing, or the local key is of no use.
+    Raises (at startup): InvalidSettings: no Redis is set, a model's files are missing, or the local key is unusable.
     """
     settings = settings or (pipeline.settings if pipeline else load_settings())
 
@@ -35,20 +35,20 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
             app.state.local_key = local_key.ensure(settings.data_dir)
         except local_key.LocalKeyError as error:
             raise InvalidSettings(str(error)) from None
-        app.state.pipeline = opened = pipeline or _open(settings)
-        opened.warm()
+        app.state.pipeline = running = pipeline or _open(settings)
+        running.warm()
         yield
-        await opened.close()
+        await running.close()
 
     app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
     problems.install(app)
-    # The last one is outermost. All come before bodies are read.
+    # The last one is outermost. All of them run before a body is read.
     app.add_middleware(BodyLimit, limits=settings.limits)
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
-    described = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
+    bearer = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
     for module in (query, answers, sessions, collections, documents, jobs, openai, openai_models):
-        app.include_router(module.router, dependencies=[described], responses=error_responses(401, 403, 503))
+        app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)
     app.include_router(api_docs.router)
@@ -58,5 +58,5 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
 
 def _open(settings: Settings) -> Pipeline:
     if settings.redis_url is None:
-        raise InvalidSettings("No Redis is set: run `rag up` for everything at once, or set RAG_REDIS_URL.")
+        raise InvalidSettings("No Redis is set. Start everything with `rag up`, or set RAG_REDIS_URL.")
     return Pipeline(settings, settings.redis_url)

@@ -1,8 +1,8 @@
-"""The pages of docs/ that are made from the code: settings, the command line, the HTTP API, metrics.
+"""Writes the generated pages of docs/: settings, the command line, the HTTP API, metrics.
 
     python -m rag_service.reference docs
 
-Knows which page comes from where.
+`PAGES` maps each file to the function that returns its text.
 """
 
 from __future__ import annotations

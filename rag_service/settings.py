@@ -1,6 +1,6 @@
 """Every setting of the service: read from the environment (`RAG_…`, nested by `__`) and from `.env`.
 
-Beside `unknown_settings`, the only place that reads the environment. Knows names, defaults and meanings; opens nothing.
+Only this module and `unknown_settings` read the environment. Knows names, defaults and meanings; opens nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rag_service.errors import InvalidSettings
 
 PREFIX = "RAG_"
-_OPEN = "requests always need a key now; RAG_OPEN_WITHOUT_KEY=true lets anyone in who reaches the API"
-GONE = {
+_OPEN = "every request needs a key now, unless RAG_OPEN_WITHOUT_KEY=true opens the API to everyone who can reach it"
+REMOVED = {
     "RAG_KEYS": _OPEN,
     "RAG_KEYS__REQUIRED": _OPEN,
-    "RAG_KEYS__REACHED_AT": "requests always need a key now, wherever the API is reached",
+    "RAG_KEYS__REACHED_AT": "every request needs a key now, at any address",
 }
-"""Settings of earlier versions, and what is to be said of them."""
+"""Settings of earlier versions, each with what replaces it."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", re.ASCII)
 
 
@@ -34,29 +34,29 @@ class _Section(BaseModel):
 
 
 class Retrieval(_Section):
-    """What a query retrieves unless it says otherwise."""
+    """Defaults of retrieval, for queries that do not set them."""
 
-    top_k: int = Field(default=5, ge=1, le=100, description="Passages retrieved for a question.")
+    top_k: int = Field(default=5, ge=1, le=100, description="Number of passages to retrieve for a question.")
     mode: Literal["hybrid", "dense", "lexical", "none"] = Field(
-        default="hybrid", description="How passages are found; `none` answers without passages."
+        default="hybrid", description="Kind of search; `none` answers without passages."
     )
     rewrite: bool = Field(
         default=True,
-        description="Whether the model rewrites follow-ups that do not stand alone before passages are looked for.",
+        description="Whether the model rewrites follow-ups that do not stand alone before the search.",
     )
     rewrite_timeout: float = Field(
         default=10.0,
         gt=0,
         le=45,
-        description="Seconds that rewriting may take; then passages are looked for with the question itself.",
+        description="Seconds that rewriting may take. After that, the search uses the question itself.",
     )
 
 
 class Answers(_Section):
-    """How answers are generated, cited and kept."""
+    """How answers are generated, cited and stored."""
 
     max_tokens: int = Field(
-        default=256, ge=1, le=32768, description="Most tokens of an answer whose request names no limit."
+        default=256, ge=1, le=32768, description="Most tokens of an answer if its request sets no `max_tokens`."
     )
     min_run: int = Field(
         default=8,
@@ -65,37 +65,37 @@ class Answers(_Section):
         description="Fewest tokens an answer must share with a passage for a `copied` citation.",
     )
     ttl: int = Field(
-        default=604800, ge=60, description="Seconds that an answer and its event stream are kept after the last write."
+        default=604800, ge=60, description="Seconds that an answer and its events are stored after the last write."
     )
-    session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is kept after its last turn.")
+    session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is stored after a turn.")
     session_tokens: int = Field(
         default=262_144,
         ge=256,
-        description="Tokens that a session may hold; beyond that its next turn gets 409 `session_full`.",
+        description="Most tokens of a session. A session with more gets 409 `session_full` for its next turn.",
     )
     store_tokens: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="Tokens of earlier answers, of all sessions, that are kept for each collection to draft later "
-        "answers from. 0 keeps none. They never change what is answered.",
+        description="Tokens of earlier answers, from all sessions, that a worker keeps for each collection to draft "
+        "later answers from. 0 keeps none. They never change an answer.",
     )
     timeout: float = Field(
         default=600.0,
         gt=0,
-        description="Seconds a request without `stream` waits; the answer itself runs on afterwards.",
+        description="Seconds that a request without `stream` waits. After that, the answer continues to run.",
     )
     heartbeat: float = Field(
-        default=15.0, gt=0, description="Seconds between comment lines on an event stream that is silent."
+        default=15.0, gt=0, description="Seconds between comment lines on an event stream without events."
     )
 
 
 class Limits(_Section):
-    """What a request may ask for; beyond it the answer is a 4xx."""
+    """Limits of requests. The service answers 4xx to a request above them."""
 
     question_chars: int = Field(default=8000, ge=1, description="Most characters of a question.")
     prediction_chars: int = Field(default=200_000, ge=1, description="Most characters of a `prediction`.")
-    body_bytes: int = Field(default=2 * 2**20, ge=1024, description="Most bytes of a request body, documents aside.")
+    body_bytes: int = Field(default=2 * 2**20, ge=1024, description="Most bytes of a request body without documents.")
     documents_bytes: int = Field(
         default=16 * 2**20, ge=1024, description="Most bytes of one request that adds documents as JSON."
     )
@@ -104,16 +104,16 @@ class Limits(_Section):
     )
     upload_files: int = Field(default=200, ge=1, description="Most documents in one upload request.")
     connections: int = Field(
-        default=1000, ge=1, description="Open connections beyond which requests get 503, probes of health aside."
+        default=1000, ge=1, description="Most open connections. Above it, all requests except health probes get 503."
     )
-    head_timeout: float = Field(default=10.0, gt=0, description="Seconds in which the head of a request must come.")
+    head_timeout: float = Field(default=10.0, gt=0, description="Seconds in which the head of a request must arrive.")
     body_timeout: float = Field(
         default=30.0,
         gt=0,
-        description="Seconds without a byte after which a body is given up; 10,000 bytes a second must come in all.",
+        description="Seconds without a byte after which a request gets 408. A body must average 10,000 bytes a second.",
     )
-    passages: int = Field(default=50, ge=1, le=100, description="Largest `retrieval.top_k` a request may ask for.")
-    queued: int = Field(default=100, ge=1, description="Jobs waiting for a worker beyond which new ones get 429.")
+    passages: int = Field(default=50, ge=1, le=100, description="Largest `retrieval.top_k` of a request.")
+    queued: int = Field(default=100, ge=1, description="Most jobs that wait for a worker. Above it, new jobs get 429.")
 
 
 class Settings(BaseSettings):
@@ -129,73 +129,73 @@ class Settings(BaseSettings):
         "Unset: `rag up` starts a private one.",
     )
     redis_password_file: Path | None = Field(
-        default=None, description="File with the password of `RAG_REDIS_URL`, for an address that holds none."
+        default=None, description="File with the password of Redis, if `RAG_REDIS_URL` contains none."
     )
     data_dir: Path = Field(
-        default=Path(".rag"), description="Folder of collections, uploads, models and the private Redis's data."
+        default=Path(".rag"), description="Folder of collections, uploads, models and the data of the private Redis."
     )
     models_dir: Path | None = Field(
         default=None, description="Folder of model files. Unset: `models` in the data folder."
     )
-    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
-    port: int = Field(default=8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    host: str = Field(default="127.0.0.1", description="Address that the API listens on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port that the API listens on; 0 takes a free port.")
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Names under which the API is reached, beside addresses, names without a dot and `RAG_HOST`: a "
-        "list separated by commas, `*.example.com` for all below a name.",
+        description="Host names of the API, in addition to IP addresses, names without a dot and `RAG_HOST`: a list "
+        "separated by commas; `*.example.com` allows all names below it.",
     )
     open_without_key: bool = Field(
         default=False,
-        description="Anyone who reaches the API may use it as the default tenant, without a key.",
+        description="Whether everyone who can reach the API may use it without a key, as the default tenant.",
     )
     url: str | None = Field(
         default=None,
-        description="API that `rag ask`, `rag ingest` and their like talk to. Unset: the one `rag up` started.",
+        description="Address of the API for `rag` commands. Unset: the API that `rag up` started.",
     )
     api_key: SecretStr | None = Field(
         default=None,
-        description="API key that the `rag` commands send. Unset: the local key, the file `key` in the data folder, to "
-        "a service on this machine.",
+        description="API key that `rag` commands send. Unset: the local key, the file `key` in the data folder, if the "
+        "service runs on this machine.",
     )
     model: str = Field(
         default="smollm2-135m",
-        description="Target model: a hub id (docs/how-to/own-model.md suggests some), a folder, or a name from "
+        description="Target model: a hub id (docs/how-to/own-model.md recommends models), a folder, or a name from "
         "`rag models list`. The default is a small demo model.",
     )
     embedding_model: str = Field(
         default="all-minilm-l6-v2",
         description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
-        "LangChain knows (docs/how-to/own-model.md).",
+        "LangChain supports (docs/how-to/own-model.md).",
     )
     dtype: Literal["float32", "float64", "bfloat16", "float16"] = Field(
-        default="float32", description="Number format the target model runs in."
+        default="float32", description="Number format of the target model."
     )
-    device: str = Field(default="cpu", description="Device the target model runs on: `cpu`, `cuda` or `cuda:N`.")
-    drafter: str = Field(default="auto", description="Drafter of queries that name none (`auto`), or a drafter's name.")
+    device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
+    drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")
     draft_model: str | None = Field(
         default=None,
-        description="A smaller model with the target's tokenizer, named like `RAG_MODEL`, for the drafter "
-        "`small_model` and those that end in `+small_model`. Unset: those drafters are not available.",
+        description="A smaller model with the target's tokenizer, in the form of `RAG_MODEL`, for the drafter "
+        "`small_model` and drafters that end in `+small_model`. Unset: these drafters are not available.",
     )
     eagle_head: str | None = Field(
         default=None,
-        description="Folder of an EAGLE head trained for `RAG_MODEL`, for the drafter `eagle` and those that end in "
-        "`+eagle`; or `off`. Unset: the head that comes with the package for that model, if there is one.",
+        description="Folder of an EAGLE head trained for `RAG_MODEL`, for the drafter `eagle` and drafters that end "
+        "in `+eagle`; or `off`. Unset: the head that the package contains for this model, if any.",
     )
     eagle_allow_pickle: bool = Field(
         default=False,
-        description="Also read an EAGLE head's `pytorch_model.bin`, its weights alone, where it has no safetensors.",
+        description="Whether to read the weights of an EAGLE head from `pytorch_model.bin` if it has no safetensors.",
     )
     sdsat_adapters: str | None = Field(
         default=None,
         description="Folder of SDSAT adapters trained for `RAG_MODEL`, for the drafters `sdsat` and `sdsat_two_step`; "
-        "or `off`. Unset: those that come with the package for that model, if there are any.",
+        "or `off`. Unset: the adapters that the package contains for this model, if any.",
     )
     kv_cache_bytes: int = Field(
         default=2 * 2**30,
         ge=0,
-        description="Bytes of the device's memory in which a worker keeps the keys and values of earlier turns, so "
-        "that follow-ups and edits process only what is new. 0 keeps none. They never change what is answered.",
+        description="Bytes of device memory for the keys and values of earlier turns. With them, follow-ups and edits "
+        "process only new tokens. 0 keeps none. They never change an answer.",
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
@@ -204,18 +204,18 @@ class Settings(BaseSettings):
 
     @property
     def models_folder(self) -> Path:
-        """Where model files lie: `models_dir`, else `models` in the data folder."""
+        """Folder of model files: `models_dir`, else `models` in the data folder."""
         return self.models_dir or self.data_dir / "models"
 
     @property
     def uploads_folder(self) -> Path:
-        """Where accepted ingests wait, each in a folder of its own."""
+        """Folder of accepted ingests, each in a folder of its own."""
         return self.data_dir.resolve() / "uploads"
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        """A list separated by commas, or JSON."""
+        """Accept a list separated by commas, or JSON."""
         if not isinstance(value, str) or value.lstrip().startswith("["):
             return json.loads(value) if isinstance(value, str) else value
         return [part.strip() for part in value.split(",") if part.strip()]
@@ -225,7 +225,7 @@ class Settings(BaseSettings):
     def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
             if not _HOST.fullmatch(name):
-                raise ValueError(f"{name[:80]!r} is not a host; write names like rag.example.com or *.example.com")
+                raise ValueError(f"{name[:80]!r} is not a host name; write names like rag.example.com or *.example.com")
         return tuple(name.lower() for name in value)
 
 
@@ -239,30 +239,31 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         problems = "; ".join(_problem(e["type"], e["loc"], e["msg"]) for e in error.errors())
-        raise InvalidSettings(f"Change these settings (docs/settings.md lists what is allowed): {problems}") from None
+        raise InvalidSettings(f"Change these settings (docs/settings.md has the allowed values): {problems}") from None
 
 
 def setting_names() -> list[str]:
-    """Every variable there is."""
+    """The names of all variables."""
     return [name for name, _ in _fields(Settings, PREFIX)]
 
 
-def no_setting(name: str) -> str:
-    """What to say of a variable that is no setting, with the one that was meant where that can be told."""
-    if name in GONE:
-        return f"{name} is no setting any more: {GONE[name]}."
-    meant = get_close_matches(name, setting_names(), n=1, cutoff=0.8)
-    return f"{name} is no setting; " + (f"did you mean {meant[0]}?" if meant else "docs/settings.md lists them.")
+def unknown_setting_message(name: str) -> str:
+    """The error message for a variable that is not a setting, with a setting of a similar name if there is one."""
+    if name in REMOVED:
+        return f"{name} is not a setting any more: {REMOVED[name]}."
+    similar = get_close_matches(name, setting_names(), n=1, cutoff=0.8)
+    advice = f"did you mean {similar[0]}?" if similar else "docs/settings.md lists all settings."
+    return f"{name} is not a setting; {advice}"
 
 
 def settings_table() -> str:
     """`docs/settings.md`: every variable with its default and meaning."""
-    rows = [f"| `{name}` | {_shown(field)} | {field.description} |" for name, field in _fields(Settings, PREFIX)]
+    rows = [f"| `{name}` | {_default(field)} | {field.description} |" for name, field in _fields(Settings, PREFIX)]
     return "\n".join(
         [
             "# Settings",
             "",
-            "Read from the environment and from `.env` in the working folder; the environment wins.",
+            "The service reads the environment and `.env` in the working folder; the environment wins.",
             "This page is generated: `python -m rag_service.reference docs`.",
             "",
             "| variable | default | meaning |",
@@ -274,7 +275,7 @@ def settings_table() -> str:
 
 
 def setting_values(settings: Settings) -> dict[str, Any]:
-    """Every variable with its value in force, as text, number or None; keys, and passwords in URLs, are hidden."""
+    """Every variable with its current value, as text, number or None. Keys and passwords in URLs are hidden."""
     values: dict[str, Any] = {}
 
     def collect(model: BaseModel, prefix: str) -> None:
@@ -283,8 +284,8 @@ def setting_values(settings: Settings) -> dict[str, Any]:
             if isinstance(value, BaseModel):
                 collect(value, f"{prefix}{name.upper()}__")
             else:
-                shown = ",".join(value) if isinstance(value, tuple) else value
-                values[f"{prefix}{name.upper()}"] = str(shown) if isinstance(shown, Path | SecretStr) else shown
+                value = ",".join(value) if isinstance(value, tuple) else value
+                values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path | SecretStr) else value
 
     collect(settings, PREFIX)
     return {
@@ -295,7 +296,7 @@ def setting_values(settings: Settings) -> dict[str, Any]:
 
 def _problem(kind: str, loc: tuple[int | str, ...], message: str) -> str:
     name = f"{PREFIX}{'__'.join(str(part) for part in loc).upper()}"
-    return no_setting(name) if kind == "extra_forbidden" else f"{name}: {message}"
+    return unknown_setting_message(name) if kind == "extra_forbidden" else f"{name}: {message}"
 
 
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
@@ -306,7 +307,7 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
             yield f"{prefix}{name.upper()}", field
 
 
-def _shown(field: FieldInfo) -> str:
+def _default(field: FieldInfo) -> str:
     return "unset" if field.default in (None, ()) else f"`{field.default}`"
 
 

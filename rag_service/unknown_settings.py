@@ -1,4 +1,4 @@
-"""Variables that look like settings and are none: a slip of the pen that would otherwise be ignored in silence.
+"""Finds variables that look like settings but are not, such as misspelt names, which pydantic ignores silently.
 
 Reads the environment and `.env` as `settings` does. Knows names; knows no values.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-from rag_service.settings import PREFIX, Settings, no_setting, setting_names
+from rag_service.settings import PREFIX, Settings, setting_names, unknown_setting_message
 
-NOT_OURS = frozenset(
+COMPOSE_VARIABLES = frozenset(
     {
         "RAG_API_CPUS",
         "RAG_API_MEMORY",
@@ -26,13 +26,13 @@ NOT_OURS = frozenset(
         "RAG_WORKER_MEMORY",
     }
 )
-"""What `docker-compose.yml` reads; it shares `.env`."""
+"""Variables of `docker-compose.yml`, which reads the same `.env`."""
 
 
 def unknown_settings() -> list[str]:
-    """A sentence for each `RAG_…` variable that is no setting, naming the one that was meant where that can be told."""
-    known = set(setting_names())
-    sections = {name.partition("__")[0] for name in known if "__" in name}  # JSON of all that is in them
-    found = {*DotEnvSettingsSource(Settings).env_vars, *EnvSettingsSource(Settings).env_vars}
-    names = sorted({name.upper() for name in found} - known - sections - NOT_OURS)
-    return [no_setting(name) for name in names if name.startswith(PREFIX)]
+    """An error message for each `RAG_…` variable that is not a setting."""
+    settings = set(setting_names())
+    sections = {name.partition("__")[0] for name in settings if "__" in name}  # each also accepted as JSON
+    variables = {*DotEnvSettingsSource(Settings).env_vars, *EnvSettingsSource(Settings).env_vars}
+    names = sorted({name.upper() for name in variables} - settings - sections - COMPOSE_VARIABLES)
+    return [unknown_setting_message(name) for name in names if name.startswith(PREFIX)]

@@ -1,7 +1,7 @@
-"""API keys: each names a tenant, a person, a role and what it sees. Redis holds their SHA-256, never the keys.
+"""API keys: each has a tenant, a person, a role and the collections it can access.
 
-A key's secret has 256 random bits, so its plain hash is as hard to turn back as to guess. Knows Redis and hashes; knows
-no HTTP.
+Redis stores the SHA-256 of each key, never the key. A key's secret has 256 random bits, so an unsalted hash is as hard
+to invert as the key is to guess. Knows Redis and hashes; knows no HTTP.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from workers.broker.app import AsyncRedisClient, RedisClient
 from workers.errors import unavailable
 
 NAME_CHARS = 100
-"""Most characters of a key's name."""
+"""Longest name of a key, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key.
+    """The record of a key, without its secret.
 
     Attributes:
-        id: public part.
-        name: what it is for, as its maker wrote it.
+        id: the public part of the key.
+        name: its purpose, in the words of its creator.
         created: Unix time, seconds.
-        person: whose sessions and answers it opens; "" for keys of earlier versions, which name nobody.
-        role: what it may do.
-        collections: the only ones that it sees; None for all.
+        person: the owner of its sessions and answers; "" for keys of earlier versions, which have no person.
+        role: the actions it allows.
+        collections: the only collections it can access; None for all.
     """
 
     id: str
@@ -48,17 +48,17 @@ class ApiKey:
 
     @property
     def principal(self) -> Principal:
-        """Whoever asks with it."""
-        seen = None if self.collections is None else frozenset(self.collections)
-        return Principal(self.tenant, self.person, self.role, seen)
+        """The principal of requests with this key."""
+        collections = None if self.collections is None else frozenset(self.collections)
+        return Principal(self.tenant, self.person, self.role, collections)
 
 
 class ApiKeys:
-    """All keys. Every method raises QueueUnavailable while Redis is away.
+    """All API keys in Redis. Every method raises QueueUnavailable if Redis does not answer.
 
     Args:
         client: from `make_redis`.
-        asynchronous: from `make_async_redis`; needed by `principal_of` alone.
+        asynchronous: from `make_async_redis`; only `principal_of` needs it.
     """
 
     def __init__(self, client: RedisClient, asynchronous: AsyncRedisClient | None = None) -> None:
@@ -74,40 +74,39 @@ class ApiKeys:
         role: Role = "editor",
         collections: Sequence[str] | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key: its record, and the key itself, which is kept nowhere.
+        """Create a key. Returns its record and the key itself, which is not stored.
 
         Args:
-            person: made from the name where it is None.
+            person: derived from the name if None.
 
         Raises:
-            ValueError: a name, tenant, person, role or collection that is not allowed; the message says what is.
+            ValueError: a name, tenant, person, role or collection is not allowed; the message says what is.
         """
         name = name.strip()
         if not name or len(name) > NAME_CHARS or not name.isprintable():
-            raise ValueError(f"the name of a key has 1 to {NAME_CHARS} printable characters")
+            raise ValueError(f"the name of a key must have 1 to {NAME_CHARS} printable characters")
         if role not in ROLES:
             raise ValueError(f"{str(role)[:80]!r} is not a role: use {', '.join(ROLES)}")
         key_id, key = new_key()
         if person is None:
             person = _person(name) or key_id
-            if any(one.person == person and one.name != name and one.tenant == tenant for one in self.list()):
-                person = f"{person[:50]}-{key_id}"  # another name, made the same by what ids may hold
-        for kind, given in (
+            if any(key.person == person and key.name != name and key.tenant == tenant for key in self.list()):
+                person = f"{person[:50]}-{key_id}"  # two names can give the same person
+        for kind, value in (
             ("tenant", tenant),
             ("person", person),
-            *(("collection", one) for one in collections or ()),
+            *(("collection", collection) for collection in collections or ()),
         ):
-            if not NAME.fullmatch(given):
+            if not NAME.fullmatch(value):
                 raise ValueError(
-                    f"{given[:80]!r} is not a {kind}: use 1 to 64 letters, digits, '-' or '_', beginning with a letter "
+                    f"{value[:80]!r} is not a {kind}: use 1 to 64 letters, digits, '-' or '_', beginning with a letter "
                     "or digit"
                 )
-        seen = None if collections is None else tuple(sorted(set(collections)))
-        made = ApiKey(key_id, name, tenant, time.time(), person, role, seen)
-        record = {**asdict(made), "sha256": _hash(key)}
+        allowed = None if collections is None else tuple(sorted(set(collections)))
+        record = ApiKey(key_id, name, tenant, time.time(), person, role, allowed)
         with unavailable():
-            self._redis.hset(keys.API_KEYS, made.id, json.dumps(record))
-        return made, key
+            self._redis.hset(keys.API_KEYS, record.id, json.dumps({**asdict(record), "sha256": _hash(key)}))
+        return record, key
 
     def list(self) -> builtins.list[ApiKey]:
         """All keys, oldest first."""
@@ -116,21 +115,21 @@ class ApiKeys:
         return sorted((_record(text)[0] for text in texts), key=lambda key: (key.created, key.id))
 
     def revoke(self, key_id: str) -> bool:
-        """Forget a key; requests with it are refused from now on. False if there is none with this id."""
+        """Delete a key; the service then rejects requests with it. False if no key has this id."""
         with unavailable():
             return bool(self._redis.hdel(keys.API_KEYS, key_id))
 
     async def principal_of(self, key: str) -> Principal | None:
-        """Whom a key names; None for one that is not valid."""
-        shape = KEY.fullmatch(key)
-        if shape is None or self._async is None:
+        """The principal of a key; None if the key is not valid."""
+        match = KEY.fullmatch(key)
+        if match is None or self._async is None:
             return None
         with unavailable():
-            text = await self._async.hget(keys.API_KEYS, shape[1])
+            text = await self._async.hget(keys.API_KEYS, match[1])
         if text is None:
             return None
-        known, digest = _record(text)
-        return known.principal if hmac.compare_digest(digest, _hash(key)) else None
+        record, digest = _record(text)
+        return record.principal if hmac.compare_digest(digest, _hash(key)) else None
 
 
 def _record(text: str) -> tuple[ApiKey, str]:
@@ -142,7 +141,7 @@ def _record(text: str) -> tuple[ApiKey, str]:
 
 
 def _person(name: str) -> str:
-    """A key's name as a person's: `the web page` is `the-web-page`."""
+    """The person of a key's name: `the web page` gives `the-web-page`."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:64]
 
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may: a tenant's person with a role, and the collections they see.
+"""The principal of a request: a tenant's person with a role, and the collections they can access.
 
 Knows names and roles; knows no keys, no HTTP and no Redis.
 """
@@ -14,21 +14,21 @@ from workers.broker import keys
 
 Role = Literal["reader", "editor", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""From the least to the most: each may what those before it may."""
+"""From the weakest to the strongest; each role includes those before it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
-"""Of tenants, persons and collections."""
+"""Pattern of the names of tenants, persons and collections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a request comes from.
+    """The author of a request.
 
     Attributes:
-        tenant: whose collections and jobs they see.
-        person: whose sessions and answers they see; "" for those of nobody in particular.
+        tenant: the owner of the collections and jobs they can access.
+        person: the owner of the sessions and answers they can access; "" for those of the tenant as a whole.
         role: readers ask, search and read; editors also change collections and documents and cancel jobs; admins may
             do everything.
-        collections: the only ones that are there for them; None for all.
+        collections: the only collections they can access; None for all.
     """
 
     tenant: str = DEFAULT_TENANT
@@ -38,7 +38,7 @@ class Principal:
 
     @property
     def owner(self) -> str:
-        """Whose sessions and answers, as names in Redis have it."""
+        """The owner of their sessions and answers, as in Redis keys."""
         return keys.owner(self.tenant, self.person)
 
     def may(self, role: Role) -> bool:
@@ -46,11 +46,11 @@ class Principal:
         return self.role in ROLES[ROLES.index(role) :]
 
     def sees(self, collection: str) -> bool:
-        """Whether a collection can be there for them."""
+        """Whether they can access a collection of this name."""
         return self.collections is None or collection in self.collections
 
 
 LOCAL = Principal(role="admin")
-"""Whoever has the local key."""
+"""The principal of requests with the local key."""
 ANYONE = Principal(role="editor")
-"""Whoever reaches a service that is open without a key."""
+"""The principal of requests without a key, if the service is open without one."""

@@ -1,7 +1,7 @@
-"""Who asks: requests below /v1 carry `Authorization: Bearer KEY`, and the key names the principal.
+"""Authentication: requests below /v1 send `Authorization: Bearer KEY`, and the key gives the principal.
 
-Knows headers and keys; knows no endpoint. A request is refused before its body is read. Liveness, readiness, metrics,
-the page and the API's description stay open.
+The check runs before the body is read. Liveness, readiness, metrics, the web page and the API's description need no
+key. Knows headers and keys; knows no endpoint.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rag_service.api import problems
 from rag_service.errors import Unauthorized
 
 GUARDED = "/v1"
-_FORWARDED = (b"forwarded", b"x-forwarded", b"x-original-forwarded", b"x-envoy-external", b"cf-", b"fastly-")
-"""How headers begin by which proxies say that someone else asks."""
-_FORWARDED_WHOLE = frozenset(
+_PROXY_PREFIXES = (b"forwarded", b"x-forwarded", b"x-original-forwarded", b"x-envoy-external", b"cf-", b"fastly-")
+"""Prefixes of the headers by which proxies name the client of a forwarded request."""
+_PROXY_HEADERS = frozenset(
     {
         b"via",
         b"x-real-ip",
@@ -38,11 +38,12 @@ _FORWARDED_WHOLE = frozenset(
 class KeyCheck:
     """ASGI middleware that sets `scope["state"]["principal"]`, or answers 401.
 
-    `app.state.local_key` is accepted beside API keys.
+    It accepts API keys and `app.state.local_key`.
 
     Args:
-        is_open: whether requests without a key are anyone's. So are those then whose bearer token is plainly not a key
-            of this service, since OpenAI's clients always send some. Not what a proxy forwards: that needs a key.
+        is_open: whether requests without a key are accepted, as `ANYONE`. Then requests are accepted too if their
+            token does not have the prefix of a key, because OpenAI's clients always send a token. Requests that a
+            proxy forwards always need a key.
     """
 
     def __init__(self, app: ASGIApp, *, is_open: bool) -> None:
@@ -63,12 +64,12 @@ class KeyCheck:
 
     async def _principal(self, scope: Scope) -> Principal:
         """Raises Unauthorized, QueueUnavailable."""
-        is_open = self._open and not any(_tells_of_a_proxy(name) for name, _ in scope["headers"])
+        is_open = self._open and not any(_is_proxy_header(name) for name, _ in scope["headers"])
         token = _bearer(scope)
         if token is None and not is_open:
             raise Unauthorized(
-                "This service wants an API key: send one as `Authorization: Bearer KEY`. `rag keys create NAME` makes "
-                "one where the service runs; the file `key` in its data folder holds its own user's."
+                "This service needs an API key. Send one as `Authorization: Bearer KEY`. On the service's machine, "
+                "`rag keys create NAME` creates a key; the local key is the file `key` in the data folder."
             )
         if token is None or (is_open and not token.startswith(PREFIX)):
             return ANYONE
@@ -79,31 +80,31 @@ class KeyCheck:
         principal = await api_keys.principal_of(token)
         if principal is None:
             raise Unauthorized(
-                "This API key is not valid: it was revoked, or is not written as it was made. Send another one "
-                "(`rag keys create NAME` makes it).",
+                "This API key is not valid. It was revoked or is misspelt. Send another one; `rag keys create NAME` "
+                "creates it.",
                 "invalid_key",
             )
         return principal
 
 
 def guarded(path: str) -> bool:
-    """Whether requests to this path need a key."""
+    """Whether requests to a path need a key."""
     return path == GUARDED or path.startswith(f"{GUARDED}/")
 
 
-def _tells_of_a_proxy(name: bytes) -> bool:
-    return name in _FORWARDED_WHOLE or name.startswith(_FORWARDED)
+def _is_proxy_header(name: bytes) -> bool:
+    return name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIXES)
 
 
 def _bearer(scope: Scope) -> str | None:
-    """The token of the Authorization header; None where there is none. Raises Unauthorized where it is no token."""
-    sent = [value for name, value in scope["headers"] if name == b"authorization"]
-    if not sent:
+    """The token of the Authorization header; None without the header. Raises Unauthorized if it is not a token."""
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    if not values:
         return None
-    scheme, _, token = sent[0].partition(b" ")
+    scheme, _, token = values[0].partition(b" ")
     token = token.strip()
-    if len(sent) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
+    if len(values) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
         raise Unauthorized(
-            "The Authorization header cannot be read: send one, as `Authorization: Bearer KEY`.", "invalid_key"
+            "The Authorization header cannot be read. Send one, as `Authorization: Bearer KEY`.", "invalid_key"
         )
     return str(token, "ascii")

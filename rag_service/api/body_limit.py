@@ -1,4 +1,4 @@
-"""Bodies above their limit are cut off, before they are read whole. Knows sizes and which addresses take documents."""
+"""Rejects bodies above their limit before they are read whole. Knows sizes and the paths that accept documents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rag_service.errors import TooLarge
 from rag_service.settings import Limits
 
 _DOCUMENTS = re.compile(r"/v1/collections/[^/]+/documents")
-"""Where documents are added, as JSON or as uploads."""
+"""Path to which documents are added, as JSON or as uploads."""
 
 
 class BodyLimit:
-    """ASGI middleware that answers 413 to bodies above the limit, without reading on."""
+    """ASGI middleware that answers 413 to bodies above the limit, without reading the rest."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app = app
@@ -28,21 +28,21 @@ class BodyLimit:
             return
         headers = dict(scope["headers"])
         limit = self._limit(scope["path"], headers.get(b"content-type", b""))
-        told = headers.get(b"content-length", b"0")
-        if told.isdigit() and int(told[:20]) > limit:
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length[:20]) > limit:
             await problems.response(_too_large(limit), scope["path"])(scope, receive, send)
             return
-        taken = 0
+        received = 0
 
-        async def counted() -> Message:
-            nonlocal taken
+        async def receive_counted() -> Message:
+            nonlocal received
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > limit:
+            received += len(message.get("body", b""))
+            if received > limit:
                 raise HTTPException(413, _too_large(limit).detail)
             return message
 
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_counted, send)
 
     def _limit(self, path: str, content_type: bytes) -> int:
         if not _DOCUMENTS.fullmatch(path):
@@ -52,4 +52,4 @@ class BodyLimit:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body is larger than {limit:,} bytes; send less, or in several requests.")
+    return TooLarge(f"The body is larger than {limit:,} bytes. Send less, or split it into several requests.")

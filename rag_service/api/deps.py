@@ -1,4 +1,4 @@
-"""What routes are given: FastAPI dependencies as annotated aliases."""
+"""The parameters of routes: FastAPI dependencies as annotated aliases."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rag_service.settings import Settings
 from retriever import Collection
 
 
-def _open_pipeline(request: Request) -> Pipeline:
+def _shared_pipeline(request: Request) -> Pipeline:
     pipeline: Pipeline = request.app.state.pipeline
     return pipeline
 
 
 def _principal(request: Request) -> Principal:
-    """Whom the authentication found."""
+    """The principal that `KeyCheck` set."""
     principal: Principal = request.state.principal
     return principal
 
@@ -29,30 +29,30 @@ PrincipalDep = Annotated[Principal, Depends(_principal)]
 
 
 @dataclass(frozen=True)
-class Needs:
-    """The role that a route needs; every route below /v1 names one among its dependencies, or its router's."""
+class RequiredRole:
+    """The role that a route needs. Every route below /v1, or its router, has one among its dependencies."""
 
     role: Role
 
     def __call__(self, principal: PrincipalDep) -> None:
         if not principal.may(self.role):
             raise Forbidden(
-                f"This needs the role {self.role}, and your key has the role {principal.role}: ask with another key "
-                f"(`rag keys create NAME --role {self.role}` makes one)."
+                f"This request needs the role {self.role}, and your key has the role {principal.role}. Use another "
+                f"key; `rag keys create NAME --role {self.role}` creates one."
             )
 
 
-READER = Depends(Needs("reader"))
-EDITOR = Depends(Needs("editor"))
+READER = Depends(RequiredRole("reader"))
+EDITOR = Depends(RequiredRole("editor"))
 
 
 def _pipeline(request: Request, principal: PrincipalDep) -> Pipeline:
-    """The principal's."""
-    return _open_pipeline(request).of(principal)
+    """The pipeline with the principal's collections, sessions and answers."""
+    return _shared_pipeline(request).of(principal)
 
 
-OpenPipelineDep = Annotated[Pipeline, Depends(_open_pipeline)]
-"""For what anyone may ask for: health and counts, nobody's answers or documents."""
+SharedPipelineDep = Annotated[Pipeline, Depends(_shared_pipeline)]
+"""For health and counts, which need no principal and show no answers or documents."""
 PipelineDep = Annotated[Pipeline, Depends(_pipeline)]
 
 
@@ -61,7 +61,7 @@ def _settings(pipeline: PipelineDep) -> Settings:
 
 
 def _collection(collection: str, pipeline: PipelineDep) -> Collection:
-    """The collection that the path names. Raises UnknownCollection, InvalidName."""
+    """The collection in the path. Raises UnknownCollection, InvalidName."""
     return pipeline.library.collection(collection)
 
 

@@ -1,4 +1,4 @@
-"""What OpenAPI says of errors: the statuses that each route refuses with, and that they are problem documents.
+"""Errors in the OpenAPI document: the error statuses of each route, and their bodies as problem documents.
 
 Knows statuses and media types; knows no endpoint.
 """
@@ -15,47 +15,47 @@ from rag_service.contract.schemas import ProblemOut
 
 Responses = dict[int | str, dict[str, Any]]
 
-_LATER = {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
+_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before trying again", "schema": {"type": "integer"}}}
 MEANING: dict[int, str] = {
     400: "The body cannot be read, or the prompt does not fit the model's window",
-    401: "An API key is wanted, or the one sent is not valid",
-    403: "The API key does not allow it, or a web page of another origin asks",
-    404: "Something that the request names is not there",
-    409: "It is there already, or cannot be changed now",
-    413: "The body, or something in it, is too large",
-    415: "The body is not of the media type that the address takes",
-    422: "A field or parameter is missing, or has a type or value that it cannot have",
-    429: "Too much is waiting already",
-    503: "Redis, a worker or the embedding model is away",
-    507: "A disk is full, so nothing was kept",
+    401: "The request has no API key, or an invalid one",
+    403: "The API key does not allow the request, or a web page of another origin sent it",
+    404: "Something that the request names does not exist",
+    409: "The object already exists, or cannot be changed now",
+    413: "The body or a part of it is too large",
+    415: "The path does not accept the body's media type",
+    422: "A field or parameter is missing, or has a wrong type or value",
+    429: "Too many jobs wait for a worker",
+    503: "Redis, a worker or the embedding model is unavailable",
+    507: "A disk is full, so the request was not stored",
 }
 
 
 def error_responses(*statuses: int, model: type[BaseModel] = ProblemOut) -> Responses:
-    """What a route says of the errors that it answers with, for its `responses`."""
+    """The errors of a route, for its parameter `responses`."""
     return {
         status: {
             "model": model,
             "description": MEANING[status],
-            **({"headers": _LATER} if status in (429, 503) else {}),
+            **({"headers": _RETRY_AFTER} if status in (429, 503) else {}),
         }
         for status in statuses
     }
 
 
 def describe(app: FastAPI, *, keys_required: bool) -> None:
-    """Correct what FastAPI says: problem documents have a media type of their own, errors of validation are problems
-    too, and keys may not be needed.
+    """Correct FastAPI's OpenAPI document: the media type of problem documents, validation errors as problem documents,
+    and whether keys are required.
 
     Args:
         keys_required: whether every request needs an API key.
     """
-    described = app.openapi
+    original = app.openapi
 
     def openapi() -> dict[str, Any]:
-        fresh = app.openapi_schema is None
-        schema = described()
-        if fresh:
+        corrected = app.openapi_schema is not None
+        schema = original()
+        if not corrected:
             for path in schema["paths"].values():
                 for operation in path.values():
                     _correct(operation, keys_required)
@@ -71,10 +71,10 @@ def _correct(operation: dict[str, Any], keys_required: bool) -> None:
     for status in sorted(responses):
         response = responses.pop(status)
         content = response.get("content", {})
-        said = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
-        if said == "ProblemOut":
+        model = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+        if model == "ProblemOut":
             content[MEDIA_TYPE] = content.pop("application/json")
-        if said != "HTTPValidationError":  # where a route does not list 422, it never answers with it
+        if model != "HTTPValidationError":  # FastAPI adds 422 to all routes; those that can answer it list it
             responses[status] = response
     if "security" in operation and not keys_required:
         operation["security"].append({})

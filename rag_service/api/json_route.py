@@ -1,4 +1,4 @@
-"""How routes read JSON bodies: the content type is checked, and parsing and validation leave the event loop free.
+"""Reading of JSON bodies: checks of the content type, and parsing and validation outside the event loop.
 
 Knows requests and pydantic; knows no endpoint.
 """
@@ -22,51 +22,51 @@ _Body = TypeVar("_Body")
 
 
 class JsonRoute(APIRoute):
-    """A route whose body, where it has one, is `application/json` and is validated in a thread."""
+    """A route whose body, if any, must be `application/json`. A thread parses and validates it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
         annotation: Any = self.body_field.field_info.annotation
-        kind: TypeAdapter[Any] = TypeAdapter(annotation)
+        model: TypeAdapter[Any] = TypeAdapter(annotation)
 
         async def handler(request: Request) -> Response:
             check_media_type(request, JSON)
             if body := await request.body():
-                request = _ReadRequest(request, body, await anyio.to_thread.run_sync(validated, body, kind))
+                request = _ReadRequest(request, body, await anyio.to_thread.run_sync(validated, body, model))
             return await handle(request)
 
         return handler
 
 
 class _ReadRequest(Request):
-    """A request whose body was read: FastAPI is given the model, and takes it as it is."""
+    """A request whose body is already validated: FastAPI gets the model as its JSON, and uses it as it is."""
 
     def __init__(self, request: Request, body: bytes, value: Any) -> None:
         super().__init__(request.scope, request.receive)
-        self._given = body, value
+        self._content, self._model = body, value
 
     async def body(self) -> bytes:
-        return self._given[0]
+        return self._content
 
     async def json(self) -> Any:
-        return self._given[1]
+        return self._model
 
 
 def media_type(request: Request) -> str:
-    """The content type without its parameters, in lower case; empty where none is named."""
+    """The content type in lower case and without its parameters; empty if the request has none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def check_media_type(request: Request, *taken: str) -> None:
-    """Raises UnsupportedMediaType for a body of another type, or of none; a request without a body passes."""
-    found = media_type(request)
+def check_media_type(request: Request, *accepted: str) -> None:
+    """Check that a body has an accepted media type; a request without a body passes. Raises UnsupportedMediaType."""
+    sent = media_type(request)
     empty = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
-    if found in taken or (empty and not found):
+    if sent in accepted or (empty and not sent):
         return
-    told = f"Content-Type: {found[:80]}" if found else "no Content-Type"
-    raise UnsupportedMediaType(f"The body came with {told}; this address takes {' or '.join(taken)}: say so there.")
+    header = f"Content-Type {sent[:80]}" if sent else "no Content-Type"
+    raise UnsupportedMediaType(f"The body has {header}. Send it as {' or '.join(accepted)}.")
 
 
 def parsed(body: bytes) -> Any:
@@ -74,26 +74,26 @@ def parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except json.JSONDecodeError as error:
-        where = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
-        raise RequestValidationError([{**where, "ctx": {"error": error.msg}}]) from None
+        details = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
+        raise RequestValidationError([{**details, "ctx": {"error": error.msg}}]) from None
     except (ValueError, RecursionError):  # not UTF-8, a number of thousands of digits, very deep nesting
         raise BadRequest(
-            "The body cannot be read; send well-formed JSON in UTF-8, without huge numbers and deep nesting.",
+            "The body cannot be read. Send well-formed JSON in UTF-8, without huge numbers or deep nesting.",
             "invalid_json",
         ) from None
 
 
-def validated(body: bytes, kind: TypeAdapter[_Body], check: Callable[[Any], None] | None = None) -> _Body:
-    """The model of a body. Blocks: it is to run in a thread. Raises RequestValidationError, BadRequest.
+def validated(body: bytes, model: TypeAdapter[_Body], check: Callable[[Any], None] | None = None) -> _Body:
+    """The validated model of a body. Blocks, so run it in a thread. Raises RequestValidationError, BadRequest.
 
     Args:
-        check: looks at the JSON value before its fields are validated.
+        check: called with the JSON value before its fields are validated.
     """
     value = parsed(body)
     if check is not None:
         check(value)
     try:
-        return kind.validate_python(value)
+        return model.validate_python(value)
     except ValidationError as error:
-        found = [{**e, "loc": ("body", *e["loc"])} for e in error.errors(include_url=False)]
-        raise RequestValidationError(found) from None
+        details = [{**e, "loc": ("body", *e["loc"])} for e in error.errors(include_url=False)]
+        raise RequestValidationError(details) from None

@@ -1,7 +1,7 @@
-"""Errors as OpenAI's API writes them, at the addresses that speak its language.
+"""Errors in the format of OpenAI's API: `{"error": {"message", "type", "param", "code"}}`.
 
-`{"error": {"message", "type", "param", "code"}}`. Codes are this service's own, but for those that OpenAI's clients
-know by name; statuses too, but for 422, which OpenAI answers with 400. Knows problems; knows no FastAPI.
+Codes and statuses are those of this service, with two exceptions: the codes that OpenAI's clients know by name, and 400
+in place of 422. Knows problems; knows no FastAPI.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _CODES = {"context_overflow": "context_length_exceeded", "invalid_key": "invalid
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def speaks_openai(path: str) -> bool:
-    """Whether errors at this address have OpenAI's shape."""
+def is_openai(path: str) -> bool:
+    """Whether a path is one of OpenAI's endpoints, so that its errors have OpenAI's format."""
     return path.startswith(_PATHS)
 
 
@@ -25,7 +25,7 @@ def status_of(problem: Problem) -> int:
 
 
 def error_document(problem: Problem, status: int | None = None) -> dict[str, Any]:
-    """The body of an error; of another status than its class has where `status` is given."""
+    """The body of an error. `status` replaces the status of the problem's class."""
     status = status_of(problem) if status is None else status
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {

@@ -1,7 +1,7 @@
-"""Errors as HTTP: every exception that a route can raise becomes a problem document.
+"""Turns every exception that a route can raise into a problem document.
 
-Knows FastAPI's and the other packages' exceptions; knows no endpoint. Bad input never gives a 5xx, and no answer shows
-a stack trace.
+Bad input never gives a 5xx, and no response shows a stack trace. Knows the exceptions of FastAPI and of the other
+packages; knows no endpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from rag_service import errors
-from rag_service.api.openai_errors import error_document, speaks_openai, status_of
+from rag_service.api.openai_errors import error_document, is_openai, status_of
 from rag_service.errors import Problem
 from retriever import (
     CollectionBusy,
@@ -40,15 +40,15 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
-_BRANCHES = {"str", "list", "dict", "int", "float", "bool"}
+_UNION_BRANCHES = {"str", "list", "dict", "int", "float", "bool"}
 _NOT_AN_OBJECT = {"model_attributes_type", "model_type", "dict_type"}
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_SHOWN = 60
-"""Characters of a refused value that are repeated."""
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SHOWN_CHARS = 60
+"""Most characters of an invalid value in an error message."""
 
 
 def install(app: FastAPI) -> None:
-    """Handle every error of `app`."""
+    """Register the handlers of all errors of `app`."""
     for kind in (Problem, RetrieverError, QueueUnavailable, OSError, sqlite3.Error):
         app.add_exception_handler(kind, _unexpected)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -57,12 +57,12 @@ def install(app: FastAPI) -> None:
 
 
 def response(problem: Problem, path: str) -> JSONResponse:
-    """A problem document, or where OpenAI's clients ask an error as they know it.
+    """The response for a problem: a problem document, or an error in OpenAI's format on OpenAI's endpoints.
 
     Args:
-        path: of the request.
+        path: the path of the request.
     """
-    if speaks_openai(path):
+    if is_openai(path):
         return JSONResponse(error_document(problem), status_code=status_of(problem), headers=problem.headers())
     return JSONResponse(
         problem.document(), status_code=problem.status, headers=problem.headers(), media_type=MEDIA_TYPE
@@ -70,7 +70,7 @@ def response(problem: Problem, path: str) -> JSONResponse:
 
 
 def as_problem(error: Exception) -> Problem:
-    """An exception of this project as a problem; what is not one becomes an `internal_error`."""
+    """The problem for an exception of this project; any other exception becomes an `internal_error`."""
     if isinstance(error, Problem):
         return error
     text = sentence(str(error))
@@ -100,13 +100,13 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, EmbedderUnavailable):
         return errors.Unavailable(text, "embedder_unavailable", retry_after=60)
     log.error("unexpected error", exc_info=error)
-    return Problem("Something failed here that is not your request's fault; the service's log has the details.")
+    return Problem("The service failed while it handled this request. Its log has the details.")
 
 
 def _disk_is_full(error: BaseException | None) -> bool:
-    """Whether an error, or what it came from, is that no more can be written."""
+    """Whether an error or one of its causes is a full disk."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
             return True
         if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
             return True
@@ -115,21 +115,21 @@ def _disk_is_full(error: BaseException | None) -> bool:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """The text with a capital letter and a full stop."""
     text = text.strip()
-    if "_" in text.partition(" ")[0]:  # a name, written as it is
+    if "_" in text.partition(" ")[0]:  # names keep their lower case
         text = f"The {text}"
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def explain(found: list[Any]) -> str:
-    """Validation errors as sentences that name the field and what is allowed, the first three of them."""
+def explain(validation_errors: list[Any]) -> str:
+    """The first three validation errors as sentences, each with the field and its allowed values."""
     sentences: dict[str, None] = {}
-    named = {_name(error["loc"]) for error in found if error["type"] not in _NOT_AN_OBJECT}
-    for error in found:
+    specific = {_name(error["loc"]) for error in validation_errors if error["type"] not in _NOT_AN_OBJECT}
+    for error in validation_errors:
         name = _name(error["loc"])
-        if name in named and error["type"] in _NOT_AN_OBJECT:
-            continue  # of two things that it may be, the one that was not meant
+        if name in specific and error["type"] in _NOT_AN_OBJECT:
+            continue  # the field may be an object or something else, and the client did not send an object
         subject = f"field {name!r}" if name else "the body"
         reason = str(error["msg"]).removeprefix("Value error, ")
         if error["type"] in _NOT_AN_OBJECT and not name:
@@ -137,7 +137,7 @@ def explain(found: list[Any]) -> str:
         elif error["type"] == "missing":
             reason = f"{subject} is missing; send it"
         elif reason.startswith(("Input should", "String should", "List should", "Dictionary should")):
-            reason = f"{subject} should {reason.split(' should ', 1)[1]}{_got(error.get('input'))}"
+            reason = f"{subject} should {reason.split(' should ', 1)[1]}{_received(error.get('input'))}"
         elif name and name not in reason:
             reason = f"{subject}: {reason}"
         sentences[sentence(reason)] = None
@@ -149,32 +149,32 @@ def _name(loc: tuple[str | int, ...]) -> str:
     for part in loc[1:]:
         if isinstance(part, int):
             name += f"[{part}]"
-        elif _FIELD.fullmatch(part) and part not in _BRANCHES:
+        elif _FIELD.fullmatch(part) and part not in _UNION_BRANCHES:
             name += f".{part}" if name else part
         else:
             break
     return name
 
 
-def _got(value: Any) -> str:
+def _received(value: Any) -> str:
     if isinstance(value, dict | list) or value is None:
         return ""
-    shown = repr(value)
-    return f", got {shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}".encode("utf-8", "replace").decode()
+    text = repr(value)
+    return f", got {text[:_SHOWN_CHARS]}{'…' if len(text) > _SHOWN_CHARS else ''}".encode("utf-8", "replace").decode()
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    found = list(error.errors())
-    if any(e["type"] == "json_invalid" for e in found):
-        told = f"The body is not valid JSON ({_json_error(found)}); correct it."
-        return response(errors.BadRequest(told, "invalid_json"), request.url.path)
-    extra: dict[str, Any] = {"param": _name(found[0]["loc"]) or None} if speaks_openai(request.url.path) else {}
-    return response(errors.InvalidRequest(explain(found), **extra), request.url.path)
+    details = list(error.errors())
+    if any(e["type"] == "json_invalid" for e in details):
+        text = f"The body is not valid JSON ({_json_error(details)}). Correct it."
+        return response(errors.BadRequest(text, "invalid_json"), request.url.path)
+    extra: dict[str, Any] = {"param": _name(details[0]["loc"]) or None} if is_openai(request.url.path) else {}
+    return response(errors.InvalidRequest(explain(details), **extra), request.url.path)
 
 
-def _json_error(found: list[Any]) -> str:
-    first = next(e for e in found if e["type"] == "json_invalid")
+def _json_error(details: list[Any]) -> str:
+    first = next(e for e in details if e["type"] == "json_invalid")
     return f"{first.get('ctx', {}).get('error', 'syntax error')} at character {first['loc'][-1]}"
 
 
@@ -183,26 +183,26 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     status, text, headers = error.status_code, str(error.detail), error.headers
     code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "bad_request")
     if status == 404 and text == "Not Found":
-        text = "There is nothing at this address; /docs lists what there is."
+        text = "There is nothing at this address. /docs lists all addresses."
     elif status == 405:
-        text = "This address does not take that method; /docs lists what there is."
+        text = "This address does not accept this method. /docs lists the methods of all addresses."
         headers = {**(headers or {}), "Allow": ", ".join(_methods(request))}
     elif status == 400 and text == "There was an error parsing the body":
-        text, code = "The body cannot be read; send well-formed JSON (or multipart files) in UTF-8.", "invalid_json"
-    if speaks_openai(request.url.path):
+        text, code = "The body cannot be read. Send well-formed JSON in UTF-8, or multipart files.", "invalid_json"
+    if is_openai(request.url.path):
         return JSONResponse(error_document(Problem(sentence(text), code), status), status, headers)
     body = errors.problem_document(status, code, sentence(text))
     return JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def _methods(request: Request) -> list[str]:
-    """All that an address takes: the framework names those of the first route alone."""
+    """All methods of an address; Starlette names only those of its first route."""
 
-    def taken(method: str) -> bool:
+    def accepted(method: str) -> bool:
         scope = {**request.scope, "method": method}
         return any(route.matches(scope)[0] == Match.FULL for route in request.app.routes)
 
-    return list(filter(taken, ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")))
+    return list(filter(accepted, ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")))
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

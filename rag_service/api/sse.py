@@ -1,7 +1,7 @@
 """An answer's events as server-sent events.
 
-Knows the wire format and what each event shows; knows no Redis. The entry id of the stream is the event's id, so
-`Last-Event-ID` resumes. A reader that goes away changes nothing: the answer runs on, and only DELETE cancels it.
+An event's id is its entry id in the Redis stream, so `Last-Event-ID` resumes. If a reader disconnects, the answer
+continues to run; only DELETE cancels it. Knows the wire format and the data of each event; knows no Redis.
 """
 
 from __future__ import annotations
@@ -24,72 +24,72 @@ HEARTBEAT = ": still here\n\n"
 
 
 def streaming(pipeline: Pipeline, job: GenerateJob, after: str = "0-0") -> StreamingResponse:
-    """A response with the events of an answer that follow the entry id `after`."""
+    """A response with the events of an answer after the entry id `after`."""
     return StreamingResponse(events(pipeline, job, after), media_type="text/event-stream", headers=HEADERS)
 
 
 async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncIterator[str]:
-    """The events as text. An interruption that is not the answer's end is an `error` without id: resume later."""
+    """The events as text. An `error` without an id is an interruption, not the answer's end: clients resume later."""
     provenance = Provenance(job, pipeline.tokens)
-    seen = _place(after)
+    last_seen = _position(after)
     try:
-        # From the start: a token's place in the text follows from all tokens before it.
-        async for item in pipeline.answers.events(job.answer_id):
-            if item is None:
+        # From the start, because the offsets of a token depend on all tokens before it.
+        async for entry in pipeline.answers.events(job.answer_id):
+            if entry is None:
                 yield HEARTBEAT
                 continue
-            entry_id, event = item
+            entry_id, event = entry
             spans = provenance.add(event) if isinstance(event, TokenEvent) else []
-            if _place(entry_id) <= seen:
+            if _position(entry_id) <= last_seen:
                 continue
             if isinstance(event, TokenEvent):
-                if event.text:  # a step that made no text final shows nothing
+                if event.text:  # a step without final text has no event
                     yield event_text("token", _token(event, job, spans, provenance), entry_id)
             else:
-                yield event_text(*await _shown(pipeline, job, event), entry_id)
+                yield event_text(*await _name_and_data(pipeline, job, event), entry_id)
     except Exception as error:
         problem: Problem = as_problem(error)
         yield event_text("error", problem.document())
 
 
 def event_text(name: str, data: dict[str, Any], entry_id: str | None = None) -> str:
-    """One event; JSON never holds a line end, so the data is one line."""
+    """One event. Its JSON contains no line ends, so the data is one line."""
     head = f"id: {entry_id}\n" if entry_id else ""
     return f"{head}event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_far: Provenance) -> dict[str, Any]:
-    told: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens, "steps": max(so_far.steps, 0)}
+    data: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens, "steps": max(so_far.steps, 0)}
     if source := source_of(event, job):
-        told["source"] = source
+        data["source"] = source
     if spans:
-        told["spans"] = spans
-    return told
+        data["spans"] = spans
+    return data
 
 
-async def _shown(
+async def _name_and_data(
     pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | DoneEvent | ErrorEvent
 ) -> tuple[str, dict[str, Any]]:
-    """Name and data."""
+    """The name and the data of an event."""
     match event:
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
-            left = {"passages_left": job.passages_left, "turns_left": job.turns_left}
-            return "passages", {**ids, "retrieval_query": job.retrieval_query, **left, "passages": event.passages}
+            dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left}
+            return "passages", {**ids, "retrieval_query": job.retrieval_query, **dropped, "passages": event.passages}
         case DoneEvent():
             return "done", (await pipeline.answers.result(job.answer_id)).model_dump()
         case ErrorEvent():
             return "error", failure(event)
 
 
-def _place(entry_id: str) -> tuple[int, int]:
-    """Entry ids in the order of the stream; one without a sequence number stands before all of its millisecond."""
+def _position(entry_id: str) -> tuple[int, int]:
+    """An entry id as a pair that sorts in stream order; an id without a sequence number sorts first."""
     milliseconds, _, sequence = entry_id.partition("-")
     return int(milliseconds), int(sequence or 0)
 
 
 def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
-    """Where a step's first copied token came from, and how many of its tokens were copied; None if none was."""
+    """The source of a step's first copied token and the number of its copied tokens; None if it copied no token."""
     copied = [source for source in event.sources if source is not None]
     if not copied:
         return None

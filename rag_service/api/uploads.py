@@ -1,7 +1,7 @@
-"""Files of a multipart body, written to a folder as they come.
+"""Writes the files of a multipart body to a folder as they arrive.
 
 Starlette's own reader keeps the first megabyte of every file in memory and the rest in the system's temporary folder,
-and refuses a whole form for one long file name.
+and rejects a whole form because of one long file name.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ if TYPE_CHECKING:
 
 MULTIPART = "multipart/form-data"
 HEADER_BYTES = 64 * 1024
-"""Most bytes of one header of a part: a file name may be long, and is then refused alone."""
+"""Most bytes of one header of a part. High, so that a long file name fails its own file only."""
 FIELDS = 100
-"""Most parts beside the files; they are read and dropped."""
+"""Most parts that are not files; they are read and ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file as its client names it, and where it is."""
+    """A file with its client's name for it and its path on disk."""
 
     name: str
     path: Path
 
 
-async def uploads_to(folder: Path, request: Request, most: int) -> list[Upload]:
-    """Write the files of a body into `folder`, one more than `most` of them at the most.
+async def save_uploads(folder: Path, request: Request, most: int) -> list[Upload]:
+    """Write the files of a body into `folder`, at most `most + 1` files.
 
     Raises:
-        BadRequest: the body is no multipart form.
-        OSError: they cannot be written; what was written stays for the caller to delete.
+        BadRequest: the body is not a multipart form, or has more files.
+        OSError: a file cannot be written. The caller deletes the folder.
     """
     _, options = parse_options_header(request.headers.get("content-type"))
     boundary = options.get(b"boundary")
     if not boundary:
-        raise BadRequest("The body is no form of files (its Content-Type names no boundary); correct it.")
+        raise BadRequest("The body is not a form with files: its Content-Type has no boundary. Correct it.")
     reader = _Reader(folder, most + 1)
     try:
         parser = MultipartParser(boundary, reader.callbacks(), max_header_size=HEADER_BYTES)
-        async for piece in request.stream():
-            if piece:
-                await anyio.to_thread.run_sync(parser.write, piece)
+        async for chunk in request.stream():
+            if chunk:
+                await anyio.to_thread.run_sync(parser.write, chunk)
         parser.finalize()
     except MultipartParseError as error:
-        raise BadRequest(f"The body is no form of files ({str(error).rstrip('.')}); correct it.") from None
+        raise BadRequest(f"The body is not a form with files ({str(error).rstrip('.')}). Correct it.") from None
     finally:
         await anyio.to_thread.run_sync(reader.close)
     if not reader.ended:
-        raise BadRequest("The body ends in the middle of a file, or is no form of files; send it again, whole.")
+        raise BadRequest("The body ends in the middle of a file, or is not a form with files. Send it again.")
     return reader.uploads
 
 
 class _Reader:
-    """What the parser finds: one part after the other, each a head and data."""
+    """The parser's callbacks: parts one after the other, each with headers and data."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class _Reader:
 
     def callbacks(self) -> MultipartCallbacks:
         return {
-            "on_part_begin": self._part,
+            "on_part_begin": self._part_began,
             "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
             "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
             "on_header_end": self._header_ended,
@@ -87,7 +87,7 @@ class _Reader:
             "on_end": self._all_ended,
         }
 
-    def _part(self) -> None:
+    def _part_began(self) -> None:
         self._disposition = b""
 
     def _header_ended(self) -> None:
@@ -102,10 +102,10 @@ class _Reader:
         if name is None:
             self._fields += 1
             if self._fields > FIELDS:
-                raise BadRequest(f"The form has more than {FIELDS} fields beside the files; send the files alone.")
+                raise BadRequest(f"The form has more than {FIELDS} fields that are not files. Send only the files.")
             return
         if len(self.uploads) == self._most:
-            raise BadRequest("The form has too many files; send them in several requests.", "too_many_documents")
+            raise BadRequest("The form has too many files. Send them in several requests.", "too_many_documents")
         path = self._folder / str(len(self.uploads))
         self._file = path.open("wb")
         self.uploads.append(Upload(name.decode("utf-8", "surrogateescape"), path))
@@ -118,7 +118,7 @@ class _Reader:
         self.ended = True
 
     def close(self) -> None:
-        """Close the file of the part, also after an error. Raises OSError where the last bytes cannot be written."""
+        """Close the current file, also after an error. Raises OSError if its last bytes cannot be written."""
         file, self._file = self._file, None
         if file is not None:
             file.close()

@@ -1,19 +1,19 @@
-"""Names of files as they are sent. Knows characters; knows no files."""
+"""File names as a client sends them. Knows characters; opens no files."""
 
 from __future__ import annotations
 
 import re
 
-LONGEST = 500
-"""Characters of a name that the service takes."""
+MAX_CHARS = 500
+"""Longest file name that the service accepts, in characters."""
 
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def sendable(name: str) -> str:
-    """The name with U+FFFD for what is no text: bytes that are not UTF-8, line breaks, control characters.
+    """The name with U+FFFD in place of bytes that are not UTF-8, line breaks and control characters.
 
-    One that is too long is cut to what is still too long, as an upload has no room for all of it. The service refuses a
-    file of such a name, that one alone, and its job says why.
+    A name above MAX_CHARS is cut to MAX_CHARS + 1 characters, since an upload may have no room for all of it. It stays
+    too long, so the ingest job skips this one file and gives the reason.
     """
-    return _UNFIT.sub("\ufffd", name)[: LONGEST + 1]
+    return _NOT_TEXT.sub("\ufffd", name)[: MAX_CHARS + 1]

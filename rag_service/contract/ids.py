@@ -1,6 +1,6 @@
-"""Ids and page bounds that addresses, queries and bodies name: one pattern for each kind of id.
+"""Path and query parameters: ids and page bounds.
 
-An id in an address that does not fit its pattern is the id of nothing: 404, before anything is looked up.
+No object can have an id that does not match its pattern, so a path with such an id gives 404 without a lookup.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from rag_service.errors import NotFound
 
 def unknown_answer(answer_id: str) -> NotFound:
     return NotFound(
-        f"There is no answer {answer_id[:80]!r}: it was erased, has expired, or was never asked for.", "unknown_answer"
+        f"There is no answer {answer_id[:80]!r}. It was erased, has expired, or never existed.", "unknown_answer"
     )
 
 
 def unknown_session(session_id: str) -> NotFound:
     return NotFound(
-        f"There is no session {session_id[:80]!r}: it was erased, has expired, or never began; "
-        "GET /v1/sessions lists those there are.",
+        f"There is no session {session_id[:80]!r}. It was erased, has expired, or never existed. "
+        "GET /v1/sessions lists all sessions.",
         "unknown_session",
     )
 
 
 def unknown_job(job_id: str) -> NotFound:
-    return NotFound(f"There is no job {job_id[:80]!r}: it has expired or was never accepted.", "unknown_job")
+    return NotFound(f"There is no job {job_id[:80]!r}. It has expired or never existed.", "unknown_job")
 
 
 def unknown_document(document_id: str) -> NotFound:
     return NotFound(
-        f"There is no document {document_id[:80]!r}: ids have 1 to 200 characters, without '/' and control "
-        "characters; GET on the collection's documents lists those there are.",
+        f"There is no document {document_id[:80]!r}. An id has 1 to 200 characters, without '/' and control "
+        "characters. GET /v1/collections/NAME/documents lists the documents of a collection.",
         "unknown_document",
     )
 
 
 def unknown_model(model: str) -> NotFound:
-    return NotFound(f"There is no model {model[:80]!r}; GET /v1/models lists those there are.", "unknown_model")
+    return NotFound(f"There is no model {model[:80]!r}. GET /v1/models lists all models.", "unknown_model")
 
 
-def _fitting(pattern: str, unknown: Callable[[str], NotFound]) -> AfterValidator:
-    fits = re.compile(pattern.removeprefix("^").removesuffix("$"))
+def _matching(pattern: str, not_found: Callable[[str], NotFound]) -> AfterValidator:
+    compiled = re.compile(pattern.removeprefix("^").removesuffix("$"))
 
     def check(value: str) -> str:
-        if not fits.fullmatch(value):
-            raise unknown(value)
+        if not compiled.fullmatch(value):
+            raise not_found(value)
         return value
 
     return AfterValidator(check)
 
 
-def _shown(pattern: str) -> dict[str, str]:
+def _schema(pattern: str) -> dict[str, str]:
     return {"pattern": pattern}
 
 
-AnswerPath = Annotated[str, Path(json_schema_extra=_shown(HEX_ID)), _fitting(HEX_ID, unknown_answer)]
-JobPath = Annotated[str, Path(json_schema_extra=_shown(HEX_ID)), _fitting(HEX_ID, unknown_job)]
-SessionPath = Annotated[str, Path(json_schema_extra=_shown(SESSION_ID)), _fitting(SESSION_ID, unknown_session)]
-DocumentPath = Annotated[str, Path(json_schema_extra=_shown(DOCUMENT_ID)), _fitting(DOCUMENT_ID, unknown_document)]
-ModelPath = Annotated[str, Path(json_schema_extra=_shown(MODEL_ID)), _fitting(MODEL_ID, unknown_model)]
+AnswerPath = Annotated[str, Path(json_schema_extra=_schema(HEX_ID)), _matching(HEX_ID, unknown_answer)]
+JobPath = Annotated[str, Path(json_schema_extra=_schema(HEX_ID)), _matching(HEX_ID, unknown_job)]
+SessionPath = Annotated[str, Path(json_schema_extra=_schema(SESSION_ID)), _matching(SESSION_ID, unknown_session)]
+DocumentPath = Annotated[str, Path(json_schema_extra=_schema(DOCUMENT_ID)), _matching(DOCUMENT_ID, unknown_document)]
+ModelPath = Annotated[str, Path(json_schema_extra=_schema(MODEL_ID)), _matching(MODEL_ID, unknown_model)]
 
 PageSize = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000_000)]

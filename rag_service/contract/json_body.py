@@ -1,4 +1,4 @@
-"""The base of request bodies: exact JSON, no unknown fields, and sentences that say what to do.
+"""The base class of request bodies: strict JSON types, no unknown fields, errors that say what to do.
 
 Knows JSON values and spelling; knows no endpoint.
 """
@@ -13,9 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 MAX_DEPTH = 32
-"""Deepest nesting of a request body."""
+"""Most levels of nesting in a request body."""
 MAX_VALUES = 250_000
-"""Most strings, numbers, lists and objects in a request body, all told."""
+"""Most strings, numbers, lists and objects in a request body, together."""
 
 
 class RequestBody(BaseModel):
@@ -35,47 +35,48 @@ class RequestBody(BaseModel):
 
     @classmethod
     def _unknown(cls, name: str) -> str:
-        known = sorted(cls.model_fields)
-        close = difflib.get_close_matches(name[:80], known, 1)
-        advice = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(known)}"
+        fields = sorted(cls.model_fields)
+        similar = difflib.get_close_matches(name[:80], fields, 1)
+        advice = f"did you mean {similar[0]!r}?" if similar else f"the fields are {', '.join(fields)}"
         return f"there is no field {name[:80]!r} here; {advice}"
 
 
 def check_json(body: Any) -> None:
-    """Refuse what JSON cannot carry on (numbers that are not finite, lone surrogates), deep nesting and many values.
+    """Check that a body nests at most MAX_DEPTH levels, has at most MAX_VALUES values, and can be written as JSON.
 
     Raises:
-        PydanticCustomError: the message names the place.
+        PydanticCustomError: the body is too deep or too large, or contains NaN, an infinity or a lone surrogate. The
+            message names the field.
     """
-    waiting: list[tuple[Any, str, int]] = [(body, "", 0)]
-    seen = 0
-    while waiting:
-        value, where, depth = waiting.pop()
-        seen += 1
-        place = f"field {where!r}" if where else "the body"
+    pending: list[tuple[Any, str, int]] = [(body, "", 0)]
+    checked = 0
+    while pending:
+        value, path, depth = pending.pop()
+        checked += 1
+        subject = f"field {path!r}" if path else "the body"
         if depth > MAX_DEPTH:
             raise PydanticCustomError("too_deep", "the body nests deeper than {most} levels", {"most": MAX_DEPTH})
-        if seen + len(waiting) > MAX_VALUES:
-            raise PydanticCustomError("too_many", "the body holds more than {most} values", {"most": MAX_VALUES})
+        if checked + len(pending) > MAX_VALUES:
+            raise PydanticCustomError("too_many", "the body has more than {most} values", {"most": MAX_VALUES})
         if isinstance(value, float) and not math.isfinite(value):
-            reason = f"{place} must be a finite number, not NaN or Infinity"
+            reason = f"{subject} must be a finite number, not NaN or Infinity"
             raise PydanticCustomError("not_finite", "{reason}", {"reason": reason})
         if isinstance(value, str):
-            _check_unicode(value, place)
+            _check_unicode(value, subject)
         elif isinstance(value, dict | list):
-            if len(value) > MAX_VALUES:  # none of them is looked at
-                raise PydanticCustomError("too_many", "the body holds more than {most} values", {"most": MAX_VALUES})
+            if len(value) > MAX_VALUES:  # before its items are counted one by one
+                raise PydanticCustomError("too_many", "the body has more than {most} values", {"most": MAX_VALUES})
             items = value.items() if isinstance(value, dict) else enumerate(value)
             for key, item in items:
                 if isinstance(key, str):
-                    _check_unicode(key, f"a name in {place}")
-                    waiting.append((item, f"{where}.{key}" if where else key, depth + 1))
+                    _check_unicode(key, f"a name in {subject}")
+                    pending.append((item, f"{path}.{key}" if path else key, depth + 1))
                 else:
-                    waiting.append((item, f"{where}[{key}]", depth + 1))
+                    pending.append((item, f"{path}[{key}]", depth + 1))
 
 
 def at_most(most: int) -> BeforeValidator:
-    """A list or dict of more entries is refused before any of them is validated, with one error."""
+    """A validator that rejects a list or dict of more items with one error, before it validates any item."""
 
     def check(value: Any) -> Any:
         if isinstance(value, list | dict) and len(value) > most:
@@ -87,14 +88,14 @@ def at_most(most: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _check_unicode(text: str, place: str) -> None:
+def _check_unicode(text: str, subject: str) -> None:
     if has_surrogates(text):
-        reason = f"{place} holds half of a surrogate pair, which is no character; send valid Unicode"
+        reason = f"{subject} contains half of a surrogate pair, which is not a character; send valid Unicode"
         raise PydanticCustomError("not_unicode", "{reason}", {"reason": reason})
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether a text cannot be written as UTF-8."""
+    """Whether a text contains surrogates, so that it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

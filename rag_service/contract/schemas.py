@@ -1,6 +1,6 @@
 """Request and response bodies of the HTTP API, as OpenAPI shows them.
 
-Knows names, types and ranges; knows no defaults that settings decide (those are None here) and no storage.
+Knows names, types and ranges; knows no storage. A field whose default is a setting is None here.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ __all__ = ["IngestFailure", "JobProgress", "ListedJob"]
 Mode = Literal["hybrid", "dense", "lexical", "none"]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
-"""Said in the JSON schema; the validator says it better."""
+"""For the JSON schema alone; the validator gives a better message."""
 Filter = Annotated[dict[str, Any], Field(max_length=16), at_most(16)]
 Bias = Annotated[float, Field(ge=-100.0, le=100.0)]
 LogitBias = Annotated[dict[TokenId, Bias], Field(max_length=1024), at_most(1024)]
 
 
 class RetrievalOptions(RequestBody):
-    """How passages are found; what is left out comes from the settings."""
+    """How passages are retrieved. The settings give the defaults."""
 
-    top_k: int | None = Field(default=None, ge=1, le=1000, description="Most passages to retrieve.")
+    top_k: int | None = Field(default=None, ge=1, le=1000, description="Maximum number of passages to retrieve.")
     mode: Mode | None = Field(default=None, description="`none` answers without passages.")
-    filter: Filter | None = Field(default=None, description="Metadata names and the exact values a document must have.")
+    filter: Filter | None = Field(default=None, description="Metadata keys and the exact values a document must have.")
     rewrite: bool | None = Field(
         default=None,
-        description="Whether a follow-up that does not stand alone is rewritten from the conversation before passages "
-        "are looked for; `false` looks for its own words.",
+        description="Whether a follow-up that does not stand alone is rewritten from the conversation before the "
+        "search. `false` searches with its own words.",
     )
 
 
 class SpeculationOptions(RequestBody):
     drafter: DrafterName = "auto"
-    max_nodes: int | None = Field(default=None, ge=1, le=256, description="Most draft tokens in one step.")
+    max_nodes: int | None = Field(default=None, ge=1, le=256, description="Maximum number of draft tokens in one step.")
 
 
 class TextPart(RequestBody):
@@ -51,12 +51,12 @@ class TextPart(RequestBody):
 
 def _as_parts(content: Any) -> Any:
     if not isinstance(content, str | list):
-        raise ValueError("the content of a prediction is a text, or a list of {type: text, text: …}")
+        raise ValueError("the content of a prediction must be a string, or a list of {type: text, text: …}")
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 class Prediction(RequestBody):
-    """What the answer will be, or much of it, as OpenAI's API takes it."""
+    """The expected text of the answer, or of much of it, in the form of OpenAI's API."""
 
     type: Literal["content"]
     content: Annotated[
@@ -72,20 +72,20 @@ class Prediction(RequestBody):
 
 def _as_prediction(value: Any) -> Any:
     if not isinstance(value, str | dict | Prediction):
-        raise ValueError("a prediction is a text, or {type: content, content: …}")
+        raise ValueError("a prediction must be a string, or {type: content, content: …}")
     return {"type": "content", "content": value} if isinstance(value, str) else value
 
 
 class GenerationOptions(SamplingFields, RequestBody):
-    """The options of every request that generates, OpenAI's included."""
+    """The options of every request that generates text, including those of OpenAI's endpoints."""
 
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
-    stop: Stop = Field(default_factory=list, description="Strings that end the answer; it never contains one.")
-    logit_bias: LogitBias = Field(default_factory=dict, description="Token id to an amount added to its logit.")
-    stream: bool = Field(default=False, description="Answer with server-sent events.")
+    stop: Stop = Field(default_factory=list, description="Strings that end the answer; the answer never contains them.")
+    logit_bias: LogitBias = Field(default_factory=dict, description="Token ids with amounts to add to their logits.")
+    stream: bool = Field(default=False, description="Whether to answer with server-sent events.")
     speculation: DrafterName | SpeculationOptions | None = Field(
         default=None,
-        description="`off`, `auto` or a drafter's name. Changes how fast an answer comes, never what it says.",
+        description="`off`, `auto` or a drafter's name. Changes the speed of the answer, never its text.",
     )
 
     @property
@@ -94,59 +94,59 @@ class GenerationOptions(SamplingFields, RequestBody):
 
 
 class AnswerOptions(GenerationOptions):
-    """How an answer is generated; the common part of queries and edits."""
+    """How an answer is generated: the options that queries and edits share."""
 
     on_conflict: Literal["wait", "reject"] = Field(
         default="wait",
-        description="When the session's last answer is not finished: `wait` for it, or `reject` with 409 "
-        "`session_busy` at once.",
+        description="While the session's last answer is not finished: `wait` for it, or `reject` the request at once "
+        "with 409 `session_busy`.",
     )
-    seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Drawn when absent; always returned.")
+    seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Default: random. Always returned.")
 
 
 class QueryRequest(AnswerOptions):
     question: str = Field(json_schema_extra=NOT_BLANK)
-    collection: str | None = Field(default=None, description="Default: the session's, else `default`.")
+    collection: str | None = Field(default=None, description="Default: the session's collection, else `default`.")
     session_id: SessionId | None = Field(
-        default=None, description="Continues this session; an id that is not known begins one. Default: a new session."
+        default=None, description="The session to continue; an unknown id starts a session. Default: a new session."
     )
     retrieval: RetrievalOptions = RetrievalOptions()
     prediction: (
         Annotated[Prediction, BeforeValidator(_as_prediction, json_schema_input_type=str | Prediction)] | None
     ) = Field(
         default=None,
-        description="What the answer will be, or much of it: a text, or OpenAI's `{type: content, content}`. `auto` "
-        "copies from it, so a good one makes the answer faster; it never changes what the answer says. "
-        "`usage.completion_tokens_details` counts its accepted and rejected tokens.",
+        description="The expected text of the answer, or of much of it: a string, or OpenAI's `{type: content, "
+        "content}`. `auto` copies from it, so a good prediction makes the answer faster. It never changes the answer's "
+        "text. `usage.completion_tokens_details` counts its accepted and rejected tokens.",
     )
 
     apart: bool = Field(
         default=False,
-        description="Answer from the session as it stands now, and leave it so: the answer waits for no other and is "
-        "no turn of the session. To compare settings on equal terms.",
+        description="Answer from the session's present state without adding a turn to it. Such an answer does not "
+        "wait for other answers of the session. For comparing settings on the same state.",
     )
 
     @field_validator("question")
     @classmethod
     def _not_blank(cls, question: str) -> str:
         if not question.strip():
-            raise ValueError("the question is empty; write what you want to know")
+            raise ValueError("the question is empty; write a question")
         return question
 
     @property
     def predicted(self) -> str | None:
-        """The prediction's text; None where there is none, or an empty one."""
+        """The prediction's text; None without a prediction or if it is empty."""
         return (self.prediction.text or None) if self.prediction else None
 
 
 class EditRequest(AnswerOptions):
-    instruction: str = Field(description="What to change about the answer.", json_schema_extra=NOT_BLANK)
+    instruction: str = Field(description="What to change in the answer.", json_schema_extra=NOT_BLANK)
 
     @field_validator("instruction")
     @classmethod
     def _not_blank(cls, instruction: str) -> str:
         if not instruction.strip():
-            raise ValueError("the instruction is empty; write what to change about the answer")
+            raise ValueError("the instruction is empty; write what to change in the answer")
         return instruction
 
 
@@ -162,7 +162,7 @@ class CreateCollection(RequestBody):
 
 
 class TextDocument(RequestBody):
-    """A document as JSON text. An id that exists already is replaced; without an id one is made from the text."""
+    """A document as text. It replaces a document with the same id; the default id is a hash of the text."""
 
     id: DocumentId | None = None
     title: Annotated[str, Field(min_length=1, max_length=500)] | None = None
@@ -179,7 +179,7 @@ class _Response(BaseModel):
 
 
 class CitationOut(_Response):
-    """Offsets are code points in `answer` and in the document's `text`; `copied` spans select equal text."""
+    """Offsets count code points in `answer` and in the document's `text`. `copied` spans select equal text."""
 
     answer_start: int
     answer_end: int
@@ -201,68 +201,67 @@ class PassageOut(_Response):
     source_end: int
     score: float
     rank: int
-    in_prompt: bool = Field(default=True, description="False: retrieved, but the model's window had no room for it.")
+    in_prompt: bool = Field(default=True, description="False: retrieved, but it did not fit the model's window.")
     earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
 
 
 class Answer(_Response):
-    """An answer; while it runs, `answer` and what follows from it are null."""
+    """An answer. While it runs, `answer` and all fields that depend on it are null."""
 
     answer_id: str
     session_id: str
-    turn: int = Field(description="Its place in the session, from 1.")
-    version: int = Field(default=1, description="1 for an answer to a question; edits count on from it.")
-    base: str | None = Field(default=None, description="Id of the version that this one is an edit of.")
-    instruction: str | None = Field(default=None, description="What an edit was to change.")
+    turn: int = Field(description="Number of its turn in the session, from 1.")
+    version: int = Field(default=1, description="1 for an answer to a question; each edit adds 1.")
+    base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
+    instruction: str | None = Field(default=None, description="Of an edit: its instruction.")
     status: JobStatus
-    question: str = Field(description="Of an edit: that of its first version.")
+    question: str = Field(description="Of an edit: the question of its first version.")
     collection: str | None
     answer: str | None = None
     citations: list[CitationOut] | None = None
     grounded: bool | None = Field(default=None, description="Whether any passage supports the answer.")
-    note: str | None = Field(default=None, description="Says so where the passages do not hold the answer.")
+    note: str | None = Field(default=None, description="A remark if the passages do not contain the answer.")
     passages: list[PassageOut]
-    passages_dropped: int = Field(default=0, description="Passages retrieved that the model's window had no room for.")
+    passages_dropped: int = Field(default=0, description="Retrieved passages that did not fit the model's window.")
     passages_left: int = Field(
         default=0,
-        description="Passages of earlier turns that left the prompt with this turn, the oldest first, because the "
-        "model's window was full. Such a turn processes its prompt anew.",
+        description="Passages of earlier turns that this turn dropped from the prompt, oldest first, because the "
+        "model's window was full. Such a turn processes its whole prompt again.",
     )
-    turns_left: int = Field(default=0, description="Earlier turns that left the prompt with this turn, likewise.")
+    turns_left: int = Field(default=0, description="Earlier turns that this turn dropped, for the same reason.")
     retrieval_query: str | None = Field(
         default=None,
-        description="What passages were looked for with: the question, or what it was rewritten to. Null where none "
-        "were looked for.",
+        description="Query of the search for passages: the question, or its rewritten form. Null without a search.",
     )
     finish_reason: Literal["stop", "length", "cancelled", "error"] | None = None
     seed: int
     token_ids: list[int] | None = Field(
-        default=None, description="The answer's token ids, where asked for with `?token_ids=true`."
+        default=None, description="The answer's token ids, if the request had `?token_ids=true`."
     )
     usage: dict[str, int | dict[str, int]] | None = Field(
         default=None,
-        description="prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details with cached_tokens (those "
-        "that the worker had processed for an earlier turn); of edits and where a `prediction` was given also "
-        "completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: those drafted from "
-        "the text under edit or the prediction that were accepted, and those that were not.",
+        description="prompt_tokens, completion_tokens, total_tokens, and prompt_tokens_details with cached_tokens: "
+        "prompt tokens that the worker had processed for an earlier turn. Edits and requests with a `prediction` also "
+        "have completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: accepted and "
+        "rejected tokens of drafts copied from the answer under edit or the prediction.",
     )
     timings: dict[str, float] | None = Field(
         default=None,
-        description="Milliseconds. `rewrite` (making a follow-up stand alone, where that was tried) comes before "
-        "`queued` and is not in `total`; `first_token` counts from the start of the worker's job.",
+        description="Milliseconds. `rewrite`, the time to rewrite a follow-up, comes before `queued` and is not part "
+        "of `total`. `first_token` counts from the start of the worker's job.",
     )
     speculation: dict[str, Any] | None = None
-    error: dict[str, Any] | None = Field(default=None, description="A problem document, where the answer failed.")
+    error: dict[str, Any] | None = Field(default=None, description="A problem document, if the answer failed.")
 
 
 class Version(_Response):
     answer_id: str
     version: int
-    base: str | None = Field(description="Null for the first one.")
+    base: str | None = Field(description="Id of the version that was edited; null for the first version.")
     instruction: str | None
     status: JobStatus
     finish_reason: Literal["stop", "length", "cancelled", "error"] | None
-    answer: str | None = Field(description="Null while it runs, and where it failed.")
+    answer: str | None = Field(description="Null while it runs, and if it failed.")
     created: float
 
 
@@ -273,9 +272,9 @@ class VersionList(_Response):
 class Turn(_Response):
     answer_id: str
     base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
-    instruction: str | None = Field(default=None, description="Of an edit: what it was to change.")
+    instruction: str | None = Field(default=None, description="Of an edit: its instruction.")
     question: str
-    retrieval_query: str | None = Field(default=None, description="What passages were looked for with.")
+    retrieval_query: str | None = Field(default=None, description="Query of the search for passages.")
     answer: str
     passages: list[PassageOut]
     created: float
@@ -294,13 +293,13 @@ class SessionList(_Response):
 
 
 class SessionMemory(_Response):
-    """What a session takes in Redis."""
+    """Memory of a session in Redis."""
 
-    tokens: int = Field(description="Of its prompt and last answer, as kept for its next turn.")
-    epoch: int = Field(description="How often those were begun anew.")
-    ids_bytes: int = Field(description="Of those tokens and the segments they come from.")
-    turns_bytes: int = Field(description="Of questions, answers and passages as people read them.")
-    answers_bytes: int = Field(description="Of its answers' records and events, which are kept for a shorter time.")
+    tokens: int = Field(description="Tokens of its prompt and last answer, stored for its next turn.")
+    epoch: int = Field(description="How often these tokens were rebuilt from the start.")
+    ids_bytes: int = Field(description="Bytes of these tokens and their segments.")
+    turns_bytes: int = Field(description="Bytes of the texts of questions, answers and passages.")
+    answers_bytes: int = Field(description="Bytes of its answers' records and events, which expire sooner.")
 
 
 class Session(_Response):
@@ -341,7 +340,7 @@ class DocumentOut(DocumentInfo):
 
 class DocumentList(_Response):
     documents: list[DocumentInfo]
-    next: str | None = Field(default=None, description="Pass as `after` for the next page; null on the last one.")
+    next: str | None = Field(default=None, description="Value of `after` for the next page; null on the last page.")
 
 
 class SearchResult(_Response):
@@ -357,11 +356,11 @@ class JobAccepted(_Response):
 
 
 class Cancelled(_Response):
-    cancelled: bool = Field(description="False: it had ended already.")
+    cancelled: bool = Field(description="False: it had already ended.")
 
 
 class ProblemOut(_Response):
-    """An RFC 9457 problem document; `code` is stable."""
+    """A problem document (RFC 9457). `code` is stable."""
 
     type: str = "about:blank"
     title: str

@@ -111,8 +111,8 @@ def test_words_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_metrics_are_written_as_prometheus_reads_them() -> None:
     values: dict[str, Any] = {"rag_workers": 2, "rag_queue_depth": {"generate": 1, 'a"b\\': 0}}
     assert exposition(values) == (
-        "# HELP rag_workers Workers heard of lately.\n# TYPE rag_workers gauge\nrag_workers 2.0\n"
-        "# HELP rag_queue_depth Jobs that no worker has taken yet.\n# TYPE rag_queue_depth gauge\n"
+        "# HELP rag_workers Workers with a recent heartbeat.\n# TYPE rag_workers gauge\nrag_workers 2.0\n"
+        "# HELP rag_queue_depth Jobs that wait for a worker.\n# TYPE rag_queue_depth gauge\n"
         'rag_queue_depth{queue="generate"} 1.0\nrag_queue_depth{queue="a\\"b\\\\"} 0.0\n'
     )
     assert all(metric.name.endswith("_total") == (metric.kind == "counter") for metric in METRICS)

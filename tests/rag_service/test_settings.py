@@ -9,7 +9,7 @@ import pytest
 
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings, setting_names, settings_table
-from rag_service.unknown_settings import NOT_OURS, unknown_settings
+from rag_service.unknown_settings import COMPOSE_VARIABLES, unknown_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -47,12 +47,12 @@ def test_a_slip_in_a_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("rag_retrieval", '{"top_k": 7}')
     Path(".env").write_text("RAG_PROT=9\nrag_port=9\nRAG_BIND=127.0.0.1\nRAG_WORKER_MEMORY=8g\nOTHER=1\n")
     assert unknown_settings() == [
-        "RAG_ANSWERS_MAX_TOKENS is no setting; did you mean RAG_ANSWERS__MAX_TOKENS?",
-        "RAG_FOO is no setting; docs/settings.md lists them.",
-        "RAG_PROT is no setting; did you mean RAG_PORT?",
+        "RAG_ANSWERS_MAX_TOKENS is not a setting; did you mean RAG_ANSWERS__MAX_TOKENS?",
+        "RAG_FOO is not a setting; docs/settings.md lists all settings.",
+        "RAG_PROT is not a setting; did you mean RAG_PORT?",
     ]
     monkeypatch.setenv("RAG_RETRIEVAL__TOPK", "5")
-    with pytest.raises(InvalidSettings, match="TOPK is no setting; did you mean RAG_RETRIEVAL__TOP_K"):
+    with pytest.raises(InvalidSettings, match="TOPK is not a setting; did you mean RAG_RETRIEVAL__TOP_K"):
         load_settings()
 
 
@@ -64,15 +64,15 @@ def test_settings_that_are_gone_say_what_replaces_them(
     monkeypatch.setenv("RAG_KEYS__REQUIRED", required)
     Path(".env").write_text("RAG_KEYS__REACHED_AT=127.0.0.1\n")
     reached, wanted = unknown_settings()
-    assert wanted.startswith("RAG_KEYS__REQUIRED is no setting any more: requests always need a key now; RAG_OPEN_WITH")
-    assert reached.startswith("RAG_KEYS__REACHED_AT is no setting any more: requests always need a key now")
+    assert wanted.startswith("RAG_KEYS__REQUIRED is not a setting any more: every request needs a key now, unless RAG_")
+    assert reached.startswith("RAG_KEYS__REACHED_AT is not a setting any more: every request needs a key now")
     assert not load_settings().open_without_key
 
 
 def test_what_compose_reads_is_no_slip() -> None:
     root = Path(__file__).parents[2]
     read = re.findall(r"\$\{(RAG_\w+)", (root / "docker-compose.yml").read_text(encoding="utf-8"))
-    assert set(read) - set(setting_names()) <= NOT_OURS
+    assert set(read) - set(setting_names()) <= COMPOSE_VARIABLES
 
 
 def test_settings_are_frozen() -> None:

@@ -20,9 +20,9 @@ router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute
 
 @router.get("/{answer_id}", responses=error_responses(404, 422))
 async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
-    """The answer in its present state: while it runs, `answer` and `citations` are null.
+    """Read an answer in its present state. While it runs, `answer` and `citations` are null.
 
-    `?token_ids=true` adds the ids that the model chose.
+    `?token_ids=true` adds the ids of the answer's tokens.
     """
     return await pipeline.answers.result(answer_id, token_ids)
 
@@ -32,7 +32,7 @@ async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = F
     response_class=StreamingResponse,
     responses={
         200: {"content": {"text/event-stream": {}}, "description": "The events"},
-        204: {"description": "There are no more"},
+        204: {"description": "There are no more events"},
         **error_responses(404, 422),
     },
 )
@@ -41,22 +41,22 @@ async def events(
 ) -> Response:
     """The answer's server-sent events, from the start or after `Last-Event-ID`.
 
-    204 when the last event was already seen: a browser's EventSource then stops asking.
+    204 after the last event, so that a browser's EventSource stops.
     """
     record = await pipeline.answers.record(answer_id)
     after = last_event_id or "0-0"
     try:
-        left = await pipeline.answers.waiting_events(answer_id, after)
+        has_events = await pipeline.answers.waiting_events(answer_id, after)
     except ValueError as error:
         raise InvalidRequest(f"Last-Event-ID: {error}.") from None
-    if not left and (record["result"] or record["error"]):
+    if not has_events and (record["result"] or record["error"]):
         return Response(status_code=204)
     return sse.streaming(pipeline, record["job"], after)
 
 
 @router.delete("/{answer_id}", responses=error_responses(404))
 async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
-    """Stop an answer; it ends as `cancelled` with the text it has. Nothing happens to one that ended."""
+    """Cancel an answer. It ends as `cancelled` with its text so far; an answer that has ended does not change."""
     return Cancelled(cancelled=await pipeline.answers.cancel(answer_id))
 
 
@@ -69,14 +69,14 @@ async def cancel(answer_id: AnswerPath, pipeline: PipelineDep) -> Cancelled:
     },
 )
 async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) -> Answer | Response:
-    """Change an answer: the whole answer again, as a new version with an id of its own.
+    """Edit an answer. The result is the whole changed answer, a new version with its own id.
 
-    The edit is the next turn of the answer's session. The answer under edit is copied from first, so an edit that
-    changes little costs few passes. Any version can be edited again. Citations of spans that the edit leaves as they
-    are stay. Without `max_tokens` there is room for the answer and for half the usual length more.
+    The edit is the next turn of the answer's session. Drafts copy from the answer under edit first, so a small change
+    costs few passes. Any version can be edited again. Unchanged spans keep their citations. The default of `max_tokens`
+    is the length of the answer plus half the usual limit.
 
-    409 `answer_running` while the answer is not finished; 409 `not_editable` where it failed, was cancelled or is
-    empty. With `stream: true` events as those of a query.
+    409 `answer_running` while the answer is not finished; 409 `not_editable` if it failed, was cancelled or is empty.
+    With `stream: true`, the events are those of a query.
     """
     new_id = await pipeline.edit(answer_id, body)
     if body.stream:
@@ -86,5 +86,5 @@ async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) 
 
 @router.get("/{answer_id}/versions", responses=error_responses(404))
 async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
-    """An answer and its edits, the first version first; any version's id gives the same list."""
+    """List an answer and its edits, oldest first. The id of any version gives the same list."""
     return VersionList(versions=await pipeline.answers.versions(answer_id))

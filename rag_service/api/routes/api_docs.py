@@ -1,4 +1,4 @@
-"""/docs: Swagger UI over the OpenAPI document. Its files come with a package; nothing is loaded from elsewhere."""
+"""/docs: Swagger UI of the OpenAPI document. A Python package has its files; the page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def part(name: str) -> Response:
     if name == "start.js":
         return Response(_START, media_type="text/javascript; charset=utf-8", headers=_HEADERS)
     if name not in _TYPES:
-        raise NotFound(f"The page has no file {name[:80]!r}; /docs is the page.", "not_found")
+        raise NotFound(f"The page has no file {name[:80]!r}. The page is at /docs.", "not_found")
     content = (files("fastapi_offline") / "static" / name).read_bytes()
     return Response(content, media_type=f"{_TYPES[name]}; charset=utf-8", headers=_HEADERS)

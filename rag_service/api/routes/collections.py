@@ -1,4 +1,4 @@
-"""/v1/collections: create, list, stats, delete, and search."""
+"""/v1/collections: create, list, read, delete and search."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=J
 
 @router.post("", status_code=201, dependencies=[EDITOR], responses=error_responses(400, 409, 413, 415, 422, 507))
 def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
-    """Create an empty collection. 409 if the name is taken."""
+    """Create an empty collection. 409 if a collection has the name already."""
     if not pipeline.principal.sees(body.name):
         raise Forbidden(
-            f"Your key sees the collections {', '.join(sorted(pipeline.principal.collections or ()))} alone, so it "
-            "cannot create another one: ask with another key."
+            f"Your key is limited to the collections {', '.join(sorted(pipeline.principal.collections or ()))}, so "
+            "it cannot create another one. Use another key."
         )
     return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
 
 
 @router.get("")
 def list_collections(pipeline: PipelineDep) -> CollectionList:
-    """All collections with their sizes."""
+    """List all collections with their sizes."""
     library = pipeline.library
-    found = [asdict(library.collection(name).stats()) for name in library.collections()]
-    return CollectionList(collections=[CollectionInfo(**stats) for stats in found])
+    all_stats = [library.collection(name).stats() for name in library.collections()]
+    return CollectionList(collections=[CollectionInfo(**asdict(stats)) for stats in all_stats])
 
 
 @router.get("/{collection}", responses=error_responses(404, 422))
 def stats(collection: CollectionDep) -> CollectionInfo:
-    """What a collection holds."""
+    """Read the sizes and the embedder of a collection."""
     return CollectionInfo(**asdict(collection.stats()))
 
 
@@ -55,9 +55,9 @@ def delete(collection: str, pipeline: PipelineDep) -> None:
 
 @router.post("/{collection}/search", responses=error_responses(400, 404, 409, 413, 415, 422))
 def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep) -> SearchResult:
-    """Retrieval alone: the best passages for a question."""
+    """Search for the best passages for a question, without an answer."""
     pipeline.admission.check_question(body.question)
     pipeline.admission.check_top_k(body.top_k)
     top_k = body.top_k or pipeline.settings.retrieval.top_k
-    found = collection.search(body.question, top_k, body.mode, body.filter)
-    return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in found])
+    passages = collection.search(body.question, top_k, body.mode, body.filter)
+    return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in passages])

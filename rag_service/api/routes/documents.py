@@ -1,4 +1,4 @@
-"""/v1/collections/{c}/documents: add by upload or as JSON, list, read, delete."""
+"""/v1/collections/{collection}/documents: add by upload or as JSON, list, read, delete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JSON, check_media_type, media_type, validated
-from rag_service.api.uploads import MULTIPART, uploads_to
+from rag_service.api.uploads import MULTIPART, save_uploads
 from rag_service.contract.file_names import sendable
 from rag_service.contract.ids import After, DocumentPath, PageSize
 from rag_service.contract.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
@@ -30,7 +30,7 @@ _ADD_DOCUMENTS = TypeAdapter(AddDocuments)
 
 
 def _inlined() -> dict[str, Any]:
-    """The schema of a JSON body: references to `$defs` would point nowhere in an OpenAPI document."""
+    """The schema of a JSON body without `$defs`, which an OpenAPI document cannot refer to."""
     schema = AddDocuments.model_json_schema()
     schema["properties"]["documents"]["items"] = schema.pop("$defs")["TextDocument"]
     return schema
@@ -63,9 +63,9 @@ _UPLOAD = {
     responses=error_responses(400, 404, 409, 413, 415, 422, 429, 507),
 )
 async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep) -> JobAccepted:
-    """Ingest files (multipart) or texts (JSON). The job's progress is at `GET /v1/jobs/{id}`.
+    """Ingest files (multipart) or texts (JSON). `GET /v1/jobs/{id}` shows the job's progress.
 
-    Files that cannot be read are named in the job's `failures` with a reason; the rest go in.
+    The job's `failures` list files that cannot be read, with reasons. All other files are ingested.
     """
     check_media_type(request, JSON, MULTIPART)
     await anyio.to_thread.run_sync(pipeline.admission.check_ingests, pipeline.principal.tenant)
@@ -92,22 +92,22 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
 
 @router.get("", responses=error_responses(404, 409, 422))
 def list_documents(collection: CollectionDep, limit: PageSize = 100, after: After = "") -> DocumentList:
-    """Documents in order of their ids, in pages."""
-    found = collection.documents(limit=limit, after=after)
-    more = found[-1].id if len(found) == limit else None
-    return DocumentList(documents=[DocumentInfo(**_info(document)) for document in found], next=more)
+    """List documents, ordered by id, in pages."""
+    page = collection.documents(limit=limit, after=after)
+    next_after = page[-1].id if len(page) == limit else None
+    return DocumentList(documents=[DocumentInfo(**_info(document)) for document in page], next=next_after)
 
 
 @router.get("/{document_id:path}", responses=error_responses(404, 409, 422))
 def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
-    """A document with its text, into which the offsets of passages and citations point."""
+    """Read a document with its text, to which the offsets of passages and citations refer."""
     document = collection.get(document_id)
     return DocumentOut(**_info(document), text=document.text)
 
 
 @router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
-    """Delete a document. Answers that cite it keep the passages they were given."""
+    """Delete a document. Answers that cite it keep their passages."""
     collection.delete(document_id)
     pipeline.forget_passages()
 
@@ -126,14 +126,14 @@ def _info(document: StoredInfo) -> dict[str, Any]:
 
 
 async def _uploads(request: Request, pipeline: Pipeline, folder: Path) -> list[IngestFile]:
-    """Keep the uploaded files in `folder`, from where the worker reads and deletes them."""
+    """Write the uploaded files to `folder`; the worker reads and deletes them."""
     most = pipeline.settings.limits.upload_files
     await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
-    uploads = await uploads_to(folder, request, most)
-    _check_count(len(uploads), pipeline, "send at least one file, in the form field `files`")
+    uploads = await save_uploads(folder, request, most)
+    _check_count(len(uploads), pipeline, "Send at least one file, in the form field `files`.")
     files = []
     for number, upload in enumerate(uploads, start=1):
-        name = sendable(upload.name or f"file {number}")  # the worker refuses one that will not do
+        name = sendable(upload.name or f"file {number}")  # the worker skips a file whose name is too long
         files.append(IngestFile(name=name, path=str(upload.path)))
     return files
 
@@ -142,7 +142,7 @@ def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:
     def check(value: Any) -> None:
         documents = value.get("documents") if isinstance(value, dict) else None
         if isinstance(documents, list):
-            _check_count(len(documents), pipeline, "send at least one document, in `documents`")
+            _check_count(len(documents), pipeline, "Send at least one document, in `documents`.")
 
     request = validated(body, _ADD_DOCUMENTS, check)
     return [
@@ -157,9 +157,9 @@ def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:
     ]
 
 
-def _check_count(count: int, pipeline: Pipeline, none: str) -> None:
+def _check_count(count: int, pipeline: Pipeline, advice: str) -> None:
     most = pipeline.settings.limits.upload_files
     if count == 0:
-        raise InvalidRequest(f"There is nothing to ingest: {none}.")
+        raise InvalidRequest(f"The request has nothing to ingest. {advice}")
     if count > most:
-        raise TooLarge(f"{count} documents in one request; send at most {most} at a time.", "too_many_documents")
+        raise TooLarge(f"The request has {count} documents. Send at most {most} in one request.", "too_many_documents")

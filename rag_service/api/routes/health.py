@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from rag_service.answering.pipeline import Pipeline
-from rag_service.api.deps import OpenPipelineDep
+from rag_service.api.deps import SharedPipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.metrics import exposition
 from rag_service.errors import Unavailable
@@ -23,14 +23,14 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers."""
+    """Whether the process responds."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", responses=error_responses(503))
-async def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
-    """Queries can be answered: Redis, a worker and the index are there. 503 says what is missing."""
-    # Threads of their own: probes must not wait for requests.
+async def readyz(pipeline: SharedPipelineDep) -> dict[str, Any]:
+    """Whether queries can be answered: Redis, a worker and the index are ready. 503 says what is missing."""
+    # Separate threads, so that probes do not wait for requests.
     checks = await anyio.to_thread.run_sync(ready_checks, pipeline, limiter=pipeline.probe_threads)
     missing = {name: reason for name, reason in checks.items() if reason != "ok"}
     if missing:
@@ -40,20 +40,20 @@ async def readyz(pipeline: OpenPipelineDep) -> dict[str, Any]:
 
 
 def ready_checks(pipeline: Pipeline) -> dict[str, str]:
-    """`ok`, or what is wrong, for redis, worker and index."""
+    """The state of redis, worker and index: `ok`, or what is wrong."""
     checks = {"redis": "ok", "worker": "ok", "index": "ok"}
     try:
         pipeline.queue.ping()
         workers = pipeline.queue.workers()
         if not workers:
-            checks["worker"] = "none is running; start one with `rag worker`"
+            checks["worker"] = "no worker is running; start one with `rag worker`"
         elif not pipeline.admission.matching(workers):
-            checks["worker"] = "those running serve another model; start one with the API's RAG_MODEL"
+            checks["worker"] = "all workers serve another model; start one with the API's RAG_MODEL"
     except QueueUnavailable as error:
         checks["redis"] = str(error)
-        checks["worker"] = "unknown while Redis is away"
+        checks["worker"] = "unknown while Redis does not answer"
     if pipeline.warming:
-        checks["index"] = "the embedding model is being loaded"
+        checks["index"] = "the embedding model is still loading"
     try:
         pipeline.library.collections()
     except OSError as error:
@@ -62,8 +62,8 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-def metrics(pipeline: OpenPipelineDep) -> PlainTextResponse:
-    """Prometheus text format."""
+def metrics(pipeline: SharedPipelineDep) -> PlainTextResponse:
+    """The metrics in Prometheus's text format."""
     values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.answers}
     try:
         workers, answers, jobs = pipeline.queue.workers(), pipeline.queue.depth(), pipeline.ingests.counts()
@@ -88,7 +88,7 @@ def _ingest_jobs(counts: JobCounts) -> dict[str, dict[str, int | float]]:
 
 
 def _kv_cache(workers: list[dict[str, Any]]) -> dict[str, dict[str, int | float]]:
-    """What each worker says of the keys and values of earlier turns that it keeps."""
+    """Each worker's report about the keys and values of earlier turns that it keeps."""
     states = {worker["name"]: worker["kv_cache"] for worker in workers if "kv_cache" in worker}
     fields = {
         "rag_kv_cache_bytes": "bytes",

@@ -1,4 +1,4 @@
-"""/v1/jobs: the ingests there are, progress of one, and cancelling it."""
+"""/v1/jobs: list ingests, read their progress, cancel them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rag_service.contract.schemas import Cancelled, JobList, JobProgress
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[READER])
 
 MOST_JOBS = 100_000
-"""Looked through for those of the collections that a key sees."""
+"""Most jobs that are searched for those of the collections that a key can access."""
 
 
 @router.get("", responses=error_responses(422))
 def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
-    """Ingests of the last seven days, the latest first."""
+    """List the ingests of the last seven days, newest first."""
     principal = pipeline.principal
     most = limit if principal.collections is None else MOST_JOBS
-    found = pipeline.ingests.jobs(principal.tenant, most)
-    return JobList(jobs=[job for job in found if principal.sees(job.collection)][:limit])
+    jobs = pipeline.ingests.jobs(principal.tenant, most)
+    return JobList(jobs=[job for job in jobs if principal.sees(job.collection)][:limit])
 
 
 @router.get("/{job_id}", responses=error_responses(404))
 def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
-    """How an ingest goes: documents done of the total, and failures by name and reason."""
+    """Read the progress of an ingest: documents done, their total, and failures by name and reason."""
     return _job(job_id, pipeline)
 
 
 @router.delete("/{job_id}", dependencies=[EDITOR], responses=error_responses(404))
 def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
-    """Stop an ingest; documents that are in stay. Nothing happens to one that ended."""
+    """Cancel an ingest. Documents ingested so far stay; an ingest that has ended does not change."""
     _job(job_id, pipeline)
     return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.principal.tenant, job_id))
 

@@ -1,7 +1,7 @@
 """The web page at / and its files below /web.
 
-Knows files and headers; knows no endpoint of the API. The page runs none but its own scripts and styles, asks nobody
-but this service, cannot be framed, and never turns text into markup: the browser enforces it by these headers.
+The headers make the browser enforce these rules: the page runs only its own scripts and styles, connects only to this
+service, cannot be framed, and never turns text into markup. Knows files and headers; knows no endpoint of the API.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def part(name: str, request: Request) -> Response:
 
 
 def _file(name: str, request: Request) -> Response:
-    """A file of the page, or 304 where the browser has it. Raises NotFound."""
+    """A file of the page, or 304 if the browser has it already. Raises NotFound."""
     if name not in {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.*") if file.suffix[1:] in TYPES}:
-        raise NotFound(f"The page has no file {name[:80]!r}; / is the page.", "not_found")
+        raise NotFound(f"The page has no file {name[:80]!r}. The page is at /.", "not_found")
     content = (FOLDER / name).read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {**HEADERS, "ETag": tag}
-    known = request.headers.get("if-none-match", "")
-    if tag in [one.strip().removeprefix("W/") for one in known.split(",")]:
+    known_tags = request.headers.get("if-none-match", "")
+    if tag in [known.strip().removeprefix("W/") for known in known_tags.split(",")]:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=TYPES[name.rpartition(".")[2]], headers=headers)

@@ -14,14 +14,14 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READE
 
 @router.get("", responses=error_responses(422))
 def list_sessions(pipeline: PipelineDep, limit: PageSize = 100, offset: Offset = 0) -> SessionList:
-    """Sessions, the latest change first."""
-    found = pipeline.sessions.list(pipeline.principal.owner, limit, offset)
-    return SessionList(sessions=[SessionSummary(**summary) for summary in found])
+    """List sessions, the last changed first."""
+    summaries = pipeline.sessions.list(pipeline.principal.owner, limit, offset)
+    return SessionList(sessions=[SessionSummary(**summary) for summary in summaries])
 
 
 @router.get("/{session_id}", responses=error_responses(404))
 def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
-    """A session's finished turns, oldest first, and what it takes in Redis."""
+    """Read a session's finished turns, oldest first, and its memory in Redis."""
     if not pipeline.sessions.exists(pipeline.principal.owner, session_id):
         raise unknown_session(session_id)
     turns = [
@@ -43,6 +43,6 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
 
 @router.delete("/{session_id}", status_code=204, responses=error_responses(404))
 def erase(session_id: SessionPath, pipeline: PipelineDep) -> None:
-    """Erase everything kept for a session: its turns and all its answers. One that is running stops."""
+    """Erase a session with its turns and answers. A running answer stops."""
     if not pipeline.sessions.erase(pipeline.principal.owner, session_id):
         raise unknown_session(session_id)

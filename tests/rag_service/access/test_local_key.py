@@ -72,7 +72,7 @@ def test_a_file_of_no_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for text in (b"", b"secret", b"\xff\xfe", new_key()[1].encode() * 2):
         file.write_bytes(text)
         file.chmod(0o600)
-        with pytest.raises(local_key.LocalKeyError, match="is not a key; delete that file"):
+        with pytest.raises(local_key.LocalKeyError, match=r"is not a key\. Delete that file"):
             local_key.ensure(tmp_path)
     file.write_text(new_key()[1])
     file.chmod(0o604)
@@ -83,7 +83,7 @@ def test_a_file_of_no_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(local_key.LocalKeyError, match="cannot be read"):
         local_key.ensure(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(local_key.LocalKeyError, match=r"cannot be (read|made) \(Not a directory\)"):
+    with pytest.raises(local_key.LocalKeyError, match=r"cannot be (read|created) \(Not a directory\)"):
         local_key.ensure(tmp_path / "file" / "data")
 
 
@@ -94,7 +94,7 @@ def test_serve_says_what_is_wrong_with_it(own_folder: None, tmp_path: Path, monk
     for command in ("serve", "up"):
         ended = rag(command, "--port", "0")
         assert ended.exit_code == 1
-        assert "is not a key; delete that file" in ended.stderr
+        assert "is not a key. Delete that file" in ended.stderr
 
 
 @pytest.mark.parametrize("url", LOOPBACK)

@@ -84,4 +84,4 @@ def test_sessions_on_the_command_line(api_url: str) -> None:
     missing = CliRunner().invoke(app, ["sessions", "show", "nothing", "--url", api_url])
     assert missing.exit_code == 1
     assert "There is no session" in missing.stderr
-    assert "`rag sessions list` lists those there are" in missing.stderr
+    assert "`rag sessions list` lists all sessions" in missing.stderr

@@ -346,7 +346,7 @@ async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, tokens:
     ):
         if mode == "hybrid":
             checks = check_problem(await client.get("/readyz"), 503, "not_ready")["checks"]
-            assert checks["index"] == "the embedding model is being loaded"
+            assert checks["index"] == "the embedding model is still loading"
             assert (await client.get("/healthz")).status_code == 200
             embedder.may_load.set()
             assert pipeline._warming is not None

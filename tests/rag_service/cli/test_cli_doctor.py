@@ -33,9 +33,9 @@ def test_settings_that_are_none_are_warned_of(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RAG_PROT", "9")
     monkeypatch.setenv("RAG_URL", nowhere())
     for command in (("config", "show"), ("serve",), ("worker",)):
-        assert "Warning: RAG_PROT is no setting; did you mean RAG_PORT?" in rag(*command).stderr
+        assert "Warning: RAG_PROT is not a setting; did you mean RAG_PORT?" in rag(*command).stderr
     looked = rag("doctor")
-    assert "look    settings: RAG_PROT is no setting" in looked.stdout
+    assert "look    settings: RAG_PROT is not a setting" in looked.stdout
     assert looked.stderr == ""
 
 

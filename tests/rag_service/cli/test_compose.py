@@ -15,7 +15,7 @@ import yaml
 from rag_service.cli.stack import running
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, setting_names
-from rag_service.unknown_settings import NOT_OURS
+from rag_service.unknown_settings import COMPOSE_VARIABLES
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docker-compose.yml"
@@ -65,9 +65,9 @@ def test_every_setting_of_an_env_file_reaches_the_containers(tmp_path: Path) -> 
 
 def test_variables_that_only_compose_reads_are_known() -> None:
     read = set(re.findall(r"\$\{(RAG_\w+)", FILE.read_text()))
-    assert read - set(setting_names()) <= NOT_OURS
+    assert read - set(setting_names()) <= COMPOSE_VARIABLES
     example = (ROOT / ".env.example").read_text()
-    assert not [name for name in NOT_OURS - {"RAG_IMAGE_TAG"} if f"#{name}=" not in example]
+    assert not [name for name in COMPOSE_VARIABLES - {"RAG_IMAGE_TAG"} if f"#{name}=" not in example]
 
 
 def test_every_service_has_limits_and_a_pinned_image() -> None:
