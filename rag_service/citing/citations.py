@@ -5,7 +5,7 @@ and from which passage, `copied_runs` says. Both spans select equal text, so a r
 freed of white space at its ends, and grows by the words beside it that are equal though their tokens are not (the first
 word of a text, often, or one in quotation marks).
 
-`retrieved`: a sentence that is not copied but for a little, most of whose words stand in one passage. Its answer span
+`retrieved`: a sentence that is hardly copied, most of whose words occur in one passage. Its answer span
 is the sentence, its source span the whole passage. Lines that end with a colon claim nothing and are left out.
 
 Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations are the same however the
@@ -73,20 +73,19 @@ def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_R
     answer = Text(answer.ids[:shown], answer.spans[:shown], answer.text)
     runs = copied_runs(answer, [p.content for p in passages], min_run)
     copied = list(_copied(answer, passages, runs))
-    found = copied + list(_retrieved(answer.text, passages, copied))
-    return sorted(found, key=_place)
+    return sorted([*copied, *_retrieved(answer.text, passages, copied)], key=_place)
 
 
-def carry(before: str, cited: Sequence[Citation], after: str, found: Sequence[Citation]) -> list[Citation]:
-    """Citations of an edited answer: those found in it, and those of the answer before whose span it left as it was.
+def carry(before: str, cited: Sequence[Citation], after: str, new: Sequence[Citation]) -> list[Citation]:
+    """The citations of an edited answer: its own, and those of its base whose span is unchanged.
 
     A span that new citations of the same kind touch is theirs: what is cited there may have grown.
 
     Args:
         before, cited: the answer under edit and its citations.
-        after, found: the edited answer and what `cite` finds in it.
+        after, new: the edited answer and its own citations, from `cite`.
     """
-    kept = list(found)
+    kept = list(new)
     reached = dict.fromkeys(("copied", "retrieved"), 0)  # citations of one kind do not overlap, and keep their order
     for citation in sorted(cited, key=lambda c: c.answer_start):
         span = before[citation.answer_start : citation.answer_end]
@@ -118,12 +117,12 @@ def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Cit
     for start, end in sentences(text):
         if not passages or text[end - 1] == ":" or _overlap(start, end, copied) >= MOSTLY * (end - start):
             continue
-        said = frozenset(_words(text[start:end]))
-        if len(said) < MIN_WORDS:
+        sentence_words = frozenset(_words(text[start:end]))
+        if len(sentence_words) < MIN_WORDS:
             continue
         # max keeps the first of equals: the better-ranked passage
-        best = max(range(len(passages)), key=lambda n: len(said & words[n]))
-        if len(said & words[best]) < MIN_SUPPORT * len(said):
+        best = max(range(len(passages)), key=lambda n: len(sentence_words & words[n]))
+        if len(sentence_words & words[best]) < MIN_SUPPORT * len(sentence_words):
             continue
         p = passages[best]
         yield Citation(

@@ -2,9 +2,9 @@
 
 All runs of an answer are chosen together, so that they cover many tokens with few runs and few changes of passage: a
 covered token gains `TOKEN`, each run costs `RUN`, and one that follows a run of another passage costs `CHANGE` besides:
-most within a clause, less behind a comma, nothing behind a sentence. So what several passages hold goes to the one that
+most within a clause, less after a comma, nothing after a sentence. So what several passages hold goes to the one that
 the words around it come from, even if another one holds a token more of it. Where sums are equal it goes with the run
-behind it rather than the one before (a sentence names first what it tells of), else to the better-ranked passage.
+after it rather than the one before (a sentence names its subject first), else to the better-ranked passage.
 
 Tokens are equal if their characters are; the first of a run may have other white space in front of it. Knows tokens'
 characters; knows no tokenizer, no model and no drafting.
@@ -25,8 +25,8 @@ TOKEN = 2
 RUN = 2
 """What each run costs."""
 CHANGE = (2, 1, 0)
-"""What a run costs besides if the run before it is of another passage: in the same clause; behind the end of a clause;
-behind the end of a sentence."""
+"""Extra cost of a run if the run before it is of another passage: in the same clause; after the end of a clause; after
+the end of a sentence."""
 
 _CLOSING = ",.;:!?…)]}،、，。；：！？"
 """Runs do not begin with tokens of these alone: they belong to what stands before."""
@@ -36,7 +36,7 @@ _SENTENCE_END = re.compile(r"[.!?…]+[\"”’»')\]]*(?=\s)|[。！？]|\n")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text with the tokens it is made of.
+    """A text and its tokens.
 
     `spans`: one (start, end) per id, in code points of `text`: the characters that the token makes or takes part in.
     """
@@ -73,7 +73,7 @@ class _Path(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """A run begun behind a path. `value`: the path's sum less what the tokens before `start` could gain."""
+    """A run that starts after a path. `value`: the path's sum less what the tokens before `start` could gain."""
 
     value: int
     start: int
@@ -83,7 +83,7 @@ class _Start(NamedTuple):
 def copied_runs(answer: Text, passages: Sequence[Text], min_run: int) -> list[Run]:
     """Shared token runs that do not overlap, in answer order, each of at least `min_run` tokens.
 
-    A run is placed at the first place of its passage behind the passage's run before it, else at the first of all.
+    A run gets the first position in its passage after the passage's previous run, else the first position of all.
 
     Args:
         passages: best-ranked first.
@@ -160,23 +160,23 @@ def _chosen(answer: Text, own: str, texts: Sequence[str], min_run: int) -> list[
 
 
 def _ends(answer: Text) -> list[int]:
-    """What lies in front of each token and behind the last: 1 where a clause has just ended, 2 a sentence, else 0."""
+    """The break before each token and after the last one: 1 the end of a clause, 2 of a sentence, else 0."""
     starts = [start for start, _ in answer.spans]
-    found = [0] * (len(starts) + 1)
+    breaks = [0] * (len(starts) + 1)
     for kind, pattern in enumerate((_CLAUSE_END, _SENTENCE_END), start=1):
         for match in pattern.finditer(answer.text):
-            found[bisect_left(starts, match.end())] = kind
-    return found
+            breaks[bisect_left(starts, match.end())] = kind
+    return breaks
 
 
 def _holders(own: str, texts: Sequence[str], size: int) -> dict[str, list[int]]:
     """By the answer's runs of this many tokens: the passages that hold them, better-ranked ones first."""
     wanted = _runs(own, size)
-    found: dict[str, list[int]] = {}
+    passages_of: dict[str, list[int]] = {}
     for passage, text in enumerate(texts):
         for run in wanted & _runs(text, size):
-            found.setdefault(run, []).append(passage)
-    return found
+            passages_of.setdefault(run, []).append(passage)
+    return passages_of
 
 
 def _runs(text: str, size: int) -> set[str]:
@@ -208,12 +208,12 @@ class _Names(dict[str, str]):
         return name
 
     def of(self, text: Text) -> str:
-        """White space at the end of a token, or of none, counts to the token behind it."""
-        whole, behind = text.text, 0
-        found: list[str] = []
+        """White space at the end of a token, or between tokens, belongs to the next token."""
+        whole, position = text.text, 0
+        letters: list[str] = []
         for start, end in text.spans:
-            token = whole[behind if behind < start else start : end]
+            token = whole[position if position < start else start : end]
             visible = token.rstrip()
-            behind = end - len(token) + len(visible)
-            found.append(self[visible])
-        return "".join(found)
+            position = end - len(token) + len(visible)
+            letters.append(self[visible])
+        return "".join(letters)

@@ -1,7 +1,7 @@
 """Equal spans: runs of tokens as spans of text that are equal on both sides. Pure.
 
-Tokens end inside characters, carry the space in front of a word, and split a word one way behind a quotation mark and
-another behind a space. So a span begins and ends with a whole character that is no white space; spans between which
+Tokens end inside characters, carry the space before a word, and split a word one way after a quotation mark and
+another after a space. So a span begins and ends with a whole character that is no white space; spans between which
 answer and passage are equal too become one; and each grows by the words beside it that are equal.
 
 Knows runs, texts and offsets.
@@ -32,16 +32,16 @@ class EqualSpan:
 
 def equal_spans(answer: Text, passages: Sequence[Text], runs: Sequence[Run]) -> list[EqualSpan]:
     """The spans of runs that are in answer order and do not overlap; nor do the spans, and each holds visible text."""
-    found: list[EqualSpan] = []
+    spans: list[EqualSpan] = []
     for run in runs:
         span = _met(answer, passages[run.passage], run)
-        if span and found and _equal_between(found[-1], span, answer.text, passages[run.passage].text):
-            start, at = found[-1].start, found.pop().at
+        if span and spans and _equal_between(spans[-1], span, answer.text, passages[run.passage].text):
+            start, at = spans[-1].start, spans.pop().at
             span = EqualSpan(start, run.passage, at, span.end - start)
         if span:
-            found.append(span)
+            spans.append(span)
     grown: list[EqualSpan] = []
-    for span, after in zip(found, [*found, None][1:], strict=True):
+    for span, after in zip(spans, [*spans, None][1:], strict=True):
         floor = grown[-1].end if grown else 0
         ceiling = after.start if after else len(answer.text)
         grown.append(_grown(span, answer.text, passages[span.passage].text, floor, ceiling))
@@ -75,7 +75,7 @@ def _longest_equal(a: str, b: str) -> tuple[int, int, int]:
                 if x != y:
                     break
                 length += 1
-            best = max(best, (i, j, length), key=lambda found: found[2])
+            best = max(best, (i, j, length), key=lambda candidate: candidate[2])
     return best
 
 

@@ -47,7 +47,7 @@ class Provenance:
         self._places: dict[tuple[int | None, bool], Place] = {}
         self._growing = Spans(tokens.strips_space)
         self._pending: list[tuple[int, int, TokenOrigin | None]] = []
-        """Tokens whose text is not all shown yet."""
+        """Tokens whose text is not yet shown completely."""
         self._shown = 0
         """Code points of the answer that events have shown."""
         self.tokens = 0
@@ -62,9 +62,9 @@ class Provenance:
             start, end = self._growing.add(self._tokens.token_bytes(token))
             self._pending.append((start, end, source))
         before, self._shown = self._shown, self._shown + len(event.text)
-        found = list(self._spans(before))
+        spans = list(self._spans(before))
         self._pending = [piece for piece in self._pending if piece[1] > self._shown]
-        return found
+        return spans
 
     def _spans(self, before: int) -> Iterator[dict[str, Any]]:
         """Spans of the text from `before` to what is shown; tokens that go on where the last one ended join it."""
@@ -80,27 +80,27 @@ class Provenance:
             place = self._place(source)
             goes_on = source.offset is None or reached == (source.segment, source.offset - 1)
             reached = (source.segment, source.offset)
-            told = self._told(start, end, source, place)
+            span = self._span(start, end, source, place)
             if last is not None and goes_on and last["kind"] == place.kind and last["drafter"] == source.drafter:
                 last["answer_end"] = end
-                if "source_end" in last and "source_end" in told:
-                    last["source_end"] = told["source_end"]
+                if "source_end" in last and "source_end" in span:
+                    last["source_end"] = span["source_end"]
                 continue
             if last is not None:
                 yield last
-                told["answer_start"] = max(start, int(last["answer_end"]))
-            last = told
+                span["answer_start"] = max(start, int(last["answer_end"]))
+            last = span
         if last is not None:
             yield last
 
-    def _told(self, start: int, end: int, source: TokenOrigin, place: Place) -> dict[str, Any]:
-        told: dict[str, Any] = {"answer_start": start, "answer_end": end, "kind": place.kind, "drafter": source.drafter}
-        told |= place.names
+    def _span(self, start: int, end: int, source: TokenOrigin, place: Place) -> dict[str, Any]:
+        span: dict[str, Any] = {"answer_start": start, "answer_end": end, "kind": place.kind, "drafter": source.drafter}
+        span |= place.names
         if source.offset is not None and source.offset < len(place.spans):
             first, last = place.spans[source.offset]
             if first < last:
-                told |= {"source_start": first, "source_end": last}
-        return told
+                span |= {"source_start": first, "source_end": last}
+        return span
 
     def _place(self, source: TokenOrigin) -> Place:
         key = (source.segment, source.offset is None)
@@ -119,8 +119,8 @@ class Provenance:
                 return self._passage(segment)
             if segment.kind in ("answer", "edited"):
                 pieces = [self._tokens.token_bytes(token) for token in segment.ids or ()]
-                found = spans(pieces, self._tokens.strips_space)
-                return Place("edited" if edited else "answer", {"answer_id": segment.key}, found)
+                offsets = spans(pieces, self._tokens.strips_space)
+                return Place("edited" if edited else "answer", {"answer_id": segment.key}, offsets)
             return Place(segment.kind, {})
         beside = number - len(job.segments)
         if beside < len(job.unread):

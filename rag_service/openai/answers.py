@@ -112,14 +112,14 @@ class Form(ABC):
     def annotations(self, answer: Answer) -> list[dict[str, Any]]:
         """Citations as `url_citation`; the URL is the document's, its fragment the characters (RFC 5147)."""
         titles = {passage.document_id: passage.title for passage in answer.passages}
-        found = []
+        annotations = []
         for citation in answer.citations or ():
             document = f"v1/collections/{quote(self.collection or '', safe='')}/documents/{quote(citation.document_id)}"
             url = f"{self.base_url}{document}#char={citation.source_start},{citation.source_end}"
             place = {"start_index": citation.answer_start, "end_index": citation.answer_end}
             title = titles.get(citation.document_id, citation.document_id)
-            found.append({"type": "url_citation", "url_citation": {**place, "title": title, "url": url}})
-        return found
+            annotations.append({"type": "url_citation", "url_citation": {**place, "title": title, "url": url}})
+        return annotations
 
     def _head(self, name: str) -> dict[str, Any]:
         return {
@@ -158,7 +158,7 @@ class ChatForm(Form):
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
         answer, calls = self.split(answer)
         delta = {**({"annotations": self.annotations(answer)} if self.collection else {}), **self.grounding(answer)}
-        if calls and self.forced is None:  # forced ones were told as they came
+        if calls and self.forced is None:  # forced calls were streamed as they were written
             delta["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
         return {**self._delta(index, delta), "finish_reason": self._reason(answer, calls), **self.extras(answer)}
 

@@ -17,7 +17,7 @@ class CallReader:
         calls: what has been read, the last one perhaps without its end.
 
     Args:
-        form: of the model's calls; the text was held to it while it was written.
+        form: the form of the model's calls; the grammar made the text follow it.
         answer_id: names the calls.
     """
 
@@ -32,12 +32,12 @@ class CallReader:
     def push(self, text: str) -> list[dict[str, Any]]:
         """What a text adds: items for a delta's `tool_calls`, in order."""
         self._held += text
-        found: list[dict[str, Any]] = []
-        while self._held and self._read(found):
+        deltas: list[dict[str, Any]] = []
+        while self._held and self._read(deltas):
             pass
-        return found
+        return deltas
 
-    def _name(self, found: list[dict[str, Any]]) -> bool:
+    def _name(self, deltas: list[dict[str, Any]]) -> bool:
         before = (self._form.joint if self.calls else "") + self._form.before
         name, between, rest = self._held[len(before) :].partition(self._form.between)
         if not between:
@@ -45,20 +45,20 @@ class CallReader:
         index = len(self.calls)
         call = {"id": f"call_{self._answer_id[:24]}_{index}", "type": "function"}
         self.calls.append({**call, "function": {"name": name, "arguments": ""}})
-        found.append({"index": index, **call, "function": {"name": name, "arguments": ""}})
+        deltas.append({"index": index, **call, "function": {"name": name, "arguments": ""}})
         self._held, self._read = rest, self._arguments
         return True
 
-    def _arguments(self, found: list[dict[str, Any]]) -> bool:
+    def _arguments(self, deltas: list[dict[str, Any]]) -> bool:
         end = next((at for at, letter in enumerate(self._held, 1) if self._closes(letter)), None)
         piece, self._held = self._held[:end], self._held[len(self._held) if end is None else end :]
         self.calls[-1]["function"]["arguments"] += piece
-        found.append({"index": len(self.calls) - 1, "function": {"arguments": piece}})
+        deltas.append({"index": len(self.calls) - 1, "function": {"arguments": piece}})
         if end is not None:
             self._read = self._end
         return end is not None
 
-    def _end(self, found: list[dict[str, Any]]) -> bool:
+    def _end(self, deltas: list[dict[str, Any]]) -> bool:
         if len(self._held) < len(self._form.after):
             return False
         self._held, self._read = self._held[len(self._form.after) :], self._name

@@ -31,9 +31,9 @@ class Measured:
 
 
 class MeasuredRun:
-    """The tokens of an answer that its text is made of, given out as the text becomes final.
+    """The tokens of an answer's text, released as the text becomes final.
 
-    Tokens without text (the end), and those that a stop string cut off, are never given out.
+    Tokens without text (the end), and those after a stop string, are never released.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -52,10 +52,10 @@ class MeasuredRun:
                 self._length += len(self._decoder.decode(piece.removeprefix(b" ") if self._strips else piece))
                 self._strips = False
         self._final += len(text)
-        given = []
+        ready = []
         while self._waiting and self._waiting[0].start < self._final:
-            given.append(self._waiting.popleft())
-        return given
+            ready.append(self._waiting.popleft())
+        return ready
 
 
 def chat_form(run: Sequence[Measured], tokens: Tokens) -> dict[str, Any]:

@@ -28,11 +28,11 @@ from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, TokenEve
 DONE = "data: [DONE]\n\n"
 
 
-async def ask(pipeline: Pipeline, asked: Sequence[Conversation]) -> list[str]:
+async def ask(pipeline: Pipeline, conversations: Sequence[Conversation]) -> list[str]:
     """Enqueue every choice; where one is refused, none is answered. Returns their ids. Raises Problem."""
     ids: list[str] = []
     try:
-        for conversation in asked:
+        for conversation in conversations:
             ids.append(await pipeline.answer(conversation))
     except BaseException:
         await _cancel(pipeline, ids)
@@ -144,11 +144,11 @@ async def _merged(pipeline: Pipeline, ids: Sequence[str]) -> AsyncIterator[tuple
 
 async def _measured(pipeline: Pipeline, answer: Answer) -> list[Measured]:
     run = MeasuredRun(pipeline.tokens)
-    found: list[Measured] = []
+    logprobs: list[Measured] = []
     async for item in pipeline.answers.events(answer.answer_id):
         if item is not None and isinstance(item[1], TokenEvent):
-            found += run.push(item[1].ids, item[1].logprobs, item[1].text)
-    return found
+            logprobs += run.push(item[1].ids, item[1].logprobs, item[1].text)
+    return logprobs
 
 
 async def _cancel(pipeline: Pipeline, ids: Sequence[str]) -> None:

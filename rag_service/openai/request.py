@@ -48,7 +48,7 @@ def completion(body: CompletionRequest, collection: str | None, vocab_size: int)
 
     A collection answers a prompt as a question; the model itself continues it.
     """
-    found = []
+    conversations = []
     common = _common(body, collection) | {"logprobs": body.logprobs, "max_tokens": body.max_tokens}
     for prompt in body.prompts:
         if isinstance(prompt, list) and (collection is not None or max(prompt) >= vocab_size):
@@ -57,11 +57,11 @@ def completion(body: CompletionRequest, collection: str | None, vocab_size: int)
                 "invalid_prompt",
                 param="prompt",
             )
-        asked: dict[str, Any] = {"prompt": prompt}
+        content: dict[str, Any] = {"prompt": prompt}
         if collection is not None:
-            asked = {"messages": (Message("user", str(prompt)),)}
-        found += [Conversation(**common, **asked, choice=choice) for choice in range(body.n)]
-    return found
+            content = {"messages": (Message("user", str(prompt)),)}
+        conversations += [Conversation(**common, **content, choice=choice) for choice in range(body.n)]
+    return conversations
 
 
 def _message(message: ChatMessage) -> Message:
@@ -78,7 +78,7 @@ def _object(arguments: str) -> str:
 
 
 def _common(body: ChatRequest | CompletionRequest, collection: str | None) -> dict[str, Any]:
-    # All choices share the seed; their index tells their noise apart.
+    # All choices share the seed; their index makes their noise different.
     seed = secrets.randbits(32) if body.seed is None else body.seed % 2**63
     return {
         **{name: getattr(body, name) for name in _SAME},
@@ -115,7 +115,7 @@ def _calls(body: ChatRequest, form: CallForm | None) -> Calls | None:
         check_calls(calls, form)
     except BadSchema as error:
         raise BadRequest(
-            f"Arguments of a function cannot be held to the JSON schema in its `parameters`: {error}.",
+            f"Arguments of a function cannot be made to follow the JSON schema in its `parameters`: {error}.",
             "invalid_schema",
             param="tools",
         ) from None
@@ -147,6 +147,8 @@ def _schema(form: ResponseFormat) -> dict[str, Any] | None:
             check_schema(schema)
         except BadSchema as error:
             raise BadRequest(
-                f"The answer cannot be held to this JSON schema: {error}.", "invalid_schema", param="response_format"
+                f"The answer cannot be made to follow this JSON schema: {error}.",
+                "invalid_schema",
+                param="response_format",
             ) from None
     return schema

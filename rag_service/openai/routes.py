@@ -40,9 +40,9 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
     answers.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
-    asked = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
+    conversations = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
-    return await _reply(pipeline, asked, form, body, request)
+    return await _reply(pipeline, conversations, form, body, request)
 
 
 @router.post("/completions", response_model=dict[str, Any], responses=streaming)
@@ -52,15 +52,21 @@ async def complete(body: CompletionRequest, pipeline: PipelineDep, request: Requ
     The model `rag:<collection>` answers the prompt as a question instead.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
-    asked = await anyio.to_thread.run_sync(openai_request.completion, body, collection, pipeline.tokens.vocab_size)
+    conversations = await anyio.to_thread.run_sync(
+        openai_request.completion, body, collection, pipeline.tokens.vocab_size
+    )
     form = _form(CompletionForm, body, pipeline, request, collection, body.logprobs is not None)
-    return await _reply(pipeline, asked, form, body, request)
+    return await _reply(pipeline, conversations, form, body, request)
 
 
 async def _reply(
-    pipeline: Pipeline, asked: list[Conversation], form: Form, body: ChatRequest | CompletionRequest, request: Request
+    pipeline: Pipeline,
+    conversations: list[Conversation],
+    form: Form,
+    body: ChatRequest | CompletionRequest,
+    request: Request,
 ) -> dict[str, Any] | Response:
-    ids = await openai_replies.ask(pipeline, asked)
+    ids = await openai_replies.ask(pipeline, conversations)
     if not body.stream:
         reply = await openai_replies.whole(pipeline, ids, form, body.n, lambda: _gone(request))
         return Response(status_code=204) if reply is None else reply  # nobody reads it

@@ -16,29 +16,29 @@ _READER = json.JSONDecoder()
 
 
 def split(answer: Answer, most: int | None = None) -> tuple[Answer, list[dict[str, Any]]]:
-    """An answer without its calls, and the calls as OpenAI writes them; citations of what is left stay.
+    """An answer without its calls, with the citations of the remaining text, and the calls in OpenAI's form.
 
     Text that only looks like a call is left as it is.
 
     Args:
-        most: calls wanted at most; None for all.
+        most: most calls to return; None for all.
     """
     text = answer.answer or ""
     written = list(_calls(text))
-    found = [call for _, call in written if call is not None][:most]
-    if not found or len(found) < len(written[:most]):
+    functions = [call for _, call in written if call is not None][:most]
+    if not functions or len(functions) < len(written[:most]):
         return answer, []
     before = text[: written[0][0]]
     kept = [citation for citation in answer.citations or () if citation.answer_end <= len(before)]
     calls = [
         {"id": f"call_{answer.answer_id[:24]}_{index}", "type": "function", "function": call}
-        for index, call in enumerate(found)
+        for index, call in enumerate(functions)
     ]
     return answer.model_copy(update={"answer": before if before.strip() else None, "citations": kept}), calls
 
 
 class Withheld:
-    """Keeps back what may be calls while a text comes in; the whole text tells in the end."""
+    """Holds back text that may be a call while an answer is streamed."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -54,9 +54,9 @@ class Withheld:
         self._calling = place >= 0
         if place < 0:
             place = len(self._held) - self._begun()
-        given, self._held = self._held[:place], self._held[place:]
-        self.shown += given
-        return given
+        released, self._held = self._held[:place], self._held[place:]
+        self.shown += released
+        return released
 
     def rest(self, content: str | None) -> str:
         """What is still to be shown at the end, where `content` is the answer without its calls."""
