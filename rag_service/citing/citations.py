@@ -1,14 +1,14 @@
-"""Citations: which runs of an answer stand in which passage. Pure functions of (answer, passages).
+"""Citations: the spans of an answer that its passages support. Pure functions of (answer, passages).
 
-`copied`: token runs that answer and passage share, at least `min_run` tokens long, that do not overlap; which of them,
-and from which passage, `copied_runs` says. Both spans select equal text, so a run is narrowed to whole characters and
-freed of white space at its ends, and grows by the words beside it that are equal though their tokens are not (the first
-word of a text, often, or one in quotation marks).
+`copied`: a token run of at least `min_run` tokens that answer and passage share. Runs do not overlap; `copied_runs`
+chooses them and their passages. Both spans of a citation select equal text: a run is narrowed to whole characters
+without white space at its ends, and extended by neighbouring words that are equal as text but not as tokens (often
+the first word of a text, or a word in quotation marks).
 
-`retrieved`: a sentence that is hardly copied, most of whose words occur in one passage. Its answer span
-is the sentence, its source span the whole passage. Lines that end with a colon claim nothing and are left out.
+`retrieved`: a sentence that is hardly copied, most of whose words occur in one passage. Its answer span is the
+sentence, its source span the whole passage. Lines that end with a colon state nothing and are skipped.
 
-Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations are the same however the
+Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations do not depend on how the
 answer was decoded.
 """
 
@@ -29,10 +29,10 @@ MIN_RUN = 8
 MIN_WORDS = 3
 """Fewest different words (of 4 letters or more) and numbers of a sentence that a passage can support."""
 MIN_SUPPORT = 0.7
-"""Share of a sentence's words that must stand in the passage."""
+"""Least share of a sentence's words that the passage must contain."""
 
 MOSTLY = 0.8
-"""Share of a sentence which, when copied, makes a `retrieved` citation for it needless."""
+"""Copied share from which on a sentence gets no `retrieved` citation."""
 
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…。！？]+(?=\s|$)|(?=\n)|$)", re.DOTALL)
 _WORD = re.compile(r"\w{4,}|\d+")
@@ -50,7 +50,7 @@ class CitedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A span of the answer and the span of a document that it rests on, in code points."""
+    """A span of the answer and the span of a document that supports it, in code points."""
 
     answer_start: int
     answer_end: int
@@ -62,7 +62,7 @@ class Citation:
 
 
 def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN) -> list[Citation]:
-    """Citations of an answer, in the order of its text; at one place `copied` before `retrieved`.
+    """Citations of an answer in the order of its text; at the same position `copied` before `retrieved`.
 
     Args:
         answer: the answer's tokens and text; tokens past the text's end (a stop string) are ignored.
@@ -79,7 +79,7 @@ def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_R
 def carry(before: str, cited: Sequence[Citation], after: str, new: Sequence[Citation]) -> list[Citation]:
     """The citations of an edited answer: its own, and those of its base whose span is unchanged.
 
-    A span that new citations of the same kind touch is theirs: what is cited there may have grown.
+    A base citation is dropped if it overlaps a new citation of its kind, which may be longer.
 
     Args:
         before, cited: the answer under edit and its citations.

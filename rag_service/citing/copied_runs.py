@@ -1,12 +1,12 @@
-"""Copied runs: which tokens of an answer stand in which passage, one after the other. Pure.
+"""Copied runs: the runs of an answer's tokens that also occur in a passage, each assigned to one passage. Pure.
 
-All runs of an answer are chosen together, so that they cover many tokens with few runs and few changes of passage: a
-covered token gains `TOKEN`, each run costs `RUN`, and one that follows a run of another passage costs `CHANGE` besides:
-most within a clause, less after a comma, nothing after a sentence. So what several passages hold goes to the one that
-the words around it come from, even if another one holds a token more of it. Where sums are equal it goes with the run
-after it rather than the one before (a sentence names its subject first), else to the better-ranked passage.
+All runs of an answer are chosen together, to cover many tokens with few runs and few changes of passage. A covered
+token gains `TOKEN` and each run costs `RUN`. A run that follows one of another passage also costs `CHANGE`: most
+within a clause, less after a comma, nothing after a sentence. So a run that occurs in several passages goes to the
+passage of its surroundings, even if another passage has one more token of it. Ties go with the next run rather than
+the previous one (a sentence names its subject first), then to the better-ranked passage.
 
-Tokens are equal if their characters are; the first of a run may have other white space in front of it. Knows tokens'
+Tokens are equal if their characters are; the first token of a run may have other leading white space. Knows tokens'
 characters; knows no tokenizer, no model and no drafting.
 """
 
@@ -21,15 +21,15 @@ from itertools import accumulate
 from typing import NamedTuple
 
 TOKEN = 2
-"""What a covered token gains; one of white space alone gains nothing."""
+"""Gain of a covered token; a token of white space gains nothing."""
 RUN = 2
-"""What each run costs."""
+"""Cost of a run."""
 CHANGE = (2, 1, 0)
 """Extra cost of a run if the run before it is of another passage: in the same clause; after the end of a clause; after
 the end of a sentence."""
 
 _CLOSING = ",.;:!?…)]}،、，。；：！？"
-"""Runs do not begin with tokens of these alone: they belong to what stands before."""
+"""A run does not begin with a token of only these characters: they belong to the text before."""
 _CLAUSE_END = re.compile(r"[,;:–—](?=\s)|[،、，；：]")
 _SENTENCE_END = re.compile(r"[.!?…]+[\"”’»')\]]*(?=\s)|[。！？]|\n")
 
@@ -38,7 +38,7 @@ _SENTENCE_END = re.compile(r"[.!?…]+[\"”’»')\]]*(?=\s)|[。！？]|\n")
 class Text:
     """A text and its tokens.
 
-    `spans`: one (start, end) per id, in code points of `text`: the characters that the token makes or takes part in.
+    `spans`: one (start, end) per id, in code points of `text`: the characters that the token yields, whole or in part.
     """
 
     ids: Sequence[int]
