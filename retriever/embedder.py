@@ -33,7 +33,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Names the model: a collection refuses an embedder of another name."""
+        """Names the model: a collection rejects an embedder of another name."""
 
     @property
     def dimension(self) -> int: ...

@@ -1,7 +1,7 @@
 """The exceptions of this package. Each message says what to do.
 
 WorkersError
-├── QueueUnavailable    Redis cannot be reached or refuses work
+├── QueueUnavailable    Redis cannot be reached or rejects work
 │   └── RedisFull       it has no memory left
 │       └── RedisDiskFull   it cannot write to its disk
 ├── AnswerMissing       the answer's record does not exist
@@ -52,7 +52,7 @@ class AnswerEnded(WorkersError):
 
 
 class AnswerTaken(WorkersError):
-    """The answer has a later epoch: another worker took it over, and this worker's writes are refused."""
+    """The answer has a later epoch: another worker took it over, and this worker's writes are rejected."""
 
     def __init__(self, answer_id: str) -> None:
         super().__init__(f"another worker has taken over the answer {answer_id!r}; this one stops")
@@ -96,7 +96,7 @@ def unavailable() -> Iterator[None]:
     try:
         yield
     except redis.exceptions.AuthenticationError as error:
-        raise QueueUnavailable(f"Redis refuses the password: {error}; check the redis URL") from error
+        raise QueueUnavailable(f"Redis rejects the password: {error}; check the redis URL") from error
     except (*_AWAY, redis.exceptions.ResponseError) as error:
         text = str(error)
         if any(phrase in text for phrase in _DISK_FULL):

@@ -35,7 +35,7 @@ def measure(
         prompt_ids: reads the first tokens of a session: (session, number of tokens).
 
     Raises:
-        RagError: the service refuses or fails.
+        RagError: the service rejects or fails.
     """
     turns: list[Turn] = []
     session_id, answer_id = "", ""

@@ -65,7 +65,7 @@ def run_conversations(
         top_k: passages to retrieve; None: as the stack is set.
 
     Raises:
-        BenchError, RagError: the stack does not start, refuses or fails.
+        BenchError, RagError: the stack does not start, rejects or fails.
     """
     collection = f"bench-sessions-{material.digest}"
     ready: list[RagClient] = []

@@ -44,7 +44,7 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
 
     Raises:
         Cancelled: Ctrl-C; the answer was cancelled.
-        CliError: the answer failed or was refused.
+        CliError: the answer failed or was rejected.
     """
     answer_id = None
     try:

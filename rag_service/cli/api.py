@@ -16,7 +16,7 @@ from rag_service.client.events import ServerEvent
 from rag_service.client.transport import Retries
 from rag_service.stack.exit_status import FAILED, UNREACHABLE, USAGE
 
-__all__ = ["Api", "Refused", "ServerEvent"]
+__all__ = ["Api", "Rejected", "ServerEvent"]
 
 _COMMAND_LINE_ADVICE = {
     "base_url or RAG_URL": "--url or RAG_URL",
@@ -29,7 +29,7 @@ _UNLIMITED = 1_000_000
 """Retries that only `patience` bounds."""
 
 
-class Refused(CliError):
+class Rejected(CliError):
     """The service answered with a problem document."""
 
     def __init__(self, problem: RagProblem) -> None:
@@ -45,10 +45,10 @@ class Api(Connection):
 
     Args:
         url: address of the API.
-        patience: seconds for which requests refused with 429 or 503 are sent again.
+        patience: seconds for which requests rejected with 429 or 503 are sent again.
         api_key: sent with every request.
 
-    Every method raises Refused, and CliError if nothing answers.
+    Every method raises Rejected, and CliError if nothing answers.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ def _command_errors() -> Iterator[None]:
     try:
         yield
     except RagProblem as problem:
-        raise Refused(problem) from None
+        raise Rejected(problem) from None
     except RagError as error:
         status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
         raise CliError(_for_command_line(str(error)), status) from None

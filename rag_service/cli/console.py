@@ -12,7 +12,7 @@ from rag_service.stack.exit_status import DONE, FAILED, INTERRUPTED, UNREACHABLE
 
 EXIT_CODES = {
     DONE: "done",
-    FAILED: "refused or partly failed; `rag verify`: the answers differ; `rag doctor`: something is missing",
+    FAILED: "rejected or partly failed; `rag verify`: the answers differ; `rag doctor`: something is missing",
     USAGE: "wrong usage: unknown command or option, or an invalid value of an option or setting",
     UNREACHABLE: "the service or its Redis cannot be reached",
     INTERRUPTED: "interrupted (Ctrl-C)",

@@ -45,7 +45,7 @@ class Connection:
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
-        """The parsed response of a call; a refused or lost request is sent again as `retries` says."""
+        """The parsed response of a call; a rejected or lost request is sent again as `retries` says."""
         return call.parse(self.request(call.method, call.path, **call.options()))
 
     def request(self, method: str, path: str, **options: Any) -> Any:

@@ -61,7 +61,7 @@ NOT_RAG_SERVICE = "not_rag_service"
 
 
 class RagProblem(RagError):
-    """The service refused the request, or failed.
+    """The service rejected the request, or failed.
 
     Args:
         status: the HTTP status.

@@ -1,4 +1,4 @@
-"""The service's address, the key sent to it, and when a refused request is sent again. Sends nothing itself."""
+"""The service's address, the key sent to it, and when a rejected request is sent again. Sends nothing itself."""
 
 from __future__ import annotations
 

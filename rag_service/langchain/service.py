@@ -26,7 +26,7 @@ class Service(Serializable):
     timeout: float = Field(default=TIMEOUT_S, gt=0)
     """Seconds of silence after which a request fails."""
     max_retries: int = Field(default=2, ge=0)
-    """How often a request is sent again that was refused (429, 503) or never arrived."""
+    """How often a request is sent again that was rejected (429, 503) or never arrived."""
 
     @classmethod
     def is_lc_serializable(cls) -> bool:

@@ -29,7 +29,7 @@ DONE = "data: [DONE]\n\n"
 
 
 async def ask(pipeline: Pipeline, conversations: Sequence[Conversation]) -> list[str]:
-    """Enqueue every choice; where one is refused, none is answered. Returns their ids. Raises Problem."""
+    """Enqueue every choice; where one is rejected, none is answered. Returns their ids. Raises Problem."""
     ids: list[str] = []
     try:
         for conversation in conversations:

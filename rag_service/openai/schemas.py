@@ -1,7 +1,7 @@
 """Request bodies of the OpenAI-compatible endpoints.
 
 Knows OpenAI's fields: which are honoured, which change nothing here and are accepted, and which cannot be honoured and
-are refused; and this service's own beside them. Null means the default everywhere. Knows no storage.
+are rejected; and this service's own beside them. Null means the default everywhere. Knows no storage.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
 
 
-REFUSED = "Refused, unless its value changes nothing."
-Refused = Annotated[Any, Field(default=None, description=REFUSED)]
+REJECTED = "Rejected unless its value has no effect."
+Rejected = Annotated[Any, Field(default=None, description=REJECTED)]
 NO_FUNCTIONS = "send `tools` and `tool_choice` instead"
 REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "audio": ("it reads and writes text", ()),
@@ -42,27 +42,27 @@ REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "verbosity": ("ask for a short or long answer in the messages", ("medium",)),
     "web_search_options": ("it searches collections: name one as rag:<collection>", ()),
 }
-"""Why a field cannot be honoured, and the values that ask for nothing."""
+"""Why a field cannot be honoured, and the values without effect."""
 
 
-def _check_refused(value: Any, info: ValidationInfo) -> Any:
+def _check_rejected(value: Any, info: ValidationInfo) -> Any:
     reason, harmless = REASONS[str(info.field_name)]
     if value not in harmless:
         raise ValueError(f"this service cannot honour {info.field_name!r}: {reason}")
     return value
 
 
-def _say_what_is_refused(schema: dict[str, Any]) -> None:
-    """In the JSON schema, refused fields take the values that ask for nothing."""
+def _list_harmless_values(schema: dict[str, Any]) -> None:
+    """In the JSON schema, rejected fields allow the values without effect."""
     for name, field in schema.get("properties", {}).items():
-        if field.get("description") == REFUSED:
+        if field.get("description") == REJECTED:
             field["enum"] = [None, *REASONS[name][1]]
 
 
 class _Body(RequestBody):
     """A body in which null means that a field was left out."""
 
-    model_config = ConfigDict(json_schema_extra=_say_what_is_refused)
+    model_config = ConfigDict(json_schema_extra=_list_harmless_values)
 
     @model_validator(mode="before")
     @classmethod
@@ -132,7 +132,7 @@ class ChosenTool(_Body):
 TOOL_CHOICE = "`none`: no call; `auto`: the model decides; `required`: calls alone; or the function to call."
 
 
-def _told_choice(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def _explained_choice(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     try:
         return validate(value)
     except ValidationError:
@@ -154,12 +154,12 @@ class ChatMessage(_Body):
     grounded: Ignored
     note: Ignored
     retrieval_query: Ignored
-    audio: Refused
-    function_call: Refused
+    audio: Rejected
+    function_call: Rejected
     tool_calls: list[ToolCall] = Field(default_factory=list, max_length=128)
     tool_call_id: Ignored
 
-    _honoured = field_validator("audio", "function_call", mode="before")(_check_refused)
+    _honoured = field_validator("audio", "function_call", mode="before")(_check_rejected)
 
     @property
     def text(self) -> str:
@@ -239,17 +239,19 @@ class ChatRequest(_Generation):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")
     parallel_tool_calls: bool = Field(default=True, description="False: the first call alone.")
-    modalities: Refused
-    audio: Refused
+    modalities: Rejected
+    audio: Rejected
     tools: Annotated[list[Tool], at_most(128)] = Field(default_factory=list, max_length=128)
     tool_choice: Annotated[
-        Literal["none", "auto", "required"] | ChosenTool, WrapValidator(_told_choice), Field(description=TOOL_CHOICE)
+        Literal["none", "auto", "required"] | ChosenTool,
+        WrapValidator(_explained_choice),
+        Field(description=TOOL_CHOICE),
     ] = "auto"
-    functions: Refused
-    function_call: Refused
-    reasoning_effort: Refused
-    verbosity: Refused
-    web_search_options: Refused
+    functions: Rejected
+    function_call: Rejected
+    reasoning_effort: Rejected
+    verbosity: Rejected
+    web_search_options: Rejected
 
     _honoured = field_validator(
         "audio",
@@ -260,7 +262,7 @@ class ChatRequest(_Generation):
         "verbosity",
         "web_search_options",
         mode="before",
-    )(_check_refused)
+    )(_check_rejected)
 
     @model_validator(mode="after")
     def _asks_for_logprobs(self) -> ChatRequest:
@@ -309,10 +311,10 @@ class CompletionRequest(_Generation):
     logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")
     best_of: int | None = Field(default=None, ge=1, le=16)
-    echo: Refused
-    suffix: Refused
+    echo: Rejected
+    suffix: Rejected
 
-    _honoured = field_validator("echo", "suffix", mode="before")(_check_refused)
+    _honoured = field_validator("echo", "suffix", mode="before")(_check_rejected)
 
     @model_validator(mode="after")
     def _best_of_is_n(self) -> CompletionRequest:

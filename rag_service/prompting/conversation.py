@@ -146,7 +146,7 @@ def build(
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
-        BadRequest: the model's chat template refuses these roles, or the prompt is empty.
+        BadRequest: the model's chat template rejects these roles, or the prompt is empty.
     """
     fits = len(passages)
     while True:

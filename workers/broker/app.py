@@ -94,7 +94,7 @@ def broker_url(redis_url: str) -> str:
 
 def make_redis(redis_url: str) -> RedisClient:
     """A client whose replies are str (UTF-8). Safe to use from several threads. It connects on first use."""
-    broker_url(redis_url)  # refuses other schemes
+    broker_url(redis_url)  # rejects other schemes
     client: RedisClient = redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **_options())
     return client
 

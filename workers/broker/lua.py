@@ -208,7 +208,7 @@ RECLAIM = """
 -- keys: running, workers; args: calling worker, seconds after which a silent worker's lease lapses, generate task,
 --       then the tasks that the calling worker runs
 -- returns the tasks that no worker runs any more; they are marked as being sent again by the calling worker, and
--- earlier writers of an answer are refused from then on
+-- earlier writers of an answer are rejected from then on
 local since = redis.call('TIME')[1] - ARGV[2]
 local mine = {}
 for i = 4, #ARGV do mine[ARGV[i]] = true end

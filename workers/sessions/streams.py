@@ -1,7 +1,7 @@
 """One Redis stream per answer, and the answer's record.
 
 Knows keys, entry ids and what a writer may add; knows no tokens, no engine and no HTTP. Writing is idempotent: the
-stream refuses ids that it already has, and everything from a worker whose answer another worker took over (the answer
+stream rejects ids that it already has, and everything from a worker whose answer another worker took over (the answer
 then has a later epoch). So nothing can appear twice.
 
 Next, in the API: `events` (`rag_service/api/sse.py`).
@@ -116,12 +116,12 @@ class AnswerStream:
         self._session_ttl_s = session_ttl_s
         self._worker = worker
         self._epoch = ""
-        """Epoch of this writer; "" if it did not start the answer: then no write is refused."""
+        """Epoch of this writer; "" if it did not start the answer: then no write is rejected."""
 
     def start(self, session_id: str = "") -> tuple[JobStatus, int]:
         """Mark a queued answer as running, or take a running one over from its previous writer.
 
-        Returns its status and how many ids the stream already has. From then on earlier writers are refused, and every
+        Returns its status and how many ids the stream already has. From then on earlier writers are rejected, and every
         write renews the claim on the session's next turn, if the answer has it.
 
         Raises:

@@ -93,7 +93,7 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             if list(roles[:2]) != ["system", "user"]:
                 raise UnsupportedTokenizer(
-                    f"the model's chat template refuses the roles {', '.join(roles)}: {error}; "
+                    f"the model's chat template rejects the roles {', '.join(roles)}: {error}; "
                     "alternate user and assistant messages, with at most one system message in front"
                 ) from error
             merged = {"role": "user", "content": f"{_slot(0)}\n\n{_slot(1)}"}
@@ -130,7 +130,7 @@ class ChatTemplate:
             text = self._render(messages, add_generation_prompt, shown or None)
         except jinja2.TemplateError as error:
             raise UnsupportedTokenizer(
-                f"the model's chat template refuses these messages with tools: {error}"
+                f"the model's chat template rejects these messages with tools: {error}"
             ) from error
         pieces, written = _pieces(text)
         if written != sorted(expected):

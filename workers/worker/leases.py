@@ -2,7 +2,7 @@
 
 Knows task names and heartbeats; knows nothing of what a task does. Celery itself gives an unacknowledged message to
 another worker only after an hour. A message may come twice this way; while a live worker has the task, the second one
-is dropped. If the first worker was only slow, the answer's epoch decides: its later writes are refused.
+is dropped. If the first worker was only slow, the answer's epoch decides: its later writes are rejected.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Leases:
         """Hold a task's lease while it runs. Yields False if the task runs already, here or elsewhere.
 
         A message for a task that runs here is remembered: this worker may have been slow, its lease may have lapsed and
-        its writes may be refused, so the message may be the one that must continue the task. After the task's release
+        its writes may be rejected, so the message may be the one that must continue the task. After the task's release
         `reclaim` sends it again; if the task has ended, that has no effect.
 
         Raises:

@@ -36,7 +36,7 @@ class NeuralGate:
         self._seconds: float | None = None
         self._row: float | None = None
         self._credit = 0.0
-        self._refused = 0.0
+        self._rejected = 0.0
 
     def saving(self, expected: float, seconds: float, extra: float) -> float:
         """Expected seconds that a run saves in a step, net of its own time; 0 if it saves none.
@@ -78,7 +78,7 @@ class NeuralGate:
         if self._credit >= price:
             self._credit -= price
             return True
-        self._refused = price
+        self._rejected = price
         return False
 
     def ran(self, expected: float, added: int, seconds: float, unprocessed: int = 0) -> None:
@@ -101,7 +101,7 @@ class NeuralGate:
     def add_credit(self, plain_seconds: float) -> None:
         """Earn time for trials: the duration of plain decoding for the tokens of a step."""
         self._credit = min(
-            self._credit + EXPLORATION * plain_seconds, max(10 * (self._seconds or plain_seconds), self._refused)
+            self._credit + EXPLORATION * plain_seconds, max(10 * (self._seconds or plain_seconds), self._rejected)
         )
 
 

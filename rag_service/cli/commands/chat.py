@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.answers import Cancelled, collections_to_choose, decoding_lines, ending, listen, show_sources
-from rag_service.cli.api import Api, Refused
+from rag_service.cli.api import Api, Rejected
 from rag_service.cli.console import CliError, out, say_dim, say_error
 from rag_service.cli.options import (
     ApiKey,
@@ -108,8 +108,8 @@ class Conversation:
         """Continue after a session's last answer, if the session exists."""
         try:
             turns = self._api.send(calls.session(session)).turns
-        except Refused as refused:
-            if refused.http_status != 404:
+        except Rejected as rejected:
+            if rejected.http_status != 404:
                 raise
             return
         if turns:
@@ -154,7 +154,7 @@ class Conversation:
             self._say("\nCancelled.")
         except CliError as error:
             if self._screen is None:
-                code = error.code if isinstance(error, Refused) else ""
+                code = error.code if isinstance(error, Rejected) else ""
                 print(json.dumps({"error": str(error), "code": code}, ensure_ascii=False), flush=True)
             else:
                 say_error(str(error))

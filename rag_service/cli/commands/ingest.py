@@ -14,7 +14,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rag_service.answering.names import DEFAULT_COLLECTION
-from rag_service.cli.api import Api, Refused
+from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.jobs import print_failures, wait_for
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
@@ -142,10 +142,10 @@ def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) ->
                 jobs.append(_upload(api, collection, batch))
                 if wait:
                     failures += _failures_of(api, jobs[-1], partial(_advance, progress, bar, before))
-            except Refused as refused:
-                if refused.http_status != 413:
+            except Rejected as rejected:
+                if rejected.http_status != 413:
                     raise
-                failures += [_failure(source, str(refused)) for source in batch]
+                failures += [_failure(source, str(rejected)) for source in batch]
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
@@ -182,6 +182,6 @@ def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
 def _create(api: Api, collection: str) -> None:
     try:
         api.send(calls.create_collection(collection))
-    except Refused as refused:
-        if refused.code != "collection_exists":
+    except Rejected as rejected:
+        if rejected.code != "collection_exists":
             raise

@@ -96,7 +96,7 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: the service refuses it from now on."""
+    """Revoke a key: the service rejects it from now on."""
     with _keys() as keys:
         if not keys.revoke(key_id):
             raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")
