@@ -39,7 +39,7 @@ class Admission:
         unknown = [token for token in request.logit_bias if int(token) >= self._tokens.vocab_size]
         if unknown:
             last = self._tokens.vocab_size - 1
-            raise InvalidRequest(f"logit_bias names token id {unknown[0]}; the ids of this model are 0 to {last}.")
+            raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; the ids of this model are 0 to {last}.")
 
     def check_question(self, question: str, name: str = "question") -> None:
         """Args: name: the field's name, for the message."""
@@ -53,7 +53,7 @@ class Admission:
 
     def check_top_k(self, top_k: int | None) -> None:
         if top_k is not None and top_k > self._limits.passages:
-            raise InvalidRequest(f"top_k is {top_k}; retrieve at most {self._limits.passages} passages.")
+            raise InvalidRequest(f"The top_k is {top_k}; retrieve at most {self._limits.passages} passages.")
 
     def check_capacity(self) -> None:
         """Reject a request that no worker could answer soon.
