@@ -32,12 +32,12 @@ REJECTED = "Rejected unless its value has no effect."
 Rejected = Annotated[Any, Field(default=None, description=REJECTED)]
 NO_FUNCTIONS = "send `tools` and `tool_choice` instead"
 REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "audio": ("it reads and writes text", ()),
+    "audio": ("it supports text only", ()),
     "echo": ("the prompt is not repeated", (False,)),
     "function_call": (NO_FUNCTIONS, ("none", "auto")),
     "functions": (NO_FUNCTIONS, ([],)),
-    "modalities": ("it writes text alone", (["text"],)),
-    "reasoning_effort": ("its models do not reason apart from the answer", ("none",)),
+    "modalities": ("it outputs text only", (["text"],)),
+    "reasoning_effort": ("its models have no separate reasoning step", ("none",)),
     "suffix": ("its models continue a text and cannot fill a gap", ("",)),
     "verbosity": ("ask for a short or long answer in the messages", ("medium",)),
     "web_search_options": ("it searches collections: name one as rag:<collection>", ()),
@@ -129,7 +129,7 @@ class ChosenTool(_Body):
     function: ChosenFunction
 
 
-TOOL_CHOICE = "`none`: no call; `auto`: the model decides; `required`: calls alone; or the function to call."
+TOOL_CHOICE = "`none`: no call; `auto`: the model decides; `required`: only calls; or the function to call."
 
 
 def _explained_choice(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -218,10 +218,10 @@ class _Generation(_Body, GenerationOptions):
     model: str = Field(description="The served model's name or `default`; `rag:<collection>` grounds the answer.")
     temperature: float = Field(default=1.0, ge=0.0, le=5.0, description="0 is greedy.")
     top_p: float = Field(default=1.0, ge=0.0, le=1.0)
-    n: int = Field(default=1, ge=1, le=16, description="Answers to give; each draws with noise of its own.")
+    n: int = Field(default=1, ge=1, le=16, description="Number of answers; each is sampled with different noise.")
     seed: int | None = Field(default=None, ge=-(2**63), lt=SEED_LIMIT)
     stream_options: StreamOptions = Field(default_factory=lambda: StreamOptions.model_validate({}))
-    prediction: Prediction | None = Field(default=None, description="What the answer will be, or much of it.")
+    prediction: Prediction | None = Field(default=None, description="The expected answer, or much of it.")
     retrieval: RetrievalOptions = RetrievalOptions()
     user: Ignored
     metadata: Ignored
@@ -238,7 +238,7 @@ class ChatRequest(_Generation):
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     response_format: ResponseFormat = ResponseFormat(type="text")
-    parallel_tool_calls: bool = Field(default=True, description="False: the first call alone.")
+    parallel_tool_calls: bool = Field(default=True, description="If false, only the first call is returned.")
     modalities: Rejected
     audio: Rejected
     tools: Annotated[list[Tool], at_most(128)] = Field(default_factory=list, max_length=128)

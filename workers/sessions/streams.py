@@ -84,7 +84,7 @@ class AnswerStream:
 
     Args:
         client: from `make_redis`.
-        tenant, answer_id: of the answer; `tenant` is its owner.
+        owner, answer_id: those of the answer; an owner is a tenant or `tenant@person`.
         asynchronous: from `make_async_redis`; only `aread`, `arecord` and `aforget` need it.
         ttl_s: lifetime of a finished answer, in seconds.
         session_ttl_s: lifetime of a session after its last turn, in seconds.
@@ -96,7 +96,7 @@ class AnswerStream:
     def __init__(
         self,
         client: RedisClient | None,
-        tenant: str,
+        owner: str,
         answer_id: str,
         asynchronous: AsyncRedisClient | None = None,
         *,
@@ -106,12 +106,12 @@ class AnswerStream:
     ) -> None:
         self._redis: Any = client
         self._async: Any = asynchronous
-        self.tenant = tenant
+        self.owner = owner
         self.answer_id = answer_id
-        self._record = keys.answer(tenant, answer_id)
-        self._events = keys.answer_events(tenant, answer_id)
-        self._cancel = keys.answer_cancel(tenant, answer_id)
-        self._claim = keys.session_claim(tenant, "")
+        self._record = keys.answer(owner, answer_id)
+        self._events = keys.answer_events(owner, answer_id)
+        self._cancel = keys.answer_cancel(owner, answer_id)
+        self._claim = keys.session_claim(owner, "")
         self._ttl_s = ttl_s
         self._session_ttl_s = session_ttl_s
         self._worker = worker
@@ -127,8 +127,8 @@ class AnswerStream:
         Raises:
             AnswerMissing: there is no record.
         """
-        self._claim = keys.session_claim(self.tenant, session_id)
-        names = [self._record, self._claim, keys.session(self.tenant, session_id)]
+        self._claim = keys.session_claim(self.owner, session_id)
+        names = [self._record, self._claim, keys.session(self.owner, session_id)]
         reply = lua.run(self._redis, lua.START, names, [self.answer_id, CLAIM_S, self._worker])
         if reply is None:
             raise AnswerMissing(self.answer_id)
@@ -187,14 +187,14 @@ class AnswerStream:
             self._record,
             self._events,
             self._cancel,
-            keys.session(self.tenant, session_id),
-            keys.session_turns(self.tenant, session_id),
-            keys.session_answers(self.tenant, session_id),
-            keys.sessions(self.tenant),
-            keys.session_claim(self.tenant, session_id),
-            keys.session_ids(self.tenant, session_id),
-            keys.session_parts(self.tenant, session_id),
-            keys.session_texts(self.tenant, session_id),
+            keys.session(self.owner, session_id),
+            keys.session_turns(self.owner, session_id),
+            keys.session_answers(self.owner, session_id),
+            keys.sessions(self.owner),
+            keys.session_claim(self.owner, session_id),
+            keys.session_ids(self.owner, session_id),
+            keys.session_parts(self.owner, session_id),
+            keys.session_texts(self.owner, session_id),
             keys.UNFINISHED,
         ]
         text, texts = stored(turn) if turn is not None else ("", {})
@@ -212,7 +212,7 @@ class AnswerStream:
             self.answer_id,
             self._epoch,
             json.dumps(texts),
-            keys.answer_task(self.tenant, self.answer_id),
+            keys.answer_task(self.owner, self.answer_id),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         reply = lua.run(self._redis, lua.FINISH, names, args)
@@ -257,27 +257,27 @@ class AnswerStream:
         """The answer's record; None if it does not exist (any more)."""
         with unavailable():
             fields = self._redis.hgetall(self._record)
-            job = read_job(self._redis, self.tenant, fields["request"]) if fields else None
+            job = read_job(self._redis, self.owner, fields["request"]) if fields else None
         return None if job is None else self._parse(fields, job)
 
     async def arecord(self) -> AnswerRecord | None:
         """`record` for asyncio."""
         with unavailable():
             fields = await self._async.hgetall(self._record)
-            job = await aread_job(self._async, self.tenant, fields["request"]) if fields else None
+            job = await aread_job(self._async, self.owner, fields["request"]) if fields else None
         return None if job is None else self._parse(fields, job)
 
     async def aforget(self) -> None:
         """Delete everything of the answer; a running one stops at its next write."""
         with unavailable():
             await self._async.delete(self._record, self._events, self._cancel)
-            await self._async.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
+            await self._async.srem(keys.UNFINISHED, keys.answer_task(self.owner, self.answer_id))
 
     def forget(self) -> None:
         """`aforget` without asyncio."""
         with unavailable():
             self._redis.delete(self._record, self._events, self._cancel)
-            self._redis.srem(keys.UNFINISHED, keys.answer_task(self.tenant, self.answer_id))
+            self._redis.srem(keys.UNFINISHED, keys.answer_task(self.owner, self.answer_id))
 
     def _parse(self, fields: dict[str, str], job: GenerateJob) -> AnswerRecord:
         return AnswerRecord(

@@ -42,7 +42,7 @@ class Leases:
         self._lock = threading.Lock()
 
     @contextmanager
-    def hold(self, task: str, tenant: str, key: str) -> Iterator[bool]:
+    def hold(self, task: str, owner: str, key: str) -> Iterator[bool]:
         """Hold a task's lease while it runs. Yields False if the task runs already, here or elsewhere.
 
         A message for a task that runs here is remembered: this worker may have been slow, its lease may have lapsed and
@@ -52,7 +52,7 @@ class Leases:
         Raises:
             QueueUnavailable: Redis is away.
         """
-        field = f"{task} {tenant} {key}"
+        field = f"{task} {owner} {key}"
         with self._lock:
             first = field not in self._running
             (self._running if first else self._sent_meanwhile).add(field)
