@@ -125,7 +125,8 @@ def show(report: dict[str, Any], screen: Console) -> None:
     """Print the report as text."""
     on, off = report["on"], report["off"]
     if report["identical"]:
-        screen.print(f"Identical: {on['tokens']} tokens, text and {on['citations']} citations.", style="green")
+        citations = "1 citation" if on["citations"] == 1 else f"{on['citations']} citations"
+        screen.print(f"Identical: {on['tokens']} tokens, text and {citations}.", style="green")
     else:
         screen.print("Not identical.", style="red")
     for line in _differences(report):

@@ -79,7 +79,7 @@ def test_identical_answers_are_status_0_and_leave_no_sessions(api_url: str) -> N
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("Identical: ")
-    assert lines[0].endswith("tokens, text and 1 citations.")
+    assert lines[0].endswith("tokens, text and 1 citation.")
     assert lines[1].startswith("  with casd: ")
     assert "MAT" in lines[1]
     assert lines[2].startswith("  without: ")
