@@ -9,7 +9,7 @@ from workers.errors import unavailable
 
 CREATE = """
 -- keys: record, events, session, session answers, sessions, claim, versions, session texts, unfinished
--- args: ttl, passages event, created, session id or '', answer id, session ttl, lease of the claim or '',
+-- args: ttl, passages event, created, session id or '', answer id, session ttl, seconds of the claim or '',
 --       first version or '', seconds for which versions and texts are kept, texts by name as a JSON object,
 --       its task, then field/value pairs of the record
 -- returns 1, 0 (the record exists already) or -1 (the session is not claimed for this answer)
@@ -56,7 +56,7 @@ return 1
 """
 
 CLAIM = """
--- keys: claim, turns; args: answer id, lease in seconds
+-- keys: claim, turns; args: answer id, seconds of the claim
 -- returns {'', number of turns} once the session's next turn belongs to this answer, else {the answer it belongs to, 0}
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return {holder, 0} end
@@ -78,7 +78,7 @@ return 1
 """
 
 START = """
--- keys: record, claim, session; args: answer id, lease of the claim, worker or ''
+-- keys: record, claim, session; args: answer id, seconds of the claim, worker or ''
 -- returns status, the number of ids streamed so far and the epoch that begins, or false
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return false end
@@ -103,7 +103,7 @@ end
 """
 
 WRITE = f"""
--- keys: record, events, claim; args: event, t or '', number of ids, answer id, lease of the claim, epoch or ''
+-- keys: record, events, claim; args: event, t or '', number of ids, answer id, seconds of the claim, epoch or ''
 -- returns {{'written', entry id}}, {{'ahead', ids streamed}}, {{'ended'}}, {{'taken'}} or {{'missing'}}
 {_EPOCH}
 local status = redis.call('HGET', KEYS[1], 'status')

@@ -116,8 +116,8 @@ class Sessions:
     def claim(self, tenant: str, session_id: str, answer_id: str) -> str | None:
         """Claim the session's next turn for an answer. If another answer has it, return that answer's id.
 
-        The lease lapses if the claimer dies before it enqueues the answer; a queued answer keeps the turn to its end.
-        Claiming again for the same answer renews the lease.
+        The claim lapses if the claimer dies before it enqueues the answer; a queued answer keeps the turn to its end.
+        Claiming again for the same answer renews the claim.
         """
         names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
         holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, BUILD_S])[0]
