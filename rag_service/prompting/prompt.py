@@ -164,6 +164,11 @@ def build(
     return prompt
 
 
+def instructions() -> list[str]:
+    """The texts of our own that a prompt may hold."""
+    return [SYSTEM, SYSTEM_WITHOUT_PASSAGES, INSTRUCTION, WHOLE, EARLIER, NOTHING_FOUND]
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """The contents of a finished turn, without control pieces."""

@@ -8,6 +8,7 @@ CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 SERVICE_BENCHMARKS = {
     "sessions": "conversations over HTTP, turn by turn: with and without reuse of earlier turns, and plain",
     "citations": "citations against quotations marked by people",
+    "answers": "whether answers are right, cited and honest, over HTTP",
 }
 """Commands of `rag_service.bench`, with their help; `decoder.bench` has the others."""
 
@@ -19,6 +20,10 @@ def bench(context: typer.Context) -> None:
         from rag_service.bench import main as sessions
 
         raise typer.Exit(sessions(arguments, "rag bench sessions"))
+    if command == "answers":
+        from rag_service.bench.answers.run import main as answers
+
+        raise typer.Exit(answers(arguments, "rag bench answers"))
     if command == "citations":
         from decoder.models import resolve
         from rag_service.bench.citations import main as citations

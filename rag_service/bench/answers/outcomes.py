@@ -1,0 +1,95 @@
+"""Outcome: one question asked over HTTP, its answer, and what the answer is judged to be. Knows texts; knows no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rag_service.bench.answers import judge
+from rag_service.bench.answers.items import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One answer as the service gave it. Times are milliseconds.
+
+    Attributes:
+        answer: the text that the user sees.
+        abstained: as the service says; None if it does not say.
+        support: as the service says; None if it does not say.
+        passages: (document id, text) of what was retrieved, best first.
+        cited: document ids of the citations, in the order of the answer.
+        first_ms, total_ms: from the client's request to the first text and to the end.
+        support_ms: the service's time for support and abstaining; None if it does not say.
+        tokens, steps: of the answer, and the target passes it took.
+    """
+
+    id: str
+    answer: str
+    finish_reason: str
+    grounded: bool | None
+    support: float | None
+    abstained: bool | None
+    abstain_score: float | None
+    passages: list[list[str]]
+    cited: list[str]
+    prompt_tokens: int
+    tokens: int
+    steps: int
+    first_ms: float
+    total_ms: float
+    support_ms: float | None = None
+    earlier: list[str] = field(default_factory=list)
+    """Answers to the earlier questions of a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an answer is judged to be.
+
+    Attributes:
+        found: the document that answers was retrieved; None if unknown.
+        contained: the answer contains a reference, or states a reference document's first sentence.
+        right: contained, does not abstain, is short enough and not merely a passage.
+        abstains: by the service's own field, or by its words.
+        echo: run of our own instructions; "" if none.
+        loop: the stretch that repeats; "" if none.
+        holds: a cited document contains a reference or is the one that answers; None without citations.
+    """
+
+    found: bool | None
+    contained: bool
+    right: bool
+    abstains: bool
+    f1: float
+    words: int
+    echo: str
+    repeats_question: bool
+    loop: str
+    cited: int
+    holds: bool | None
+
+
+def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) -> Verdict:
+    """The verdict on an answer. `instructions`: our own texts, as prompts hold them."""
+    answer, references = outcome.answer, question.references
+    contained = judge.contains(answer, references) or (question.lead and judge.states_lead(answer, references))
+    abstains = bool(outcome.abstained) or judge.abstains(answer)
+    size = len(judge.words(answer)) if question.language in ("zh", "ja", "th") else len(answer.split())
+    merely = judge.merely_passage(answer, [text for _, text in outcome.passages]) and not question.lead
+    texts = [text for _, text in outcome.passages]
+    cited = list(dict.fromkeys(outcome.cited))
+    by_id = dict(map(tuple, outcome.passages))
+    return Verdict(
+        found=question.gold in by_id if question.gold else None,
+        contained=contained,
+        right=contained and not abstains and size <= question.most_words and not merely,
+        abstains=abstains,
+        f1=judge.token_f1(answer, references),
+        words=size,
+        echo=judge.echo(answer, instructions, [*texts, *question.turns]),
+        repeats_question=judge.repeats_question(answer, question.turns[-1]),
+        loop=judge.loop(answer),
+        cited=len(cited),
+        holds=any(c == question.gold or judge.contains(by_id.get(c, ""), references) for c in cited) if cited else None,
+    )

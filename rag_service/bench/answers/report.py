@@ -1,0 +1,186 @@
+"""Rows and tables of `rag bench answers`, and the paired comparison of two runs. Knows outcomes; runs nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from decoder.bench.results import environment_lines, table
+from rag_service.bench.answers.items import Question
+from rag_service.bench.answers.outcomes import Outcome, Verdict
+from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
+
+Judged = tuple[Question, Outcome, Verdict]
+NOTE = """\
+*Found*: the document that answers was retrieved. *Contained*: the answer contains a reference. *Right*: it does, does
+not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; where references are documents, at
+least half of the words of the reference's first sentence. *Abstains*: by the service's field, or by its words. *Echo*:
+six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more, three times
+in a row. *Holds*: of the right answers, those that cite a document with a reference in it. Intervals are of 95 %.
+"""
+
+
+def rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """A row for every kind of question."""
+    kinds: dict[str, list[Judged]] = {}
+    for entry in judged:
+        kinds.setdefault(entry[0].kind, []).append(entry)
+    return [_row(kind, entries) for kind, entries in kinds.items()]
+
+
+def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
+    verdicts = [verdict for _, _, verdict in entries]
+    right = [verdict for verdict in verdicts if verdict.right]
+    known = [verdict.found for verdict in verdicts if verdict.found is not None]
+    answerable = entries[0][0].answerable
+
+    def share(values: Sequence[bool]) -> dict[str, float] | None:
+        if not values:
+            return None
+        low, high = wilson(sum(values), len(values))
+        return {"share": _rounded(sum(values) / len(values)), "low": _rounded(low), "high": _rounded(high)}
+
+    return {
+        "kind": kind,
+        "language": entries[0][0].language,
+        "questions": len(entries),
+        "answerable": answerable,
+        "found": share(known),
+        "contained": share([verdict.contained for verdict in verdicts]) if answerable else None,
+        "right": share([verdict.right for verdict in verdicts]) if answerable else None,
+        "f1": _rounded(statistics.fmean(verdict.f1 for verdict in verdicts)) if answerable else None,
+        "abstains": share([verdict.abstains for verdict in verdicts]),
+        "warned": share([bool(outcome.abstained) for _, outcome, _ in entries]),
+        "grounded": share([bool(outcome.grounded) for _, outcome, _ in entries]),
+        "echo": sum(bool(verdict.echo) for verdict in verdicts),
+        "repeats_question": sum(verdict.repeats_question for verdict in verdicts),
+        "loop": sum(bool(verdict.loop) for verdict in verdicts),
+        "words": statistics.median(verdict.words for verdict in verdicts),
+        "cited": statistics.median(verdict.cited for verdict in verdicts),
+        "holds": share([bool(verdict.holds) for verdict in right]),
+        "passes": sum(outcome.steps for _, outcome, _ in entries),
+        "tokens": sum(outcome.tokens for _, outcome, _ in entries),
+        "first_ms": _rounded(statistics.median(outcome.first_ms for _, outcome, _ in entries)),
+        "total_ms": _rounded(statistics.median(outcome.total_ms for _, outcome, _ in entries)),
+        "support_ms": _median([o.support_ms for _, o, _ in entries if o.support_ms is not None]),
+    }
+
+
+def separation(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """AUROC of the support score (right against wrong answers) and of what decides to abstain, per set of kinds.
+
+    Abstaining: questions without an answer in the collection against the others.
+    """
+    found: list[dict[str, Any]] = []
+    for name, positive, negative, score in (
+        ("support, right against wrong answers to answerable questions", _is_right, _is_wrong, _support),
+        ("support, right answers against all others", _is_right, lambda j: not j[2].right, _support),
+        ("support, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _support),
+        ("abstaining, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _score),
+    ):
+        scores = [
+            [value for j in judged if chosen(j) and (value := score(j)) is not None] for chosen in (positive, negative)
+        ]
+        area, interval = auroc(*scores), auroc_interval(*scores)
+        if area is not None and interval is not None:
+            low, high = map(_rounded, interval)
+            found.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": list(map(len, scores))})
+    return found
+
+
+def _is_right(entry: Judged) -> bool:
+    return entry[0].answerable and entry[2].right
+
+
+def _is_wrong(entry: Judged) -> bool:
+    return entry[0].answerable and not entry[2].right
+
+
+def _answerable(entry: Judged) -> bool:
+    return entry[0].answerable
+
+
+def _support(entry: Judged) -> float | None:
+    return entry[1].support
+
+
+def _score(entry: Judged) -> float | None:
+    return None if entry[1].abstain_score is None else -entry[1].abstain_score
+
+
+def comparison(judged: Sequence[Judged], other: Mapping[str, Verdict]) -> list[dict[str, Any]]:
+    """Differences to another run on the same questions, per kind: mean and 95 % interval of the paired differences."""
+    measures: dict[str, Callable[[Verdict], float]] = {
+        "right": lambda v: v.right,
+        "contained": lambda v: v.contained,
+        "f1": lambda v: v.f1,
+        "abstains": lambda v: v.abstains,
+    }
+    compared = []
+    for kind in dict.fromkeys(question.kind for question, _, _ in judged):
+        pairs = [(v, other[q.id]) for q, _, v in judged if q.kind == kind and q.id in other]
+        row: dict[str, Any] = {"kind": kind, "questions": len(pairs)}
+        for name, measure in measures.items():
+            mean, low, high = paired_interval([measure(a) - measure(b) for a, b in pairs])
+            row[name] = {"difference": _rounded(mean), "low": _rounded(low), "high": _rounded(high)}
+        compared.append(row)
+    return compared
+
+
+def markdown(result: Mapping[str, Any]) -> str:
+    """The rows as tables, and the environment."""
+    head = ["questions", "n", "found", "right", "F1", "abstains", "warned", "echo", "loops", "words", "cited", "holds"]
+    body = [
+        [
+            row["kind"],
+            *(str(row["questions"]), _share(row["found"]), _share(row["right"]), _number(row["f1"])),
+            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"])),
+            *(f"{row['words']:g}", f"{row['cited']:g}", _share(row["holds"])),
+        ]
+        for row in result["rows"]
+    ]
+    lines = ["# Answers", "", NOTE, *table(head, body, left=1), ""]
+    speed = [
+        [
+            row["kind"],
+            *(str(row["tokens"]), str(row["passes"]), f"{row['tokens'] / max(1, row['passes']):.2f}"),
+            *(f"{row['first_ms'] / 1e3:.1f}", f"{row['total_ms'] / 1e3:.1f}", _number(row["support_ms"])),
+        ]
+        for row in result["rows"]
+    ]
+    head = ["questions", "tokens", "passes", "tokens a pass", "first text, s", "whole, s", "support, ms"]
+    lines += [*table(head, speed, left=1), ""]
+    if result["separation"]:
+        body = [
+            [row["of"], "/".join(map(str, row["n"])), f"{row['auroc']:.3f} ({row['low']:.3f} to {row['high']:.3f})"]
+            for row in result["separation"]
+        ]
+        lines += [*table(["AUROC of", "n", ""], body, left=1), ""]
+    for name, compared in result.get("against", {}).items():
+        body = [
+            [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("right", "f1", "abstains"))]
+            for row in compared
+        ]
+        lines += [f"## Against {name}", "", *table(["questions", "n", "right", "F1", "abstains"], body, left=1), ""]
+    return "\n".join([*lines, *environment_lines(result["environment"])])
+
+
+def _share(value: Mapping[str, float] | None) -> str:
+    return "–" if value is None else f"{value['share']:.2f} ({value['low']:.2f} to {value['high']:.2f})"
+
+
+def _difference(value: Mapping[str, float]) -> str:
+    return f"{value['difference']:+.2f} ({value['low']:+.2f} to {value['high']:+.2f})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return _rounded(statistics.median(values)) if values else None
+
+
+def _rounded(value: float) -> float:
+    return round(value, 4)
