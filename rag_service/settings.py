@@ -90,6 +90,35 @@ class Answers(_Section):
     )
 
 
+class Prompt(_Section):
+    """Our own texts in prompts. docs/how-to/prompts.md describes templates."""
+
+    language: str | None = Field(
+        default=None, description="Language of the prompt template, such as `nl`. Unset: that of the question."
+    )
+    folder: Path | None = Field(
+        default=None, description="Folder of prompt templates (`nl.toml`) that replace or add to the package's."
+    )
+    system: str | None = Field(
+        default=None, description="System message of answers from passages, for all languages. Unset: the template's."
+    )
+    system_without_passages: str | None = Field(
+        default=None, description="System message of answers without passages. Unset: the template's."
+    )
+    passage: str | None = Field(
+        default=None, description="Form of a passage, with the slots `{title}` and `{text}`. Unset: the template's."
+    )
+    question: str | None = Field(
+        default=None, description="Form of the question, with the slot `{question}`. Unset: the template's."
+    )
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that replace those of all templates."""
+        names = ("system", "system_without_passages", "passage", "question")
+        return {name: text for name in names if (text := getattr(self, name)) is not None}
+
+
 class Limits(_Section):
     """Limits of requests. The service answers 4xx to a request above them."""
 
@@ -200,6 +229,7 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
     answers: Answers = Answers()
+    prompt: Prompt = Prompt()
     limits: Limits = Limits()
 
     @property

@@ -122,6 +122,7 @@ class Pipeline(Service):
             collection=collection,
             window=self.window,
             max_tokens=request.max_tokens or self.settings.answers.max_tokens,
+            template=self.templates.of(request.question),
             grounded=grounded,
             drafter=self.settings.drafter,
         )
@@ -145,6 +146,7 @@ class Pipeline(Service):
                 answer_id=answer_id,
                 window=self.window,
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
+                template=self.templates.of(request.question),
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
             )
@@ -167,6 +169,7 @@ class Pipeline(Service):
             versions=len(self.sessions.versions(self.principal.owner, edits.root(record))),
             window=self.window,
             usual_tokens=self.settings.answers.max_tokens,
+            template=self.templates.of(base.question),
             drafter=self.settings.drafter,
         )
 

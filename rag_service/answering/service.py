@@ -23,6 +23,7 @@ from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import model_folder, window_of
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
+from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import Embedder, EmbedderUnavailable, Library, make_embedder
 from workers.broker.app import make_app, make_async_redis, make_redis
@@ -54,7 +55,7 @@ class Service:
         embedder, tokens, window: of the configured models; None reads them from the models folder.
 
     Raises:
-        InvalidSettings: a model's files are missing.
+        InvalidSettings: a model's files are missing, or a prompt template is wrong.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Service:
         folder = partial(model_folder, models_folder=settings.models_folder)
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
+        self.templates = Templates(settings.prompt.folder, settings.prompt.texts, settings.prompt.language)
         self.principal = Principal()
         self.embedder = embedder or make_embedder(settings.embedding_model, folder)
         self.library = Library(settings.data_dir, self.embedder)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_service.citing.text_spans import Spans, TextTokens, spans
-from rag_service.prompting.prompt import heading_line
 from workers.broker.messages import GenerateJob, Segment, TokenEvent, TokenOrigin
 
 
@@ -130,11 +129,11 @@ class Provenance:
         return Place("prediction" if beside == len(job.unread) and job.prediction is not None else "store", {})
 
     def _passage(self, segment: Segment) -> Place:
-        """A passage's segment begins with a line of title and heading, and has the passage's text trimmed."""
+        """A passage's segment holds the passage's text, trimmed, after its title."""
         for passage in self._job.passages:
             if passage["chunk_id"] == segment.chunk_id and passage["document_id"] == segment.document_id:
                 text = passage["text"]
-                head = len(f"[{heading_line(passage)}]\n")
+                head = max(0, segment.text.rfind(text.strip()))
                 moved = passage["source_start"] + len(text) - len(text.lstrip()) - head
                 offsets = self._tokens.encode_content(segment.text).offsets
                 return Place("passage", _names(passage), _moved(offsets, moved, passage))

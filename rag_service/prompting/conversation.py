@@ -18,12 +18,10 @@ from rag_service.errors import BadRequest
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
-    INSTRUCTION,
-    NOTHING_FOUND,
-    SYSTEM,
     Passage,
     Prompt,
     content_segment,
+    filled,
     length,
     listed,
     overflow,
@@ -31,13 +29,13 @@ from rag_service.prompting.prompt import (
 )
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange
+from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
 from workers.tokens.chat_template import Piece, Shape
 from workers.tokens.tokenizer import Tokens, UnsupportedTokenizer
 
 Role = Literal["system", "user", "assistant", "tool"]
 KINDS: dict[str, SegmentKind] = {"system": "system", "user": "question", "assistant": "answer", "tool": "question"}
-FROM_PASSAGES = "Answer from the passages."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,7 @@ def job(
     answer_id: str,
     window: int,
     max_tokens: int,
+    template: PromptTemplate,
     grounded: bool,
     drafter: str,
 ) -> GenerateJob:
@@ -108,7 +107,8 @@ def job(
     Args:
         retrieved: the search and its passages.
     """
-    built = build(request, retrieved.passages, tokens, window=window, max_tokens=max_tokens, grounded=grounded)
+    limits = {"window": window, "max_tokens": max_tokens}
+    built = build(request, retrieved.passages, tokens, **limits, template=template, grounded=grounded)
     options = {"choice": request.choice, "logprobs": request.logprobs}
     return make_job(
         answer_id,
@@ -135,6 +135,7 @@ def build(
     *,
     window: int,
     max_tokens: int,
+    template: PromptTemplate,
     grounded: bool,
 ) -> Prompt:
     """The prompt of a conversation's next answer.
@@ -142,6 +143,7 @@ def build(
     Args:
         passages: those retrieved for its last question, best first.
         window: tokens that the model can hold, prompt and answer together.
+        template: our own texts.
         grounded: whether retrieval is on.
 
     Raises:
@@ -150,8 +152,8 @@ def build(
     """
     fits = len(passages)
     while True:
-        shown = [passage_segment(passage) for passage in passages[:fits]]
-        segments = _segments(request, shown, bool(passages), tokens, grounded)
+        shown = [passage_segment(passage, template) for passage in passages[:fits]]
+        segments = _segments(request, shown, bool(passages), tokens, template if grounded else None)
         size = sum(length(segment, tokens) for segment in segments)
         if size == 0:
             raise BadRequest("The prompt is empty; write something to continue.", "empty_prompt", param="prompt")
@@ -163,15 +165,16 @@ def build(
 
 
 def _segments(
-    request: Conversation, passages: Sequence[Segment], found_any: bool, tokens: Tokens, grounded: bool
+    request: Conversation, passages: Sequence[Segment], found_any: bool, tokens: Tokens, template: PromptTemplate | None
 ) -> list[Segment]:
+    """`template`: None answers without passages."""
     if isinstance(request.prompt, str):
         return [content_segment("question", request.prompt)]
     if request.prompt is not None:
         text = tokens.decode(request.prompt)
         return [content_segment("question", text).model_copy(update={"ids": list(request.prompt)})]
     messages = list(request.messages)
-    if grounded and messages[0].role != "system":
+    if template is not None and messages[0].role != "system":
         messages.insert(0, Message("system", ""))
     question = max((n for n, message in enumerate(messages) if message.role == "user"), default=len(messages) - 1)
     segments: list[Segment] = []
@@ -191,12 +194,11 @@ def _segments(
         message = messages[piece]
         text = message.text.strip() if tokens.strips_content else message.text
         contents = [content_segment(KINDS[message.role], text)] if text else []
-        if grounded and piece == question:
-            instruction = INSTRUCTION if request.json_schema is None and request.calls is None else FROM_PASSAGES
-            instruction = instruction if found_any else NOTHING_FOUND
-            contents = [*passages, *contents, content_segment("instruction", f"\n\n{instruction}")]
-        elif grounded and piece == 0:
-            contents.append(content_segment("system", f"\n\n{SYSTEM}" if text else SYSTEM))
+        if template is not None and piece == question:
+            asked = template.question if found_any else template.no_passages
+            contents = [*passages, *(filled(asked, {"question": contents[0]}) if contents else ())]
+        elif template is not None and piece == 0:
+            contents.append(content_segment("system", f"\n\n{template.system}" if text else template.system))
         segments += contents
     return segments
 

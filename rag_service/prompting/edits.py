@@ -19,6 +19,7 @@ from rag_service.errors import Conflict
 from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
+from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
 from workers.sessions.streams import AnswerRecord
 from workers.tokens.tokenizer import Tokens
@@ -111,6 +112,7 @@ def job(
     versions: int,
     window: int,
     usual_tokens: int,
+    template: PromptTemplate,
     drafter: str,
 ) -> GenerateJob:
     """The job of a new version.
@@ -121,6 +123,7 @@ def job(
         versions: how many there are.
         window: tokens that the model can hold, prompt and answer together.
         usual_tokens: most tokens of an answer that names no limit.
+        template: our own texts.
         drafter: of requests that name none.
 
     Raises:
@@ -137,6 +140,7 @@ def job(
         tokens,
         window=window,
         max_tokens=max_tokens,
+        template=template,
         edited=edited.answer,
     )
     assert built.edited is not None

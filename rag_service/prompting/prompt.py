@@ -20,18 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rag_service.errors import ContextOverflow
+from rag_service.prompting.template import PromptTemplate, parts
 from workers.broker.messages import Segment, SegmentKind, TurnRecord
 
-SYSTEM = (
-    "You answer questions with the help of passages from the user's documents. Use only what the passages say, and "
-    "quote their words exactly where you can. If the passages do not hold the answer, say that the documents do not "
-    "answer the question."
-)
-SYSTEM_WITHOUT_PASSAGES = "You are a helpful assistant. If you do not know the answer, say so."
-INSTRUCTION = "First quote, word for word, the sentences of the passages that answer the question, then explain."
-WHOLE = "Write the whole revised answer, and leave everything else in it exactly as it is, word for word."
-EARLIER = "This is an earlier answer of yours:\n\n"
-NOTHING_FOUND = "No passage was found for this question: say that the documents do not answer it."
 FREED = 0.25
 """Share of the window that is freed for later turns when passages or turns are dropped."""
 
@@ -92,6 +83,7 @@ def build(
     *,
     window: int,
     max_tokens: int,
+    template: PromptTemplate,
     grounded: bool = True,
     edited: Segment | None = None,
 ) -> Prompt:
@@ -103,6 +95,7 @@ def build(
         turns: the session's finished turns, oldest first.
         window: tokens that the model can hold, prompt and answer together.
         max_tokens: most tokens of the answer.
+        template: our own texts. A session keeps the system message of its first turn.
         grounded: whether retrieval is on.
         edited: the answer under edit, with its ids; None for a question.
 
@@ -114,7 +107,7 @@ def build(
     bare = min(turns[-1].forgotten, count) if turns else 0  # turns without passages
     dropped = min(turns[-1].gone, bare) if turns else 0
     dropped_before = dropped
-    system = _contents(turns[0], True).system if turns else (content_segment("system", _system(grounded)),)
+    system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
     shown_before = _chunk_ids(s for turn in turns[bare:] for s in turn.segments)
 
     def assemble(bare: int, dropped: int, fits: int) -> Prompt:
@@ -122,10 +115,11 @@ def build(
         shown = _chunk_ids(s for turn in earlier for s in turn.user)
         new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
         if edited is None:
-            user = _question(question, grounded, bool(passages or shown))
+            user = _question(question, template, grounded, bool(passages or shown))
         else:
-            user = _edit(question, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
-        segments, new_from, size = _assemble([*map(passage_segment, new), *user], earlier, tokens, system)
+            user = _edit(question, template, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
+        new_passages = [passage_segment(passage, template) for passage in new]
+        segments, new_from, size = _assemble([*new_passages, *user], earlier, tokens, system)
         return Prompt(
             segments,
             new_from,
@@ -164,11 +158,6 @@ def build(
     return prompt
 
 
-def instructions() -> list[str]:
-    """The texts of our own that a prompt may hold."""
-    return [SYSTEM, SYSTEM_WITHOUT_PASSAGES, INSTRUCTION, WHOLE, EARLIER, NOTHING_FOUND]
-
-
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """The contents of a finished turn, without control pieces."""
@@ -190,27 +179,31 @@ def _chunk_ids(segments: Iterable[Segment]) -> set[str | None]:
     return {segment.chunk_id for segment in segments if segment.kind == "passage"}
 
 
-def _question(question: str, grounded: bool, any_passages: bool) -> list[Segment]:
-    """A question, and how to answer it."""
+def _question(question: str, template: PromptTemplate, grounded: bool, any_passages: bool) -> list[Segment]:
     if not grounded:
         return [content_segment("question", question)]
+    text = template.question if any_passages else template.no_passages
+    return filled(text, {"question": content_segment("question", question)})
+
+
+def _edit(instruction: str, template: PromptTemplate, edited: Segment, quoted: bool) -> list[Segment]:
+    """What to change about an answer, with a quote of the answer if it is not the last one."""
+    contents = {
+        "instruction": content_segment("instruction", instruction.strip()),
+        "answer": edited.model_copy(update={"kind": "edited"}),
+    }
+    return filled(template.edit_earlier if quoted else template.edit, contents)
+
+
+def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:
+    """A template text as segments: its own words are instructions, its slots are the contents."""
     return [
-        content_segment("question", f"{question}\n\n"),
-        content_segment("instruction", INSTRUCTION if any_passages else NOTHING_FOUND),
+        contents[slot] if slot is not None else content_segment("instruction", part) for part, slot in parts(text)
     ]
 
 
-def _edit(instruction: str, edited: Segment, quoted: bool) -> list[Segment]:
-    """What to change about an answer, after a quote of the answer if it is not the last one."""
-    user = [content_segment("instruction", f"{instruction.strip()}\n\n"), content_segment("instruction", WHOLE)]
-    if not quoted:
-        return user
-    quote = edited.model_copy(update={"kind": "edited"})
-    return [content_segment("instruction", EARLIER), quote, content_segment("instruction", "\n\n"), *user]
-
-
-def _system(grounded: bool) -> str:
-    return SYSTEM if grounded else SYSTEM_WITHOUT_PASSAGES
+def _system(template: PromptTemplate, grounded: bool) -> str:
+    return template.system if grounded else template.system_without_passages
 
 
 def _last(segments: Sequence[Segment], key: str) -> int:
@@ -242,9 +235,9 @@ def _assemble(
     return segments, new_from, sum(length(segment, tokens) for segment in segments)
 
 
-def passage_segment(passage: Passage) -> Segment:
-    """A passage under its title and heading, ending with a line end."""
-    text = f"[{heading_line(passage)}]\n{passage['text'].strip()}\n\n"
+def passage_segment(passage: Passage, template: PromptTemplate) -> Segment:
+    """A passage with its title and heading, ending with a line end."""
+    text = template.passage.format(title=heading_line(passage), text=passage["text"].strip())
     return Segment(
         kind="passage",
         key=_key(text),

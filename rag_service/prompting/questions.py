@@ -15,6 +15,7 @@ from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import GenerateJob, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
@@ -31,6 +32,7 @@ def job(
     collection: str | None,
     window: int,
     max_tokens: int,
+    template: PromptTemplate,
     grounded: bool,
     drafter: str,
 ) -> GenerateJob:
@@ -40,6 +42,7 @@ def job(
         retrieved: the search and its passages.
         turns: those of the session, oldest first.
         window: tokens that the model can hold, prompt and answer together.
+        template: our own texts.
         grounded: whether retrieval is on.
         drafter: for requests that name none.
 
@@ -47,7 +50,14 @@ def job(
         ContextOverflow: the prompt does not fit even without passages.
     """
     built = prompt.build(
-        request.question, retrieved.passages, turns, tokens, window=window, max_tokens=max_tokens, grounded=grounded
+        request.question,
+        retrieved.passages,
+        turns,
+        tokens,
+        window=window,
+        max_tokens=max_tokens,
+        template=template,
+        grounded=grounded,
     )
     return make_job(
         answer_id,

@@ -44,7 +44,8 @@ def ask_all(
     for number, question in enumerate(left, len(material.questions) - len(left) + 1):
         outcome = ask(client, question, options)
         store(outcome)
-        say(f"{number}/{len(material.questions)} {question.kind} {outcome.total_ms / 1e3:.1f} s: {outcome.answer!r:.100}")
+        took = f"{outcome.total_ms / 1e3:.1f} s"
+        say(f"{number}/{len(material.questions)} {question.kind} {took}: {outcome.answer!r:.100}")
 
 
 def ingest(client: RagClient, collection: str, documents: Collection[Document]) -> None:

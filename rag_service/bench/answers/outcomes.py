@@ -1,4 +1,4 @@
-"""Outcome: one question asked over HTTP, its answer, and what the answer is judged to be. Knows texts; knows no HTTP."""
+"""Outcome: one question asked over HTTP, its answer, and the verdict on it. Knows texts; knows no HTTP."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) ->
     merely = judge.merely_passage(answer, [text for _, text in outcome.passages]) and not question.lead
     texts = [text for _, text in outcome.passages]
     cited = list(dict.fromkeys(outcome.cited))
-    by_id = dict(map(tuple, outcome.passages))
+    by_id = {document_id: text for document_id, text in outcome.passages}
     return Verdict(
         found=question.gold in by_id if question.gold else None,
         contained=contained,

@@ -79,13 +79,12 @@ def separation(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         ("support, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _support),
         ("abstaining, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _score),
     ):
-        scores = [
-            [value for j in judged if chosen(j) and (value := score(j)) is not None] for chosen in (positive, negative)
-        ]
-        area, interval = auroc(*scores), auroc_interval(*scores)
+        ones = [value for j in judged if positive(j) and (value := score(j)) is not None]
+        others = [value for j in judged if negative(j) and (value := score(j)) is not None]
+        area, interval = auroc(ones, others), auroc_interval(ones, others)
         if area is not None and interval is not None:
             low, high = map(_rounded, interval)
-            found.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": list(map(len, scores))})
+            found.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": [len(ones), len(others)]})
     return found
 
 

@@ -22,7 +22,7 @@ from rag_service.bench.answers.outcomes import Outcome, Verdict, judged
 from rag_service.bench.stack import Stack
 from rag_service.client import RagClient
 from rag_service.errors import RagServiceError
-from rag_service.prompting.prompt import instructions
+from rag_service.prompting.template import Templates
 from rag_service.settings import load_settings
 
 
@@ -76,6 +76,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         "half": options.half,
         "abstain": options.abstain,
         "speculation": options.speculation,
+        "prompt": settings.prompt.texts or None,
     }
     requests = {name: getattr(options, name) for name in ("abstain", "speculation") if getattr(options, name)}
     file = RunFile(answers_path(options.json), {**facts, "material": material.digest})
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     outcomes = [Outcome(**line) for line in file.read()]
     if not outcomes:
         return 130
-    texts = instructions()
+    texts = Templates(settings.prompt.folder, settings.prompt.texts).instructions()
     questions = {question.id: question for question in material.questions}
     entries = [(questions[o.id], o, judged(questions[o.id], o, texts)) for o in outcomes]
     result: dict[str, Any] = {

@@ -1,0 +1,185 @@
+"""Prompt templates: our own texts of a prompt, as data, one file a language. Knows texts and slots; knows no prompt.
+
+A template is a TOML file with the fields of `PromptTemplate`. Slots such as `{question}` stand for contents; `{{` and
+`}}` are braces. Templates have no code. A text outside the slots becomes an `instruction` segment.
+"""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from rag_service.errors import InvalidSettings
+
+DEFAULT_LANGUAGE = "en"
+"""Language of the template for questions in a language that has none."""
+SLOTS: Mapping[str, tuple[str, ...]] = {
+    "passage": ("title", "text"),
+    "question": ("question",),
+    "no_passages": ("question",),
+    "edit": ("instruction",),
+    "edit_earlier": ("answer", "instruction"),
+}
+"""The slots that a field must have, each once, in any order. Other fields have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """The texts of a prompt in one language.
+
+    Attributes:
+        system: the system message of answers from passages.
+        system_without_passages: the system message of `mode: none`.
+        passage: a passage with its title.
+        question: the question, after the passages.
+        no_passages: the question, if no passage was found.
+        edit: what to change about the last answer.
+        edit_earlier: what to change about an answer that is not the last one.
+        no_answer: what an answer says if the documents do not answer.
+    """
+
+    system: str
+    system_without_passages: str
+    passage: str
+    question: str
+    no_passages: str
+    edit: str
+    edit_earlier: str
+    no_answer: str
+
+    def instructions(self) -> list[str]:
+        """The texts without slots and the texts around slots."""
+        texts = [getattr(self, field.name) for field in fields(self) if field.name != "no_answer"]
+        return [part for text in texts for part, slot in parts(text) if slot is None and part.strip()]
+
+
+def parts(text: str) -> list[tuple[str, str | None]]:
+    """The parts of a template text in order: (text, None), or ("", slot).
+
+    Raises:
+        ValueError: a brace without its partner, or a slot that is more than a name.
+    """
+    found: list[tuple[str, str | None]] = []
+    for literal, slot, spec, conversion in string.Formatter().parse(text):
+        if literal:
+            found.append((literal, None))
+        if slot is not None:
+            if not slot.isidentifier() or spec or conversion:
+                raise ValueError(f"{{{slot}}} is not a slot; a slot is a name in braces, and {{{{ is a brace")
+            found.append(("", slot))
+    return found
+
+
+def check(name: str, text: str) -> str:
+    """The text of a field, if its slots are those that the field must have.
+
+    Raises:
+        ValueError: they are not; the message says which ones it must have.
+    """
+    wanted = SLOTS.get(name, ())
+    try:
+        given = [slot for _, slot in parts(text) if slot is not None]
+    except ValueError as error:
+        raise ValueError(f"the template text `{name}` is wrong: {error}") from None
+    if sorted(given) != sorted(wanted):
+        need = " and ".join(f"{{{slot}}}" for slot in wanted) or "no slots"
+        raise ValueError(f"the template text `{name}` must have {need}, each once; it has {given or 'none'}")
+    if not text.strip():
+        raise ValueError(f"the template text `{name}` is empty")
+    return text
+
+
+class Templates:
+    """The templates of a service.
+
+    Args:
+        folder: more templates (`nl.toml`); a file replaces the one of the same name that the package has, and may
+            leave out fields of it.
+        overrides: texts that replace those of every language.
+        language: the language to use for all questions; None: that of the question.
+
+    Raises:
+        InvalidSettings: a file or a text is wrong; the message names it.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, overrides: Mapping[str, str] | None = None, language: str | None = None
+    ) -> None:
+        texts = dict(shipped())
+        for path in sorted(folder.glob("*.toml")) if folder is not None else ():
+            texts[path.stem] = texts.get(path.stem, texts[DEFAULT_LANGUAGE]) | _read(path)
+        if folder is not None and not folder.is_dir():
+            raise InvalidSettings(f"RAG_PROMPT__FOLDER: {folder} is not a folder")
+        if language is not None and language not in texts:
+            raise InvalidSettings(f"RAG_PROMPT__LANGUAGE: there is no template {language}; give one of {_names(texts)}")
+        self._templates = {name: _checked(name, {**fields, **(overrides or {})}) for name, fields in texts.items()}
+        self._language = language
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(self._templates)
+
+    def of(self, question: str) -> PromptTemplate:
+        """The template for a question: of its language, else the English one."""
+        return self._templates[self.language(question)]
+
+    def language(self, question: str) -> str:
+        """The language of the template for a question."""
+        if self._language is not None:
+            return self._language
+        from rag_service.prompting.languages import language_of
+
+        detected = language_of(question)
+        return detected if detected in self._templates else DEFAULT_LANGUAGE
+
+    def instructions(self) -> list[str]:
+        """The texts of all languages."""
+        return [text for template in self._templates.values() for text in template.instructions()]
+
+    def replaced(self, language: str, overrides: Mapping[str, str]) -> PromptTemplate:
+        """A language's template with other texts. Raises ValueError if one has the wrong slots."""
+        return replace(self._templates[language], **{name: check(name, text) for name, text in overrides.items()})
+
+
+@cache
+def shipped() -> Mapping[str, Mapping[str, str]]:
+    """The texts of the package's templates, by language."""
+    folder = resources.files("rag_service.prompting") / "templates"
+    return {
+        Path(file.name).stem: tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".toml")
+    }
+
+
+@cache
+def default_templates() -> Templates:
+    """The package's templates as they are."""
+    return Templates()
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidSettings(f"RAG_PROMPT__FOLDER: {path} is not readable TOML: {error}") from error
+
+
+def _checked(name: str, texts: Mapping[str, str]) -> PromptTemplate:
+    known = {field.name for field in fields(PromptTemplate)}
+    wrong = sorted(set(texts) ^ known)
+    if wrong:
+        raise InvalidSettings(f"the prompt template {name} lacks, or must not have: {_names(wrong)}")
+    try:
+        return PromptTemplate(**{field: check(field, text) for field, text in texts.items()})
+    except (ValueError, TypeError) as error:
+        raise InvalidSettings(f"prompt template {name}: {error}") from None
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
