@@ -58,7 +58,7 @@ class Corpus:
 class Step:
     """The tokens that one draft-verify cycle committed.
 
-    `sources[i]` is where tokens[i] was copied from, or None if the target chose it itself. `logprobs` is empty unless
+    `sources[i]` tells which drafter proposed tokens[i], and from where if it copied; None if no draft had it. `logprobs` is empty unless
     the request wants log-probabilities.
     """
 

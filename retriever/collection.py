@@ -2,6 +2,8 @@
 
 Knows how store, index and embedder work together; safe to use from several threads, and beside other processes that
 hold the same collection.
+
+Next, with the passages of a query: `questions.job` (`rag_service/prompting/questions.py`).
 """
 
 from __future__ import annotations

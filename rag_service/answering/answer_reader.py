@@ -1,6 +1,8 @@
 """An answer as it stands: its record, its events as they come, its result, its versions, and its cancellation.
 
 Knows what is kept of answers in Redis; knows no prompts and no HTTP.
+
+Next: `events` (`rag_service/api/sse.py`).
 """
 
 from __future__ import annotations

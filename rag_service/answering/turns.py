@@ -18,7 +18,7 @@ FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.3
 
 
 async def claim(
-    sessions: Sessions, tenant: str, session_id: str, answer_id: str, *, patience_s: float | None = None
+    sessions: Sessions, owner: str, session_id: str, answer_id: str, *, patience_s: float | None = None
 ) -> None:
     """Take a session's next turn for an answer.
 
@@ -31,7 +31,7 @@ async def claim(
     deadline = time.monotonic() + (patience_s or 0.0)
     pause = FIRST_LOOK_S
     while True:
-        holder = await anyio.to_thread.run_sync(sessions.claim, tenant, session_id, answer_id)
+        holder = await anyio.to_thread.run_sync(sessions.claim, owner, session_id, answer_id)
         if holder is None:
             return
         remaining = deadline - time.monotonic()
@@ -41,9 +41,9 @@ async def claim(
         pause = min(pause * 1.5, LAST_LOOK_S)
 
 
-def check_room(sessions: Sessions, tenant: str, session_id: str, most_tokens: int) -> None:
+def check_room(sessions: Sessions, owner: str, session_id: str, most_tokens: int) -> None:
     """Raises Conflict (`session_full`) if a session holds as many tokens as it may."""
-    size = sessions.size(tenant, session_id)
+    size = sessions.size(owner, session_id)
     if size >= most_tokens:
         raise Conflict(
             f"The session {session_id} holds {size:,} tokens, and a session may hold {most_tokens:,} here. Start "

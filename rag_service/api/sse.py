@@ -90,7 +90,7 @@ def _position(entry_id: str) -> tuple[int, int]:
 
 def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
     """The source of a step's first copied token and the number of its copied tokens; None if it copied no token."""
-    copied = [source for source in event.sources if source is not None]
+    copied = [source for source in event.sources if source is not None and source.offset is not None]
     if not copied:
         return None
     first = copied[0]

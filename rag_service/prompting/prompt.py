@@ -197,9 +197,7 @@ def _edit(instruction: str, template: PromptTemplate, edited: Segment, quoted: b
 
 def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:
     """A template text as segments: its own words are instructions, its slots are the contents."""
-    return [
-        contents[slot] if slot is not None else content_segment("instruction", part) for part, slot in parts(text)
-    ]
+    return [contents[slot] if slot is not None else content_segment("instruction", part) for part, slot in parts(text)]
 
 
 def _system(template: PromptTemplate, grounded: bool) -> str:

@@ -112,7 +112,7 @@ class Templates:
     ) -> None:
         texts = dict(shipped())
         for path in sorted(folder.glob("*.toml")) if folder is not None else ():
-            texts[path.stem] = texts.get(path.stem, texts[DEFAULT_LANGUAGE]) | _read(path)
+            texts[path.stem] = {**texts.get(path.stem, texts[DEFAULT_LANGUAGE]), **_read(path)}
         if folder is not None and not folder.is_dir():
             raise InvalidSettings(f"RAG_PROMPT__FOLDER: {folder} is not a folder")
         if language is not None and language not in texts:

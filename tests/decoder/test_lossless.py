@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 
 from decoder import Engine, SamplingParams, Sequence
+from decoder.drafter_names import DRAFTER_NAMES
 from decoder.drafters import make_drafter
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.base import Drafter
@@ -194,6 +195,11 @@ def test_each_auto_drafts_with_what_its_name_says() -> None:
     assert found["auto_head"] == (EagleDrafter, False)
     assert found["auto_small_model"] == (SmallModelDrafter, False)
     assert found["auto_copies"] == (None, False)
+
+
+def test_every_drafter_takes_part() -> None:
+    """A new drafter must pass the lossless gates: add it to `NAMED` and to `build`."""
+    assert {"off", "plain", "auto", *NAMED} - {"pld_plus_a"} == set(DRAFTER_NAMES)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -16,7 +16,7 @@ API_KEYS = "rag:api_keys"
 """Hash: id of an API key to a JSON object (name, tenant, person, role, collections, sha256, created)."""
 
 RUNNING = "rag:running"
-"""Hash: running task (`name owner id`, for ingests `name tenant id`) to the name of the worker that has it, or
+"""Hash: running answer (`name owner id`) to the name of the worker that has it, or
 `resend NAME` while that worker sends it again."""
 
 UNFINISHED = "rag:unfinished"
@@ -55,7 +55,7 @@ def _part(name: str) -> str:
 
 
 def answer(owner: str, answer_id: str) -> str:
-    """Hash: request, status, streamed, epoch, result or error."""
+    """Hash: request, status, streamed, epoch, lost (how many workers died over it), result or error."""
     return f"rag:{_part(owner)}:answer:{_part(answer_id)}"
 
 

@@ -223,8 +223,8 @@ for i = 1, #running, 2 do
   if not runs then
     redis.call('HSET', KEYS[1], task, 'resend ' .. ARGV[1])
     lapsed[#lapsed + 1] = task
-    local name, tenant, key = string.match(task, '^(%S+) (%S+) (%S+)$')
-    local record = name == ARGV[3] and 'rag:' .. tenant .. ':answer:' .. key
+    local name, owner, key = string.match(task, '^(%S+) (%S+) (%S+)$')
+    local record = name == ARGV[3] and 'rag:' .. owner .. ':answer:' .. key
     if record and redis.call('EXISTS', record) == 1 then
       redis.call('HINCRBY', record, 'epoch', 1)
       redis.call('HINCRBY', record, 'lost', 1)
@@ -239,8 +239,8 @@ IDLE = """
 -- returns tasks of unfinished answers that no worker runs; removes those of finished answers from the set
 local idle = {}
 for _, task in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  local tenant, key = string.match(task, '^%S+ (%S+) (%S+)$')
-  local status = redis.call('HGET', 'rag:' .. tenant .. ':answer:' .. key, 'status')
+  local owner, key = string.match(task, '^%S+ (%S+) (%S+)$')
+  local status = redis.call('HGET', 'rag:' .. owner .. ':answer:' .. key, 'status')
   if status ~= 'queued' and status ~= 'running' then redis.call('SREM', KEYS[1], task)
   elseif redis.call('HEXISTS', KEYS[2], task) == 0 then idle[#idle + 1] = task end
 end

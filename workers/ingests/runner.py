@@ -83,7 +83,7 @@ class IngestRunner:
         finally:
             self._slot.release()
 
-    def look(self, queue: IngestQueue) -> None:
+    def recover(self, queue: IngestQueue) -> None:
         """Call with every heartbeat: queue jobs of vanished workers again, and wake a worker for waiting jobs.
 
         Raises:

@@ -2,7 +2,8 @@
 
 Knows records, task names and heartbeats; knows no engine and no HTTP. A call changes everything or nothing.
 
-Next, in a worker: `run_generate` (`workers/worker/tasks.py`).
+Next, in the API: `streaming` (`rag_service/api/sse.py`), which sends the event `passages` at once. Next, in a worker:
+`run_generate` (`workers/worker/tasks.py`).
 """
 
 from __future__ import annotations

@@ -63,42 +63,42 @@ class Sessions:
         self._redis = client
         self._ttl_s = ttl_s
 
-    def turns(self, tenant: str, session_id: str, tokenizer: str | None = None) -> list[TurnRecord]:
+    def turns(self, owner: str, session_id: str, tokenizer: str | None = None) -> list[TurnRecord]:
         """Its turns, oldest first; [] for a session without turns and for an unknown one.
 
         Answers have their generated ids. If the ids are lost, or from another tokenizer than `tokenizer` (its hash),
         answers have only their text.
         """
         with unavailable():
-            texts = self._redis.lrange(keys.session_turns(tenant, session_id), 0, -1)
-            turns = read_turns(self._redis, tenant, session_id, texts)
+            texts = self._redis.lrange(keys.session_turns(owner, session_id), 0, -1)
+            turns = read_turns(self._redis, owner, session_id, texts)
         if all(turn.segments[-1].ids is not None for turn in turns):
             return turns
-        log = read_log(self._redis, tenant, session_id)
+        log = read_log(self._redis, owner, session_id)
         answers = log.answers() if log is not None and tokenizer in (None, log.tokenizer) else {}
         return [_with_ids(turn, answers) for turn in turns]
 
-    def size(self, tenant: str, session_id: str) -> int:
+    def size(self, owner: str, session_id: str) -> int:
         """Stored tokens of its prompt and last answer; 0 for an unknown session."""
         with unavailable():
-            return int(self._redis.strlen(keys.session_ids(tenant, session_id))) // ID_BYTES
+            return int(self._redis.strlen(keys.session_ids(owner, session_id))) // ID_BYTES
 
-    def memory(self, tenant: str, session_id: str) -> SessionMemory:
+    def memory(self, owner: str, session_id: str) -> SessionMemory:
         """The session's size in Redis, as Redis counts it."""
-        session = keys.session(tenant, session_id)
-        ids, parts = keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id)
+        session = keys.session(owner, session_id)
+        ids, parts = keys.session_ids(owner, session_id), keys.session_parts(owner, session_id)
         with unavailable():
-            answers = [str(one) for one in self._redis.smembers(keys.session_answers(tenant, session_id))]
+            answers = [str(one) for one in self._redis.smembers(keys.session_answers(owner, session_id))]
             epoch = int(self._redis.hget(session, "epoch") or 0)
             groups = (
                 [ids, parts],
                 [
                     session,
-                    keys.session_turns(tenant, session_id),
-                    keys.session_answers(tenant, session_id),
-                    keys.session_texts(tenant, session_id),
+                    keys.session_turns(owner, session_id),
+                    keys.session_answers(owner, session_id),
+                    keys.session_texts(owner, session_id),
                 ],
-                [name for one in answers for name in (keys.answer(tenant, one), keys.answer_events(tenant, one))],
+                [name for one in answers for name in (keys.answer(owner, one), keys.answer_events(owner, one))],
             )
             with self._redis.pipeline(transaction=False) as pipe:
                 for name in (name for group in groups for name in group):
@@ -106,52 +106,52 @@ class Sessions:
                 sizes = iter(pipe.execute())
         ids_bytes, turns_bytes, answers_bytes = (sum(int(next(sizes) or 0) for _ in group) for group in groups)
         return SessionMemory(
-            tokens=self.size(tenant, session_id),
+            tokens=self.size(owner, session_id),
             epoch=epoch,
             ids_bytes=ids_bytes,
             turns_bytes=turns_bytes,
             answers_bytes=answers_bytes,
         )
 
-    def claim(self, tenant: str, session_id: str, answer_id: str) -> str | None:
+    def claim(self, owner: str, session_id: str, answer_id: str) -> str | None:
         """Claim the session's next turn for an answer. If another answer has it, return that answer's id.
 
         The claim lapses if the claimer dies before it enqueues the answer; a queued answer keeps the turn to its end.
         Claiming again for the same answer renews the claim.
         """
-        names = [keys.session_claim(tenant, session_id), keys.session_turns(tenant, session_id)]
+        names = [keys.session_claim(owner, session_id), keys.session_turns(owner, session_id)]
         holder = lua.run(self._redis, lua.CLAIM, names, [answer_id, BUILD_S])[0]
         return str(holder) if holder else None
 
-    def release(self, tenant: str, session_id: str, answer_id: str) -> None:
+    def release(self, owner: str, session_id: str, answer_id: str) -> None:
         """Give the next turn back, if this answer has it."""
-        lua.run(self._redis, lua.RELEASE, [keys.session_claim(tenant, session_id)], [answer_id])
+        lua.run(self._redis, lua.RELEASE, [keys.session_claim(owner, session_id)], [answer_id])
 
-    def versions(self, tenant: str, root: str) -> list[str]:
+    def versions(self, owner: str, root: str) -> list[str]:
         """Ids of an answer's versions in order; only its own if there are no others.
 
         Args:
             root: id of the first version.
         """
         with unavailable():
-            return [str(one) for one in self._redis.lrange(keys.versions(tenant, root), 0, -1)] or [root]
+            return [str(one) for one in self._redis.lrange(keys.versions(owner, root), 0, -1)] or [root]
 
-    def exists(self, tenant: str, session_id: str) -> bool:
+    def exists(self, owner: str, session_id: str) -> bool:
         """Whether the session has a question and has not expired."""
         with unavailable():
-            return bool(self._redis.exists(keys.session(tenant, session_id)))
+            return bool(self._redis.exists(keys.session(owner, session_id)))
 
-    def list(self, tenant: str, limit: int = 100, offset: int = 0) -> list[SessionSummary]:
+    def list(self, owner: str, limit: int = 100, offset: int = 0) -> list[SessionSummary]:
         """Sessions, the latest change first."""
         with unavailable():
             now = time.time()
-            self._redis.zremrangebyscore(keys.sessions(tenant), "-inf", now - self._ttl_s)
-            ids = self._redis.zrange(keys.sessions(tenant), offset, offset + limit - 1, desc=True)
+            self._redis.zremrangebyscore(keys.sessions(owner), "-inf", now - self._ttl_s)
+            ids = self._redis.zrange(keys.sessions(owner), offset, offset + limit - 1, desc=True)
             with self._redis.pipeline(transaction=False) as pipe:
                 for session_id in ids:
-                    pipe.hgetall(keys.session(tenant, session_id))
-                    pipe.llen(keys.session_turns(tenant, session_id))
-                    pipe.lindex(keys.session_turns(tenant, session_id), 0)
+                    pipe.hgetall(keys.session(owner, session_id))
+                    pipe.llen(keys.session_turns(owner, session_id))
+                    pipe.lindex(keys.session_turns(owner, session_id), 0)
                 replies = pipe.execute()
         return [
             SessionSummary(
@@ -165,27 +165,27 @@ class Sessions:
             if fields
         ]
 
-    def erase(self, tenant: str, session_id: str) -> bool:
+    def erase(self, owner: str, session_id: str) -> bool:
         """Erase the session and all its answers; a running one stops. False if there is no such session."""
-        session = keys.session(tenant, session_id)
-        answers = keys.session_answers(tenant, session_id)
-        turns = keys.session_turns(tenant, session_id)
+        session = keys.session(owner, session_id)
+        answers = keys.session_answers(owner, session_id)
+        turns = keys.session_turns(owner, session_id)
         with unavailable():
             ids = self._redis.smembers(answers)
-            erase_answers(self._redis, keys.tenant_of(tenant), [str(answer_id) for answer_id in ids])
+            erase_answers(self._redis, keys.tenant_of(owner), [str(answer_id) for answer_id in ids])
             with self._redis.pipeline(transaction=True) as pipe:
                 pipe.exists(session)
                 for answer_id in ids:
                     pipe.delete(
-                        keys.answer(tenant, answer_id),
-                        keys.answer_events(tenant, answer_id),
-                        keys.answer_cancel(tenant, answer_id),
-                        keys.versions(tenant, answer_id),
+                        keys.answer(owner, answer_id),
+                        keys.answer_events(owner, answer_id),
+                        keys.answer_cancel(owner, answer_id),
+                        keys.versions(owner, answer_id),
                     )
-                pipe.delete(session, answers, turns, keys.session_claim(tenant, session_id))
-                pipe.delete(keys.session_ids(tenant, session_id), keys.session_parts(tenant, session_id))
-                pipe.delete(keys.session_texts(tenant, session_id))
-                pipe.zrem(keys.sessions(tenant), session_id)
+                pipe.delete(session, answers, turns, keys.session_claim(owner, session_id))
+                pipe.delete(keys.session_ids(owner, session_id), keys.session_parts(owner, session_id))
+                pipe.delete(keys.session_texts(owner, session_id))
+                pipe.zrem(keys.sessions(owner), session_id)
                 existed = pipe.execute()[0]
         return bool(existed)
 

@@ -4,7 +4,7 @@ Knows keys, entry ids and what a writer may add; knows no tokens, no engine and 
 stream rejects ids that it already has, and everything from a worker whose answer another worker took over (the answer
 then has a later epoch). So nothing can appear twice.
 
-Next, in the API: `events` (`rag_service/api/sse.py`).
+Next, in the API: `AnswerReader.events` (`rag_service/answering/answer_reader.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`decoder.model.devices` for rag_service, which must not import the decoder. Imports torch."""
+"""`decoder.model.devices` for rag_service, which may not import modules that load torch. Imports torch."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class WorkerContext:
         """
         for due in (
             lambda: self.leases.reclaim(app),
-            lambda: self.unfinished.look(app),
-            lambda: self.ingests.look(IngestQueue(app, self.client, self.ledger)),
+            lambda: self.unfinished.resend_lost(app),
+            lambda: self.ingests.recover(IngestQueue(app, self.client, self.ledger)),
             lambda: share(self.client, self.name),
             self._forget_erased,
         ):

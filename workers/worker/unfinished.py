@@ -34,7 +34,7 @@ class Unfinished:
         self._beats: dict[str, int] = {}
         """Idle answers' tasks to the number of heartbeats since their message was last seen."""
 
-    def look(self, app: Celery) -> int:
+    def resend_lost(self, app: Celery) -> int:
         """Send idle answers without a message again. Returns their number; call it with every heartbeat.
 
         Raises:

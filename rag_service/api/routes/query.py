@@ -1,6 +1,6 @@
 """POST /v1/query: answers a question, as one response or as events.
 
-Next: `Pipeline.answer` (`answering/pipeline.py`).
+Next: `Pipeline.answer` (`answering/pipeline.py`). After it, with `stream`: `streaming` (`api/sse.py`).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _outcome(question: Question, answer: Answer, earlier: list[str], first_ms: f
         support=fields.get("support"),
         abstained=fields.get("abstained"),
         abstain_score=fields.get("abstain_score"),
-        passages=[[passage.document_id, passage.text] for passage in answer.passages if passage.in_prompt],
+        passages=[(passage.document_id, passage.text) for passage in answer.passages if passage.in_prompt],
         cited=[citation.document_id for citation in answer.citations or ()],
         prompt_tokens=int(usage.get("prompt_tokens", 0)),
         tokens=int(usage.get("completion_tokens", 0)),

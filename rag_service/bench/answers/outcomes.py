@@ -31,7 +31,7 @@ class Outcome:
     support: float | None
     abstained: bool | None
     abstain_score: float | None
-    passages: list[list[str]]
+    passages: list[tuple[str, str]]
     cited: list[str]
     prompt_tokens: int
     tokens: int
@@ -79,7 +79,7 @@ def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) ->
     merely = judge.merely_passage(answer, [text for _, text in outcome.passages]) and not question.lead
     texts = [text for _, text in outcome.passages]
     cited = list(dict.fromkeys(outcome.cited))
-    by_id = {document_id: text for document_id, text in outcome.passages}
+    by_id = dict(outcome.passages)
     return Verdict(
         found=question.gold in by_id if question.gold else None,
         contained=contained,

@@ -67,9 +67,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Ask what is missing, and write the result of all. Raises BenchError, InvalidSettings, RagError."""
     settings = load_settings(**({"model": options.model} if options.model else {}))
-    material = load(
-        options.data, options.removed, half=options.half, limit=options.limit, categories=options.languages
-    )
+    material = load(options.data, options.removed, half=options.half, limit=options.limit, categories=options.languages)
     facts: dict[str, object] = {
         "model": Path(settings.model).name,
         "dtype": settings.dtype,

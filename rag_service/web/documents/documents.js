@@ -4,7 +4,7 @@ import { asProblem, documentPath, json, part } from "../api.js";
 import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
 import { ingest } from "./upload.js";
 
-const FORMATS = ".md,.markdown,.html,.htm,.pdf,.txt,.text";
+const FORMATS = ".md,.markdown,.html,.htm,.xhtml,.pdf,.txt,.text,.rst,.adoc,.asciidoc";
 const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
 
 export class Documents {

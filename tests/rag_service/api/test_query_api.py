@@ -272,6 +272,8 @@ async def test_token_events_name_the_passage_they_copy(client: httpx.AsyncClient
         "of": 3,
     }
     assert source_of(event.model_copy(update={"sources": [None, None, None]}), job) is None
+    drafted_by_a_head = TokenOrigin(drafter="eagle")
+    assert source_of(event.model_copy(update={"sources": [drafted_by_a_head, None, None]}), job) is None
 
 
 async def finished_job(client: httpx.AsyncClient, job_id: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 import rag_service
+from retriever.parsing.formats import SUPPORTED
 
 WEB = Path(rag_service.__file__).parent / "web"
 NAMES = sorted(path.relative_to(WEB).as_posix() for path in WEB.rglob("*") if path.is_file())
@@ -68,3 +69,9 @@ def test_nothing_is_inline_or_from_elsewhere_or_parsed_from_text(name: str) -> N
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
     if name.endswith(".html"):
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", text)
+
+
+def test_the_page_offers_every_format_that_can_be_read() -> None:
+    offered = re.search(r'FORMATS = "([^"]+)"', (WEB / "documents" / "documents.js").read_text(encoding="utf-8"))
+    assert offered is not None
+    assert set(offered[1].split(",")) == set(SUPPORTED)

@@ -325,7 +325,7 @@ def test_a_job_is_done_though_no_message_is_read(
     assert client.llen(INGEST_QUEUE) == 1, "nobody reads it"
     client.zadd(keys.WORKERS, {place.name: client.time()[0] + 3600})
     while (job := ingests.job("default", "j")) is not None and job.status in ("queued", "running"):
-        place.ingests.look(ingests)
+        place.ingests.recover(ingests)
     assert job is not None
     assert job.status == "succeeded"
     place.close()

@@ -52,12 +52,12 @@ def test_only_a_lost_message_is_sent_again(queue: Queue, client: Any, app: Celer
             client.lrem(GENERATE_QUEUE, 1, message)
     assert queue.depth() == 1
     unfinished = Unfinished(client)
-    assert [unfinished.look(app) for _ in range(PATIENCE_BEATS)] == [0] * PATIENCE_BEATS
-    assert unfinished.look(app) == 1
+    assert [unfinished.resend_lost(app) for _ in range(PATIENCE_BEATS)] == [0] * PATIENCE_BEATS
+    assert unfinished.resend_lost(app) == 1
     waiting = client.lrange(GENERATE_QUEUE, 0, -1)
     assert len(waiting) == 2
     assert any('"id": "lost"' in message for message in waiting)
-    assert sum(unfinished.look(app) for _ in range(3 * PATIENCE_BEATS)) == 0
+    assert sum(unfinished.resend_lost(app) for _ in range(3 * PATIENCE_BEATS)) == 0
 
 
 def test_one_in_a_workers_own_queue_is_not_lost(queue: Queue, client: Any, app: Celery) -> None:
@@ -65,7 +65,7 @@ def test_one_in_a_workers_own_queue_is_not_lost(queue: Queue, client: Any, app: 
     client.zadd(keys.QUEUES, {"generate.w": 1})
     client.rename(GENERATE_QUEUE, "generate.w")
     unfinished = Unfinished(client)
-    assert sum(unfinished.look(app) for _ in range(3 * PATIENCE_BEATS)) == 0
+    assert sum(unfinished.resend_lost(app) for _ in range(3 * PATIENCE_BEATS)) == 0
 
 
 def test_ended_and_erased_answers_are_forgotten(queue: Queue, client: Any, app: Celery) -> None:
@@ -77,7 +77,7 @@ def test_ended_and_erased_answers_are_forgotten(queue: Queue, client: Any, app: 
     client.delete(keys.answer("default", "erased"))
     client.delete(GENERATE_QUEUE)
     unfinished = Unfinished(client)
-    assert sum(unfinished.look(app) for _ in range(PATIENCE_BEATS + 1)) == 1
+    assert sum(unfinished.resend_lost(app) for _ in range(PATIENCE_BEATS + 1)) == 1
     assert client.smembers(keys.UNFINISHED) == {keys.answer_task("default", "open")}
 
 
