@@ -58,8 +58,8 @@ class Corpus:
 class Step:
     """The tokens that one draft-verify cycle committed.
 
-    `sources[i]` tells which drafter proposed tokens[i], and from where if it copied; None if no draft had it. `logprobs` is empty unless
-    the request wants log-probabilities.
+    `sources[i]` tells which drafter proposed tokens[i], and from where if it copied; None if no draft had it.
+    `logprobs` is empty unless the request wants log-probabilities.
     """
 
     tokens: tuple[int, ...]

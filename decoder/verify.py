@@ -1,8 +1,8 @@
 """The accept rule: a draft token is accepted if it equals the token that `select` picks at its position.
 
-One walk from the root compares every child with that token: `select`'s own, or, for plain greedy answers on a GPU and
-for strict ones, the same token by a shorter way (`greedy_choices`, `decide`). It is the same for greedy and sampled answers, for chains and
-trees, and for every drafter.
+One walk from the root compares every child with that token: `select`'s own or, for plain greedy answers on a GPU and
+for strict ones, the same token by a shorter way (`greedy_choices`, `decide`). It is the same for greedy and sampled
+answers, for chains and trees, and for every drafter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`select`: the function that defines every token; the other ways to a token must give the same. Lossless means: accept a draft token iff `select` picks it.
+"""`select`: the function that defines every token. Lossless means: accept a draft token iff `select` picks it.
 
 Knows logits, sampling parameters, position and history; knows no tree, no drafter, no cache.
 

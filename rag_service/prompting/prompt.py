@@ -196,8 +196,23 @@ def _edit(instruction: str, template: PromptTemplate, edited: Segment, quoted: b
 
 
 def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:
-    """A template text as segments: its own words are instructions, its slots are the contents."""
-    return [contents[slot] if slot is not None else content_segment("instruction", part) for part, slot in parts(text)]
+    """A template text as segments: its own words are instructions, its slots are the contents.
+
+    Borders sit after line ends, where tokens rarely cross them: the line ends after a slot go with its contents.
+    """
+    segments: list[Segment] = []
+    for part, slot in parts(text):
+        if slot is not None:
+            segments.append(contents[slot])
+            continue
+        own = part
+        if segments and segments[-1].ids is None:
+            own = part.lstrip("\n")
+            last = segments.pop()
+            segments.append(content_segment(last.kind, last.text + part[: len(part) - len(own)]))
+        if own:
+            segments.append(content_segment("instruction", own))
+    return segments
 
 
 def _system(template: PromptTemplate, grounded: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rag_service.prompting.prompt import build
+from rag_service.prompting.template import default_templates
 from tests.support.fake_workers import FakeEngine
 from workers.broker import keys, wire
 from workers.broker.app import make_app, make_redis
@@ -23,6 +24,7 @@ from workers.tokens.tokenizer import Tokens
 from workers.worker.generation import generate
 from workers.worker.runtime import Runtime
 
+TEMPLATE = default_templates().of("Why does it jump?")
 WINDOW = 131_072
 TURNS = 40
 MOST_OF_A_NAME = 40
@@ -55,7 +57,9 @@ class Talk:
     def ask(self, passages: list[dict[str, Any]]) -> GenerateJob:
         turns = Sessions(self.client).turns("default", "s", self._tokens.hash)
         assert len(turns) == self.turns
-        built = build("Why does it jump?", passages, turns, self._tokens, window=WINDOW, max_tokens=50)
+        built = build(
+            "Why does it jump?", passages, turns, self._tokens, window=WINDOW, max_tokens=50, template=TEMPLATE
+        )
         job = GenerateJob(
             answer_id=f"a{self.turns}",
             session_id="s",

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from rag_service.errors import ContextOverflow
-from rag_service.prompting.prompt import NOTHING_FOUND, Prompt, build, length
+from rag_service.prompting.prompt import Prompt, build, length
+from rag_service.prompting.template import default_templates
 from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
+
+TEMPLATE = default_templates().of("Why do foxes jump over dogs?")
+NO_PASSAGES = TEMPLATE.no_passages.partition("{question}")[0]
 
 
 def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
@@ -27,7 +31,9 @@ def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
 def make(
     tokens: Tokens, question: str = "Why?", passages: Any = (), turns: Any = (), window: int = 4000, **changes: Any
 ) -> Prompt:
-    return build(question, list(passages), list(turns), tokens, window=window, max_tokens=10, **changes)
+    return build(
+        question, list(passages), list(turns), tokens, window=window, max_tokens=10, template=TEMPLATE, **changes
+    )
 
 
 def ids(prompt: Prompt, tokens: Tokens) -> list[int]:
@@ -56,7 +62,7 @@ def turn(prompt: Prompt, number: int, tokens: Tokens, answer: str = "Because.") 
 def test_the_first_turn(tokens: Tokens) -> None:
     prompt = make(tokens, passages=[passage(1), passage(2)])
     kinds = [segment.kind for segment in prompt.segments if segment.kind != "template"]
-    assert kinds == ["system", "passage", "passage", "question", "instruction"]
+    assert kinds == ["system", "passage", "passage", "question"]
     assert prompt.new_from == 0
     assert prompt.tokens == len(ids(prompt, tokens)) == sum(length(s, tokens) for s in prompt.segments)
     assert all(s.text.endswith("\n") for s in prompt.segments if s.kind == "passage")
@@ -231,7 +237,7 @@ def test_an_answer_whose_turn_left_is_quoted_to_be_edited(tokens: Tokens) -> Non
 
 def test_nothing_found_is_told_to_the_model(tokens: Tokens) -> None:
     def told(prompt: Prompt) -> bool:
-        return any(s.text == NOTHING_FOUND for s in prompt.segments)
+        return any(s.text == NO_PASSAGES for s in prompt.segments)
 
     assert told(make(tokens))
     assert not told(make(tokens, passages=[passage(1)]))

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from rag_service.errors import ContextOverflow
-from rag_service.prompting.prompt import EARLIER, WHOLE, Prompt, build
+from rag_service.prompting.prompt import Prompt, build
+from rag_service.prompting.template import default_templates
 from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
+
+TEMPLATE = default_templates().of("Why do foxes jump over dogs?")
+WHOLE = TEMPLATE.edit.partition("{instruction}\n\n")[2]
+EARLIER = TEMPLATE.edit_earlier.partition("{answer}")[0]
 
 
 def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
@@ -18,7 +23,9 @@ def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
 
 
 def make(tokens: Tokens, question: str, passages: Any, turns: Any, window: int = 4000, **changes: Any) -> Prompt:
-    return build(question, list(passages), list(turns), tokens, window=window, max_tokens=10, **changes)
+    return build(
+        question, list(passages), list(turns), tokens, window=window, max_tokens=10, template=TEMPLATE, **changes
+    )
 
 
 def follow(prompt: Prompt, number: int, tokens: Tokens) -> TurnRecord:
