@@ -11,6 +11,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from workers.broker.log_file import LogFile
 from workers.broker.restarts import Restarts, how
 
 _PR_SET_PDEATHSIG = 1
+ORPHAN_S = 20.0
+"""Seconds that a process whose parent was killed has to end by itself."""
 
 
 def end_with_parent(parent: int | None) -> None:
@@ -32,6 +36,15 @@ def end_with_parent(parent: int | None) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("The parent of this process has ended.")
+    threading.Thread(target=_end_orphaned, args=(parent,), name="parent", daemon=True).start()
+
+
+def _end_orphaned(parent: int) -> None:
+    """End this process hard if it still runs `ORPHAN_S` seconds after its parent: a handler of SIGTERM may hang."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    time.sleep(ORPHAN_S)
+    os._exit(1)
 
 
 def is_ready(url: str) -> bool:
