@@ -92,14 +92,14 @@ class AnswerReader:
         """Whether there are events after an entry id. Raises ValueError if `after` is not an entry id."""
         return bool(await self.stream(answer_id).aread(after, count=1))
 
-    async def result(self, answer_id: str, token_ids: bool = False) -> Answer:
-        """The answer in its present state; with its token ids where asked for.
+    async def result(self, answer_id: str, token_ids: bool = False, prompt: bool = False) -> Answer:
+        """The answer in its present state; with its token ids and its prompt where asked for.
 
         Raises:
             NotFound: it is not kept (any more).
         """
         record = await self.record(answer_id)
-        present = partial(answers.present, record, self._tokens, self._settings.min_run, token_ids)
+        present = partial(answers.present, record, self._tokens, self._settings.min_run, token_ids, prompt)
         return await anyio.to_thread.run_sync(present)
 
     async def finished(self, answer_id: str) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 from rag_service.answering.names import NO_COLLECTION
 from rag_service.citing.citations import Citation, CitedPassage, carry, cite
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
-from rag_service.contract.schemas import Answer, CitationOut, PassageOut, Version
+from rag_service.contract.schemas import Answer, CitationOut, PassageOut, PromptPart, Version
 from rag_service.errors import problem_document
 from workers.broker.messages import DoneEvent, Edit, ErrorEvent
 from workers.sessions.streams import AnswerRecord
@@ -22,8 +22,10 @@ NOT_HELD = "The retrieved passages do not contain this answer. Treat it as unsup
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
-def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False) -> Answer:
-    """The answer in its present state; once it has ended, with citations and, on request, token ids."""
+def present(
+    record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False, prompt: bool = False
+) -> Answer:
+    """The answer in its present state; once it has ended, with citations. On request, with token ids and prompt."""
     done, error = record["result"], record["error"]
     passages = [PassageOut(**passage) for passage in record["passages"]]
     fields: dict[str, Any] = {}
@@ -32,6 +34,8 @@ def present(record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: b
         fields["token_ids"] = done.ids if token_ids else None
     elif error is not None:
         fields |= {"finish_reason": "error", "error": failure(error)}
+    if prompt:
+        fields["prompt"] = [PromptPart(kind=one.kind, text=one.text) for one in record["job"].segments]
     edit = record["job"].edit
     return Answer(
         answer_id=record["answer_id"],

@@ -108,8 +108,8 @@ def events(answer_id: str, last_event_id: str | None) -> Call[Any]:
     return Call("GET", f"/v1/answers/{answer_id}/events", headers={"Last-Event-ID": last_event_id or "0-0"})
 
 
-def answer(answer_id: str, token_ids: bool) -> Call[Answer]:
-    params = {"token_ids": True} if token_ids else None
+def answer(answer_id: str, token_ids: bool, prompt: bool = False) -> Call[Answer]:
+    params = {name: True for name, wanted in (("token_ids", token_ids), ("prompt", prompt)) if wanted} or None
     return Call("GET", f"/v1/answers/{_part(answer_id)}", Answer.model_validate, params=params)
 
 

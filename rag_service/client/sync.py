@@ -63,9 +63,9 @@ class RagClient(Connection):
         """An answer's events after `last_event_id`; all of them for None."""
         return _typed(self.resumed(calls.events(answer_id, last_event_id), answer_id, last_event_id))
 
-    def answer(self, answer_id: str, *, token_ids: bool = False) -> Answer:
-        """An answer in its current state."""
-        return self.send(calls.answer(answer_id, token_ids))
+    def answer(self, answer_id: str, *, token_ids: bool = False, prompt: bool = False) -> Answer:
+        """An answer in its current state, with its token ids and its prompt where asked for."""
+        return self.send(calls.answer(answer_id, token_ids, prompt))
 
     def versions(self, answer_id: str) -> list[Version]:
         """An answer and its edits, the first version first."""

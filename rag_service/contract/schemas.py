@@ -205,6 +205,13 @@ class PassageOut(_Response):
     earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
 
 
+class PromptPart(_Response):
+    """A part of a prompt. `template` is the model's own control text; `system` and `instruction` are the service's."""
+
+    kind: Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
+    text: str
+
+
 class Answer(_Response):
     """An answer. While it runs, `answer` and all fields that depend on it are null."""
 
@@ -237,6 +244,9 @@ class Answer(_Response):
     seed: int
     token_ids: list[int] | None = Field(
         default=None, description="The answer's token ids, if the request had `?token_ids=true`."
+    )
+    prompt: list[PromptPart] | None = Field(
+        default=None, description="The whole prompt in order, if the request had `?prompt=true`."
     )
     usage: dict[str, int | dict[str, int]] | None = Field(
         default=None,

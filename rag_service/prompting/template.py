@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from rag_service.errors import InvalidSettings
 
@@ -75,13 +76,15 @@ def parts(text: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def check(name: str, text: str) -> str:
+def check(name: str, text: object) -> str:
     """The text of a field, if its slots are those that the field must have.
 
     Raises:
         ValueError: they are not; the message says which ones it must have.
     """
     wanted = SLOTS.get(name, ())
+    if not isinstance(text, str):
+        raise ValueError(f"the template text `{name}` must be a text, got {text!r}")
     try:
         given = [slot for _, slot in parts(text) if slot is not None]
     except ValueError as error:
@@ -163,21 +166,21 @@ def default_templates() -> Templates:
     return Templates()
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidSettings(f"RAG_PROMPT__FOLDER: {path} is not readable TOML: {error}") from error
 
 
-def _checked(name: str, texts: Mapping[str, str]) -> PromptTemplate:
+def _checked(name: str, texts: Mapping[str, Any]) -> PromptTemplate:
     known = {field.name for field in fields(PromptTemplate)}
     wrong = sorted(set(texts) ^ known)
     if wrong:
         raise InvalidSettings(f"the prompt template {name} lacks, or must not have: {_names(wrong)}")
     try:
         return PromptTemplate(**{field: check(field, text) for field, text in texts.items()})
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise InvalidSettings(f"prompt template {name}: {error}") from None
 
 

@@ -19,12 +19,12 @@ router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute
 
 
 @router.get("/{answer_id}", responses=error_responses(404, 422))
-async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False) -> Answer:
+async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False, prompt: bool = False) -> Answer:
     """Read an answer in its present state. While it runs, `answer` and `citations` are null.
 
-    `?token_ids=true` adds the ids of the answer's tokens.
+    `?token_ids=true` adds the ids of the answer's tokens, `?prompt=true` the whole prompt.
     """
-    return await pipeline.answers.result(answer_id, token_ids)
+    return await pipeline.answers.result(answer_id, token_ids, prompt)
 
 
 @router.get(

@@ -17,6 +17,7 @@ from rag_service.cli.options import (
     MaxTokens,
     Seed,
     SessionId,
+    ShowPrompt,
     SpeculationName,
     Temperature,
     TopK,
@@ -37,6 +38,7 @@ def ask(
     seed: Seed = None,
     exact: Exact = "default",
     top_k: TopK = None,
+    show_prompt: ShowPrompt = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -56,6 +58,8 @@ def ask(
         answer = follow(api, calls.query(question, options), None if as_json else out())
         if answer["note"] == NO_COLLECTION:
             err().print(collections_to_choose(api), style="yellow")
+        if show_prompt:
+            answer["prompt"] = api.json(calls.answer(answer["answer_id"], False, prompt=True))["prompt"]
     _print(answer, as_json)
 
 
@@ -83,5 +87,7 @@ def edit(
 def _print(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(answer)
-    else:
-        show(answer, out())
+        return
+    for part in answer.get("prompt") or ():
+        out().print(part["text"], style="dim", end="", markup=False, highlight=False)
+    show(answer, out())
