@@ -152,7 +152,7 @@ def build(
     """
     fits = len(passages)
     while True:
-        shown = [passage_segment(passage, template) for passage in passages[:fits]]
+        shown = [passage_segment(passage, template) for passage in reversed(passages[:fits])]  # the best one last
         segments = _segments(request, shown, bool(passages), tokens, template if grounded else None)
         size = sum(length(segment, tokens) for segment in segments)
         if size == 0:

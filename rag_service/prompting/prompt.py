@@ -5,6 +5,7 @@ conversation, or an older one that is quoted before the instruction.
 
 A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. The
 prompt of a session only grows: the system message, then for each turn its new passages, its question and its answer.
+The best passage stands next to the question: small models read what is near.
 Knows segments, the chat template's pieces and the window; knows no Redis and no model.
 
 If the window is too small, the passages of the oldest turns are dropped first, then this turn's passages from the
@@ -118,7 +119,7 @@ def build(
             user = _question(question, template, grounded, bool(passages or shown))
         else:
             user = _edit(question, template, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
-        new_passages = [passage_segment(passage, template) for passage in new]
+        new_passages = [passage_segment(passage, template) for passage in reversed(new)]  # the best one last
         segments, new_from, size = _assemble([*new_passages, *user], earlier, tokens, system)
         return Prompt(
             segments,
