@@ -30,16 +30,16 @@ class RepetitionStop:
     Repeats that the prompt has already allow as many more (`Repetition`).
 
     Raises:
-        ValueError: a value is below 2.
+        ValueError: length is below 1, or times below 2.
     """
 
     length: int = 128
     times: int = 4
 
     def __post_init__(self) -> None:
-        for name, value in (("length", self.length), ("times", self.times)):
-            if value < 2:
-                raise ValueError(f"repetition.{name} must be at least 2, got {value!r}")
+        for name, value, least in (("length", self.length, 1), ("times", self.times, 2)):
+            if value < least:
+                raise ValueError(f"repetition.{name} must be at least {least}, got {value!r}")
 
 
 class Repetition:

@@ -23,7 +23,7 @@ from rag_service.contract.schemas import Answer, AnswerOptions, EditRequest, Que
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.conversation import Conversation
 from rag_service.prompting.jobs import NO_TURN
-from workers.broker.messages import GenerateJob, TurnRecord
+from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord
 
@@ -124,6 +124,7 @@ class Pipeline(Service):
             max_tokens=request.max_tokens or self.settings.answers.max_tokens,
             grounded=grounded,
             drafter=self.settings.drafter,
+            repetition=self._repetition,
         )
         return await anyio.to_thread.run_sync(make)
 
@@ -147,6 +148,7 @@ class Pipeline(Service):
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
+                repetition=self._repetition,
             )
             job = await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
@@ -168,7 +170,16 @@ class Pipeline(Service):
             window=self.window,
             usual_tokens=self.settings.answers.max_tokens,
             drafter=self.settings.drafter,
+            repetition=self._repetition,
         )
+
+    @property
+    def _repetition(self) -> RepetitionLimit | None:
+        """When an answer that repeats itself ends."""
+        answers = self.settings.answers
+        if not answers.repetition_length:
+            return None
+        return RepetitionLimit(length=answers.repetition_length, times=answers.repetition_times)
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """The turns of a session. Raises Conflict if it has no room for another one."""

@@ -19,7 +19,7 @@ from rag_service.errors import Conflict
 from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
-from workers.broker.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
+from workers.broker.messages import DoneEvent, Edit, GenerateJob, RepetitionLimit, Segment, TurnRecord
 from workers.sessions.streams import AnswerRecord
 from workers.tokens.tokenizer import Tokens
 
@@ -112,6 +112,7 @@ def job(
     window: int,
     usual_tokens: int,
     drafter: str,
+    repetition: RepetitionLimit | None,
 ) -> GenerateJob:
     """The job of a new version.
 
@@ -122,6 +123,7 @@ def job(
         window: tokens that the model can hold, prompt and answer together.
         usual_tokens: most tokens of an answer that names no limit.
         drafter: of requests that name none.
+        repetition: when an answer that repeats itself ends.
 
     Raises:
         ContextOverflow: even without passages it does not fit.
@@ -157,7 +159,7 @@ def job(
         collection=base.collection,
         question=base.question,
         turn=edited.turn,
-        sampling=sampling(request, max_tokens),
+        sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         edit=edit,
     )

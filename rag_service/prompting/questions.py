@@ -15,7 +15,7 @@ from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
-from workers.broker.messages import GenerateJob, TurnRecord
+from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 
@@ -33,6 +33,7 @@ def job(
     max_tokens: int,
     grounded: bool,
     drafter: str,
+    repetition: RepetitionLimit | None,
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -42,6 +43,7 @@ def job(
         window: tokens that the model can hold, prompt and answer together.
         grounded: whether retrieval is on.
         drafter: for requests that name none.
+        repetition: when an answer that repeats itself ends.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -57,7 +59,7 @@ def job(
         collection=collection,
         question=request.question,
         turn=len(turns),
-        sampling=sampling(request, max_tokens),
+        sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         retrieval_query=retrieved.query,

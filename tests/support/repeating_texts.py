@@ -24,13 +24,17 @@ REASONABLE: dict[str, str] = {
     "a table of the same cells": _table(9, "| n/a | n/a | n/a |"),
     "an empty form": _table(8, "|  |  |  |"),
     "a wide rule": "Name" + " " * 60 + "Amount\n" + "-" * 300 + "\nRent" + " " * 60 + "900\n" + "=" * 300 + "\n",
-    "dot leaders": "\n".join(f"{title} {'. ' * 40}{page}" for page, title in enumerate("Aims Means Costs Risks".split())),
+    "dot leaders": "\n".join(
+        f"{title} {'. ' * 40}{page}" for page, title in enumerate(["Aims", "Means", "Costs", "Risks"])
+    ),
     "an identity matrix": "\n".join(
         "[" + ", ".join("1" if i == j else "0" for j in range(10)) + "]," for i in range(10)
     ),
     "a matrix of zeros": "[\n" + "    [0, 0, 0, 0, 0, 0, 0, 0],\n" * 8 + "]",
     "a drawing": "\n".join(["+" + "-" * 18 + "+", *(["|" + " " * 18 + "|"] * 12), "+" + "-" * 18 + "+"]),
-    "an empty chessboard": "r n b q k b n r\np p p p p p p p\n" + ". . . . . . . .\n" * 4 + "P P P P P P P P\nR N B Q K B N R",
+    "an empty chessboard": "r n b q k b n r\np p p p p p p p\n"
+    + ". . . . . . . .\n" * 4
+    + "P P P P P P P P\nR N B Q K B N R",
     "a listing": "def reset(board):\n"
     + "".join(f"    board[{i}] = None\n" for i in range(20))
     + "\n".join(["    try:", "        pass", "    except ValueError:", "        pass"] * 3),
@@ -45,7 +49,8 @@ REASONABLE: dict[str, str] = {
     "numbers in order": ", ".join(map(str, range(300))),
     "a column of numbers": "\n".join(["0"] * 30 + ["1"] * 30),
     "opening hours": "\n".join(
-        f"{day}: 09:00–17:00" for day in "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split() * 2
+        f"{day}: 09:00–17:00"
+        for day in ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"] * 2
     ),
     "objects": "[" + '{"id": 0, "name": "", "tags": []}, ' * 4 + "]",
     "numbered steps": "\n".join(f"{i}. Turn the screw by one notch and read the dial again." for i in range(1, 30)),
@@ -55,7 +60,8 @@ REASONABLE: dict[str, str] = {
 STUCK: dict[str, str] = {
     "a sentence": "The answer is in the second passage, which names the date of the treaty. " * 20,
     "a line": "The cat:\n" + "\n* It eats fish and drinks a bowl of milk" * 40,
-    "a paragraph": "First, we add the numbers.\nThen we divide the sum by their count, which gives the mean of all.\n" * 20,
+    "a paragraph": "First, we add the numbers.\nThen we divide the sum by their count, which gives the mean of all.\n"
+    * 20,
     "two words": "A list of countries: Chad" + ", Africa" * 200,
     "one sign": "Yes" + "!" * 4000,
     "lines": "Done." + "\n \n" * 400,
