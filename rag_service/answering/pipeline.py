@@ -22,6 +22,7 @@ from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import Answer, AnswerOptions, EditRequest, QueryRequest
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.conversation import Conversation
+from rag_service.prompting.generation_options import repetition_limit
 from rag_service.prompting.jobs import NO_TURN
 from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
@@ -176,10 +177,7 @@ class Pipeline(Service):
     @property
     def _repetition(self) -> RepetitionLimit | None:
         """When an answer that repeats itself ends."""
-        answers = self.settings.answers
-        if not answers.repetition_length:
-            return None
-        return RepetitionLimit(length=answers.repetition_length, times=answers.repetition_times)
+        return repetition_limit(self.settings.answers.repetition_length, self.settings.answers.repetition_times)
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """The turns of a session. Raises Conflict if it has no room for another one."""

@@ -55,8 +55,7 @@ async def _awhole(pieces: AsyncIterator[BaseMessage]) -> AsyncIterator[BaseMessa
 
 def _check(piece: BaseMessage) -> None:
     """Raises OutputParserException if the answer was cut off: LangChain's parsers would accept half a JSON text."""
-    reason = piece.response_metadata.get("finish_reason")
-    if reason == "length":
-        raise OutputParserException("The answer was cut off before its JSON was complete. Allow more max_tokens.")
-    if reason == "repetition":
-        raise OutputParserException("The answer repeated itself and was stopped before its JSON was complete.")
+    if piece.response_metadata.get("finish_reason") == "length":
+        raise OutputParserException(
+            "The answer was cut off before its JSON was complete: it reached max_tokens, or it repeated itself."
+        )

@@ -20,6 +20,11 @@ def sampling(request: AnswerOptions, max_tokens: int, repetition: RepetitionLimi
     )
 
 
+def repetition_limit(length: int, times: int) -> RepetitionLimit | None:
+    """Args: as in the settings; a length of 0 sets no limit."""
+    return RepetitionLimit(length=length, times=times) if length else None
+
+
 def speculation(request: AnswerOptions, drafter: str) -> Speculation:
     """Args: drafter: of requests that name none."""
     options = request.speculation
