@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from decoder.load import load_engine
     from decoder.model.prefix import Prefix
     from decoder.sampling.params import SamplingParams
+    from decoder.sampling.repetition import RepetitionStop
     from decoder.sequence import Corpus, PromptSegment, Sequence, Step
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "PromptError",
     "PromptSegment",
     "PromptTooLong",
+    "RepetitionStop",
     "SamplingParams",
     "Sequence",
     "SourceCount",
@@ -58,6 +60,7 @@ _MODULES = {
     "load": ("load_engine",),
     "model.prefix": ("Prefix",),
     "sampling.params": ("SamplingParams",),
+    "sampling.repetition": ("RepetitionStop",),
     "sequence": ("Corpus", "PromptSegment", "Sequence", "Step"),
 }
 

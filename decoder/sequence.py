@@ -17,12 +17,13 @@ from decoder.model.kv_cache import KVCache
 from decoder.sampling.history import History
 from decoder.sampling.logprobs import TokenLogprob
 from decoder.sampling.params import SamplingParams
+from decoder.sampling.repetition import Repetition
 from decoder.sampling.stopping import StopStrings
 
 CORPUS_OFFSET = 1 << 24
 """Positions from here on lie in the corpora; a prompt with its answer is shorter (`TokenIndex`)."""
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "repetition", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Sequence:
         self.domain = domain
         self.end_tokens = end_tokens
         self._stop_strings = stop_strings
+        self._repetition = None if params.repetition is None else Repetition(params.repetition, self.prompt)
 
         self.tokens: list[int] = []
         self.history = History(self.prompt, params.grammar.begin() if params.grammar is not None else None)
@@ -209,6 +211,7 @@ class Sequence:
         return committed
 
     def _finish_after(self, token: int) -> FinishReason | None:
+        repeats = self._repetition is not None and self._repetition.push(token)
         if token in self.end_tokens:
             return "stop"
         if self._stop_strings is not None and self._stop_strings.completed_by_last(self.tokens):
@@ -216,4 +219,6 @@ class Sequence:
         complete_after = self.history.complete_after
         if complete_after is not None and len(self.tokens) >= complete_after:
             return "stop"
+        if repeats:
+            return "repetition"
         return "length" if self.remaining <= 0 else None

@@ -93,7 +93,7 @@ def session(rag: Rag, questions: Sequence[str], speculation: str, *, shown: bool
                 answers.append(data)
                 known = {"session_id": data["session_id"]}
         if shown:
-            print(f"{DIM} (cut){RESET}\n" if answers[-1]["finish_reason"] == "length" else "\n")
+            print(f"{DIM} (cut){RESET}\n" if answers[-1]["finish_reason"] in ("length", "repetition") else "\n")
             details(answers[-1])
     return answers
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from decoder.sampling.grammar import Grammar
 from decoder.sampling.logprobs import MAX_ALTERNATIVES
+from decoder.sampling.repetition import RepetitionStop
 
 Exact = Literal["default", "strict"]
 
@@ -37,6 +38,7 @@ class SamplingParams:
         grammar: the grammar that the answer follows; the answer ends when the grammar is complete.
         logprobs: alternatives per token whose log-probabilities to return, besides the chosen token's; None returns
             no log-probabilities.
+        repetition: when an answer that repeats itself ends; None never ends it for that.
 
     Raises:
         ValueError: a value is outside its range; the message names the field and the range.
@@ -59,6 +61,7 @@ class SamplingParams:
     exact: Exact = "default"
     grammar: Grammar | None = None
     logprobs: int | None = None
+    repetition: RepetitionStop | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "top_k", "seed", "choice", "logprobs"):

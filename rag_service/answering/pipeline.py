@@ -22,8 +22,9 @@ from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import Answer, AnswerOptions, EditRequest, QueryRequest
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.conversation import Conversation
+from rag_service.prompting.generation_options import repetition_limit
 from rag_service.prompting.jobs import NO_TURN
-from workers.broker.messages import GenerateJob, TurnRecord
+from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord
 
@@ -125,6 +126,7 @@ class Pipeline(Service):
             template=self.templates.of(request.question),
             grounded=grounded,
             drafter=self.settings.drafter,
+            repetition=self._repetition,
         )
         return await anyio.to_thread.run_sync(make)
 
@@ -149,6 +151,7 @@ class Pipeline(Service):
                 template=self.templates.of(request.question),
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
+                repetition=self._repetition,
             )
             job = await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
@@ -171,7 +174,13 @@ class Pipeline(Service):
             usual_tokens=self.settings.answers.max_tokens,
             template=self.templates.of(base.question),
             drafter=self.settings.drafter,
+            repetition=self._repetition,
         )
+
+    @property
+    def _repetition(self) -> RepetitionLimit | None:
+        """When an answer that repeats itself ends."""
+        return repetition_limit(self.settings.answers.repetition_length, self.settings.answers.repetition_times)
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """The turns of a session. Raises Conflict if it has no room for another one."""

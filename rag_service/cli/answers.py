@@ -128,6 +128,8 @@ def ending(answer: dict[str, Any]) -> str:
     """Why the answer ended."""
     if answer["finish_reason"] == "length":
         return f"cut at {answer['usage']['completion_tokens']} tokens; --max-tokens gives more"
+    if answer["finish_reason"] == "repetition":
+        return f"stopped at {answer['usage']['completion_tokens']} tokens, because it repeated itself"
     return str(answer["finish_reason"])
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from decoder.drafter_names import DrafterName
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, at_most
-from workers.broker.messages import IngestFailure, JobProgress, JobStatus, ListedJob
+from workers.broker.messages import FinishReason, IngestFailure, JobProgress, JobStatus, ListedJob
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
 
 __all__ = ["IngestFailure", "JobProgress", "ListedJob"]
@@ -240,7 +240,11 @@ class Answer(_Response):
         default=None,
         description="Query of the search for passages: the question, or its rewritten form. Null without a search.",
     )
-    finish_reason: Literal["stop", "length", "cancelled", "error"] | None = None
+    finish_reason: FinishReason | None = Field(
+        default=None,
+        description="`stop`: it was complete. `length`: it reached `max_tokens`. `repetition`: it repeated itself and "
+        "was stopped (`RAG_ANSWERS__REPETITION_LENGTH`).",
+    )
     seed: int
     token_ids: list[int] | None = Field(
         default=None, description="The answer's token ids, if the request had `?token_ids=true`."
@@ -270,7 +274,7 @@ class Version(_Response):
     base: str | None = Field(description="Id of the version that was edited; null for the first version.")
     instruction: str | None
     status: JobStatus
-    finish_reason: Literal["stop", "length", "cancelled", "error"] | None
+    finish_reason: FinishReason | None
     answer: str | None = Field(description="Null while it runs, and if it failed.")
     created: float
 

@@ -56,4 +56,6 @@ async def _awhole(pieces: AsyncIterator[BaseMessage]) -> AsyncIterator[BaseMessa
 def _check(piece: BaseMessage) -> None:
     """Raises OutputParserException if the answer was cut off: LangChain's parsers would accept half a JSON text."""
     if piece.response_metadata.get("finish_reason") == "length":
-        raise OutputParserException("The answer was cut off before its JSON was complete. Allow more max_tokens.")
+        raise OutputParserException(
+            "The answer was cut off before its JSON was complete: it reached max_tokens, or it repeated itself."
+        )

@@ -193,8 +193,8 @@ class CompletionForm(Form):
 
 
 def finish_reason(answer: Answer) -> str:
-    """OpenAI's word: an answer that was cancelled has stopped."""
-    return "length" if answer.finish_reason == "length" else "stop"
+    """OpenAI's word: an answer that was cancelled has stopped, and one that repeated itself was cut off."""
+    return "length" if answer.finish_reason in ("length", "repetition") else "stop"
 
 
 def usage(answers: Sequence[Answer], n: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from rag_service.prompting.prompt import (
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
+from workers.broker.messages import Calls, GenerateJob, RepetitionLimit, Segment, SegmentKind
 from workers.tokens.chat_template import Piece, Shape
 from workers.tokens.tokenizer import Tokens, UnsupportedTokenizer
 
@@ -101,11 +101,13 @@ def job(
     template: PromptTemplate,
     grounded: bool,
     drafter: str,
+    repetition: RepetitionLimit | None,
 ) -> GenerateJob:
     """The job of an answer that belongs to no session. Arguments and errors as `build`.
 
     Args:
         retrieved: the search and its passages.
+        repetition: when an answer that repeats itself ends.
     """
     limits = {"window": window, "max_tokens": max_tokens}
     built = build(request, retrieved.passages, tokens, **limits, template=template, grounded=grounded)
@@ -118,7 +120,7 @@ def job(
         collection=request.collection,
         question=request.question,
         turn=NO_TURN,
-        sampling=sampling(request, max_tokens).model_copy(update=options),
+        sampling=sampling(request, max_tokens, repetition).model_copy(update=options),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,

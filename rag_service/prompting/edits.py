@@ -20,7 +20,7 @@ from rag_service.prompting import prompt
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
+from workers.broker.messages import DoneEvent, Edit, GenerateJob, RepetitionLimit, Segment, TurnRecord
 from workers.sessions.streams import AnswerRecord
 from workers.tokens.tokenizer import Tokens
 
@@ -114,6 +114,7 @@ def job(
     usual_tokens: int,
     template: PromptTemplate,
     drafter: str,
+    repetition: RepetitionLimit | None,
 ) -> GenerateJob:
     """The job of a new version.
 
@@ -125,6 +126,7 @@ def job(
         usual_tokens: most tokens of an answer that names no limit.
         template: our own texts.
         drafter: of requests that name none.
+        repetition: when an answer that repeats itself ends.
 
     Raises:
         ContextOverflow: even without passages it does not fit.
@@ -161,7 +163,7 @@ def job(
         collection=base.collection,
         question=base.question,
         turn=edited.turn,
-        sampling=sampling(request, max_tokens),
+        sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         edit=edit,
     )

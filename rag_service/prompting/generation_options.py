@@ -5,18 +5,24 @@ from __future__ import annotations
 import secrets
 
 from rag_service.contract.schemas import AnswerOptions, SpeculationOptions
-from workers.broker.messages import Sampling, Speculation
+from workers.broker.messages import RepetitionLimit, Sampling, Speculation
 from workers.broker.sampling import SamplingFields
 
 
-def sampling(request: AnswerOptions, max_tokens: int) -> Sampling:
+def sampling(request: AnswerOptions, max_tokens: int, repetition: RepetitionLimit | None) -> Sampling:
     return Sampling(
         **request.model_dump(include=set(SamplingFields.model_fields)),
         max_tokens=max_tokens,
         logit_bias={int(token): bias for token, bias in request.logit_bias.items()},
         seed=secrets.randbits(32) if request.seed is None else request.seed,
         stop=request.stops,
+        repetition=repetition,
     )
+
+
+def repetition_limit(length: int, times: int) -> RepetitionLimit | None:
+    """Args: as in the settings; a length of 0 sets no limit."""
+    return RepetitionLimit(length=length, times=times) if length else None
 
 
 def speculation(request: AnswerOptions, drafter: str) -> Speculation:

@@ -16,7 +16,7 @@ from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import GenerateJob, TurnRecord
+from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 
@@ -35,6 +35,7 @@ def job(
     template: PromptTemplate,
     grounded: bool,
     drafter: str,
+    repetition: RepetitionLimit | None,
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -45,6 +46,7 @@ def job(
         template: our own texts.
         grounded: whether retrieval is on.
         drafter: for requests that name none.
+        repetition: when an answer that repeats itself ends.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -67,7 +69,7 @@ def job(
         collection=collection,
         question=request.question,
         turn=len(turns),
-        sampling=sampling(request, max_tokens),
+        sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         retrieval_query=retrieved.query,

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from decoder import Engine, SamplingParams, Sequence
+from decoder import Engine, RepetitionStop, SamplingParams, Sequence
 from decoder.drafter_names import DRAFTER_NAMES
 from decoder.drafters import make_drafter
 from decoder.drafters.auto.drafter import AutoDrafter
@@ -75,6 +75,7 @@ MODES: dict[str, SamplingParams] = {
         max_tokens=MAX_TOKENS, temperature=0.9, top_p=0.9, frequency_penalty=0.1, seed=9, grammar=WalkGrammar(VOCAB)
     ),
     "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
+    "repetition": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, repetition=RepetitionStop(5, 2)),
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "copyspec+eagle", "casd+eagle")
@@ -229,6 +230,19 @@ def check(drafter: str, mode: str, architecture: str, share: int) -> None:
             assert got.tokens == expected.tokens
             assert got.finish_reason == expected.finish_reason
             assert got.cache.length == len(prompt) + len(got.tokens) - 1
+
+
+def test_the_gate_has_answers_that_repetition_ends() -> None:
+    """Such an answer is the beginning of the one without the rule, and most drafts could run past its end."""
+    ends = set()
+    for architecture in ARCHITECTURES:
+        for memory in (1.0, 0.01):
+            for prompt in prompts():
+                ended = plain(architecture, memory, prompt, "repetition")
+                whole = plain(architecture, memory, prompt, "greedy_no_eos")
+                assert ended.tokens == whole.tokens[: len(ended.tokens)]
+                ends.add((memory, ended.finish_reason))
+    assert ends == {(1.0, "length"), (0.01, "repetition")}
 
 
 def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:

@@ -13,7 +13,7 @@ from workers.broker import keys
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
-FinishReason = Literal["stop", "length", "cancelled", "error"]
+FinishReason = Literal["stop", "length", "repetition", "cancelled", "error"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
@@ -38,6 +38,13 @@ class Segment(_Message):
     chunk_id: str | None = None
 
 
+class RepetitionLimit(_Message):
+    """An answer that repeats a stretch of tokens `times` times, with `length` tokens in all, ends."""
+
+    length: int = Field(ge=1)
+    times: int = Field(ge=2)
+
+
 class Sampling(SamplingFields, _Message):
     """Sampling parameters of one answer."""
 
@@ -49,6 +56,8 @@ class Sampling(SamplingFields, _Message):
     """Index of this answer among several of one request: each draws other tokens."""
     logprobs: int | None = Field(default=None, ge=0, le=20)
     """Measure log-probabilities, with so many alternatives a token; None measures none."""
+    repetition: RepetitionLimit | None = None
+    """None: no answer ends because it repeats itself."""
 
 
 class Speculation(_Message):

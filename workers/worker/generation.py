@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from decoder import Corpus, DecodeStats, PromptSegment, SamplingParams
+from decoder import Corpus, DecodeStats, PromptSegment, RepetitionStop, SamplingParams
 from decoder.drafts.stats import SourceCount
 from workers.broker.messages import (
     DoneEvent,
@@ -116,6 +116,7 @@ def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None 
         )
     values = sampling.model_dump()
     values["stop"] = tuple(sampling.stop)
+    values["repetition"] = sampling.repetition and RepetitionStop(**sampling.repetition.model_dump())
     return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
 
 

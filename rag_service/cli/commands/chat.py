@@ -181,7 +181,7 @@ class Conversation:
             return
         if self.last["note"]:
             self._screen.print(self.last["note"], style="yellow")
-        if self.last["finish_reason"] == "length":
+        if self.last["finish_reason"] in ("length", "repetition"):
             self._screen.print(ending(self.last), style="dim")
 
     def _last_answer(self) -> dict[str, Any]:

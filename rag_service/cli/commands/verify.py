@@ -79,7 +79,7 @@ def _answer(api: Api, question: str, options: dict[str, Any], mode: str) -> dict
     with err().status(f"Answering {mode} …"):
         answer_id = follow(api, calls.query(question, options), None)["answer_id"]
         answer: dict[str, Any] = api.json(calls.answer(answer_id, token_ids=True))
-    if answer["finish_reason"] not in ("stop", "length"):
+    if answer["finish_reason"] not in ("stop", "length", "repetition"):
         raise CliError(f"The answer {mode} ended with {answer['finish_reason']}, so there is nothing to compare.")
     return answer
 

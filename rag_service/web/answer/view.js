@@ -9,6 +9,7 @@ import { follow } from "./stream.js";
 
 const ENDINGS = {
   length: "It stopped at its length limit; ask it to go on, or ask for less at a time.",
+  repetition: "It was stopped because it repeated itself.",
   cancelled: "You stopped this answer.",
 };
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from decoder import Engine, Prefix, SamplingParams, Sequence
+from decoder import Engine, Prefix, RepetitionStop, SamplingParams, Sequence
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.model.forward_outputs import RequiredOutputs
@@ -42,6 +42,7 @@ MODES = {
     "penalties": SamplingParams(max_tokens=MAX_TOKENS, repetition_penalty=1.2, frequency_penalty=0.2),
     "sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=3, stop=("ab", "q")),
     "strict": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, exact="strict"),
+    "repetition": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, repetition=RepetitionStop(5, 2)),
 }
 
 

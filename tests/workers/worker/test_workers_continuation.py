@@ -18,13 +18,23 @@ from typing import Any
 import pytest
 
 from decoder import Engine
-from tests.support.fake_workers import make_worker_context, running_worker, save_tokenizer
+from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.fork_server import fork_server
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.app import make_app, make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
-from workers.broker.messages import DoneEvent, Edit, ErrorEvent, GenerateJob, Sampling, Segment, Speculation, TokenEvent
+from workers.broker.messages import (
+    DoneEvent,
+    Edit,
+    ErrorEvent,
+    GenerateJob,
+    RepetitionLimit,
+    Sampling,
+    Segment,
+    Speculation,
+    TokenEvent,
+)
 from workers.errors import AnswerTaken, QueueUnavailable
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
@@ -300,6 +310,27 @@ def test_an_end_that_was_streamed_and_not_written(
     with running_worker(redis_url, make_worker_context(redis_url, tokens, make_engine(tokens))):
         done = Reader(client, "a1").end()
     assert (done.ids, done.text, done.finish_reason) == (ids, tokens.decode(ids), "length")
+
+
+@pytest.mark.parametrize("streamed", [0, 30, 59, 60])
+def test_an_answer_that_repeats_itself_ends_where_it_would_have(
+    streamed: int, queue: Queue, client: Any, redis_url: str, tokens: Tokens
+) -> None:
+    """Also if the worker died between its last id and its end."""
+    stretch = tokens.encode_content("What jumps over the lazy dog? ").ids
+    ids = (stretch * 60)[:60]
+    assert len(set(stretch)) >= 8
+    sampling = Sampling(max_tokens=400, seed=1, repetition=RepetitionLimit(length=60, times=4))
+    queue.enqueue_generate(make_job("a1", sampling=sampling))
+    stream = AnswerStream(client, "default", "a1")
+    stream.start("s-a1")
+    if streamed:
+        told = ids[:streamed]
+        stream.write(TokenEvent(t=0, ids=told, text=tokens.decode(told), sources=[None] * len(told)))
+    engine = FakeEngine(tokens, lambda prompt: stretch * 60)
+    with running_worker(redis_url, make_worker_context(redis_url, tokens, engine)):
+        done = Reader(client, "a1").end()
+    assert (done.ids, done.text, done.finish_reason) == (ids, tokens.decode(ids), "repetition")
 
 
 def test_a_cancelled_answer_keeps_what_its_first_worker_told(
