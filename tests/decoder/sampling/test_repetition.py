@@ -90,23 +90,23 @@ def test_a_copy_of_the_prompt_never_ends(answer: list[int], before: list[int], a
 def test_the_defaults(stretch: int, tokens: int) -> None:
     """128 tokens and four repeats; 256 tokens of fill."""
     loop = list(range(stretch)) * (3000 // stretch + 1)
-    assert end(RepetitionStop(), [], loop) == tokens
-    assert end(RepetitionStop(), [], [999, 998, *loop]) == tokens + 2
+    assert end(RepetitionStop(128, 4), [], loop) == tokens
+    assert end(RepetitionStop(128, 4), [], [999, 998, *loop]) == tokens + 2
 
 
 def test_a_longer_stretch_is_not_looked_for() -> None:
-    assert end(RepetitionStop(), [], list(range(LONGEST_STRETCH + 1)) * 6) is None
+    assert end(RepetitionStop(128, 4), [], list(range(LONGEST_STRETCH + 1)) * 6) is None
 
 
 def test_a_stretch_may_come_as_often_as_in_the_prompt_and_then_some() -> None:
     row = list(range(20))
-    assert end(RepetitionStop(), row, row * 30) == 128, "once is no repeat"
+    assert end(RepetitionStop(128, 4), row, row * 30) == 128, "once is no repeat"
     for times in (2, 5, 50):
         prompt = [77, *row * times, 78]
-        assert end(RepetitionStop(), prompt, row * 90) == 20 * times + 128
-        assert end(RepetitionStop(), prompt, [*row, 5] * 90) == 21 * times + 128, "rows with a token more"
-        assert end(RepetitionStop(), prompt, [token + 50 for token in row] * 90) == 20 * times + 128, "other rows"
-    assert end(RepetitionStop(), [5] * 15, row * 90) == 128, "a short run of another kind allows nothing"
+        assert end(RepetitionStop(128, 4), prompt, row * 90) == 20 * times + 128
+        assert end(RepetitionStop(128, 4), prompt, [*row, 5] * 90) == 21 * times + 128, "rows with a token more"
+        assert end(RepetitionStop(128, 4), prompt, [token + 50 for token in row] * 90) == 20 * times + 128, "other rows"
+    assert end(RepetitionStop(128, 4), [5] * 15, row * 90) == 128, "a short run of another kind allows nothing"
 
 
 def test_the_prompt_counts_for_stretches_of_about_the_same_length() -> None:
@@ -119,7 +119,7 @@ def test_the_prompt_counts_for_stretches_of_about_the_same_length() -> None:
 
 @pytest.mark.parametrize("name", REASONABLE)
 def test_a_reasonable_text_is_whole(name: str) -> None:
-    assert end(RepetitionStop(), [], pieces(REASONABLE[name])) is None
+    assert end(RepetitionStop(128, 4), [], pieces(REASONABLE[name])) is None
 
 
 @pytest.mark.parametrize("name", REASONABLE)
@@ -128,13 +128,13 @@ def test_a_copy_of_a_long_text_is_whole(name: str) -> None:
     text = (REASONABLE[name] + "\n") * 6
     lines = text.splitlines(keepends=True)
     for copy in (text, text.upper(), text.replace("0", "17"), "".join(lines[1:]), lines[2] * 3 + text):
-        assert end(RepetitionStop(), pieces("Tidy this up:\n" + text), pieces(copy)) is None
+        assert end(RepetitionStop(128, 4), pieces("Tidy this up:\n" + text), pieces(copy)) is None
 
 
 @pytest.mark.parametrize("name", STUCK)
 def test_a_text_that_is_stuck_ends(name: str) -> None:
     tokens = pieces(STUCK[name])
-    count = end(RepetitionStop(), pieces("Here is what I know. The answer is in the second passage."), tokens)
+    count = end(RepetitionStop(128, 4), pieces("Here is what I know. The answer is in the second passage."), tokens)
     assert count is not None
     assert count < len(tokens) / 1.2
 
@@ -156,7 +156,7 @@ def stuck(source: random.Random) -> list[int]:
 
 def test_a_sequence_ends_by_repetition_only_if_asked() -> None:
     loop = list(range(10, 20)) * 20
-    off, on = sequence(max_tokens=150), sequence(max_tokens=150, repetition=RepetitionStop())
+    off, on = sequence(max_tokens=150), sequence(max_tokens=150, repetition=RepetitionStop(128, 4))
     assert off.extend(loop) == loop[:150]
     assert off.finish_reason == "length"
     assert on.extend(loop) == loop[:128]
@@ -175,24 +175,24 @@ def test_other_ends_come_first_but_the_limit() -> None:
 
 def test_an_answer_goes_on_after_a_resume_as_if_it_had_not_stopped() -> None:
     loop = stuck(random.Random(3))
-    whole = sequence(repetition=RepetitionStop())
+    whole = sequence(repetition=RepetitionStop(128, 4))
     tokens = whole.extend(loop)
     assert whole.finish_reason == "repetition"
     for size in range(len(tokens)):
-        resumed = sequence(tokens[:size], repetition=RepetitionStop())
+        resumed = sequence(tokens[:size], repetition=RepetitionStop(128, 4))
         assert resumed.extend(loop[size:]) == tokens[size:]
         assert resumed.finish_reason == "repetition"
     with pytest.raises(ValueError, match="resume it with fewer"):
-        sequence(loop, repetition=RepetitionStop())
+        sequence(loop, repetition=RepetitionStop(128, 4))
 
 
 def test_the_text_ends_at_the_same_token_in_steps_of_any_size() -> None:
     source = random.Random(4)
     loop = stuck(source)
-    one_by_one = sequence(repetition=RepetitionStop())
+    one_by_one = sequence(repetition=RepetitionStop(128, 4))
     one_by_one.extend(loop)
     for _ in range(20):
-        steps, rest = sequence(repetition=RepetitionStop()), list(loop)
+        steps, rest = sequence(repetition=RepetitionStop(128, 4)), list(loop)
         while not steps.finished:
             size = source.randint(1, 40)
             steps.extend(rest[:size])
@@ -202,7 +202,7 @@ def test_the_text_ends_at_the_same_token_in_steps_of_any_size() -> None:
 
 def test_a_token_costs_as_little_late_as_early() -> None:
     source = random.Random(5)
-    watch = Repetition(RepetitionStop(), [])
+    watch = Repetition(RepetitionStop(128, 4), [])
     seconds = []
     for _ in range(20):
         tokens = [source.randrange(50_000) for _ in range(2000)]

@@ -95,5 +95,5 @@ def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, sai
 
 
 def test_a_language_without_template_is_an_error() -> None:
-    with pytest.raises(InvalidSettings, match="RAG_PROMPT__LANGUAGE.*de, en"):
+    with pytest.raises(InvalidSettings, match=r"RAG_PROMPT__LANGUAGE.*de, en"):
         Templates(language="tlh")
