@@ -199,7 +199,7 @@ def _install(model: NamedModel, models_dir: Path, report: Progress) -> Path:
 def _check_room(model: NamedModel, downloads: Path) -> None:
     """Raise PullFailed unless the disk has room for the downloads and the model folder."""
     kept = sum(path.stat().st_size for path in downloads.rglob("*") if path.is_file())
-    needed = model.source.peak_bytes(model.card.disk_bytes) - kept
+    needed = model.source.peak_bytes(model.card.disk_bytes or 0) - kept
     free = shutil.disk_usage(downloads).free
     if free < needed:
         raise PullFailed(

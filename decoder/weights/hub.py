@@ -101,6 +101,7 @@ def hub_folder(hub_id: str, cache_dir: Path) -> Path:
                 revision=revision or None,
                 cache_dir=cache_dir,
                 allow_patterns=list(HUB_PATTERNS),
+                ignore_patterns=["consolidated*"],  # the same weights once more, in Mistral's own layout
                 local_files_only=local,
             )
         )

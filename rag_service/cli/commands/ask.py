@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.cli.answers import collections_to_choose, follow, show
+from rag_service.cli.answers import collections_to_choose, follow, say_model, show
 from rag_service.cli.console import err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
@@ -56,7 +56,9 @@ def ask(
         answer = follow(api, calls.query(question, options), None if as_json else out())
         if answer["note"] == NO_COLLECTION:
             err().print(collections_to_choose(api), style="yellow")
-    _print(answer, as_json)
+        _print(answer, as_json)
+        if not as_json:
+            say_model(api)
 
 
 def edit(
