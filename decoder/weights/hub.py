@@ -5,6 +5,7 @@ Knows huggingface_hub, whose variables (HF_HUB_OFFLINE, HF_ENDPOINT, …) apply;
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -42,12 +43,12 @@ class HubFile:
     name: str
 
     def fetch(self, sha256: str, size: int, folder: Path, progress: Progress) -> Path:
-        """Download into `folder`, continuing an earlier download there.
+        """Download into `folder`. A lost connection is taken up again; a download that was killed begins anew.
 
         Args:
             sha256: the hash that the file must have. If the hub says that it has another file, nothing is downloaded.
             size: bytes of the file.
-            folder: a folder of its own.
+            folder: a folder of its own; what a killed download left there is deleted.
             progress: called with ("hub", bytes, size).
 
         Raises:
@@ -64,7 +65,8 @@ class HubFile:
         found = asked.result("not reached")
         if found.etag and len(found.etag) == len(sha256) and found.etag != sha256:
             raise HubMissed("it has another file")
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         revision = found.commit_hash
         download = _Call(lambda: hf_hub_download(self.repository, self.name, revision=revision, local_dir=folder))
         arrived, since = 0, time.monotonic()
