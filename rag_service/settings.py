@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from rag_service.errors import InvalidSettings
 
 PREFIX = "RAG_"
@@ -197,12 +198,12 @@ class Settings(BaseSettings):
         "service runs on this machine.",
     )
     model: str = Field(
-        default="smollm2-135m",
-        description="Target model: a hub id (docs/how-to/own-model.md recommends models), a folder, or a name from "
-        "`rag models list`. The default is a small demo model.",
+        default=DEFAULT_MODEL,
+        description="Target model: a name from `rag models list`, a hub id (`rag models list --catalogue` shows some), "
+        "or a folder.",
     )
     embedding_model: str = Field(
-        default="all-minilm-l6-v2",
+        default=DEFAULT_EMBEDDING_MODEL,
         description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
         "LangChain supports (docs/how-to/own-model.md).",
     )

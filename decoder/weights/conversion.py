@@ -1,8 +1,9 @@
 """Converts GGUF files to model folders: config, tokenizer and weights as stock transformers reads them.
 
 Dequantized weights are stored in the smallest dtype that holds each of them exactly, unless the caller names another;
-`conversion.json` in the folder has the dtype, the source file and the rounding error. Knows the GGUF format and
-transformers' loader for it; knows no catalogue and no network.
+`conversion.json` in the folder has the dtype, the source file and the rounding error. `gguf_weights.py` writes the
+weights of common models tensor by tensor. Of others, transformers' loader reads all into memory. Knows the GGUF format;
+knows no catalogue and no network.
 
     python -m decoder.weights.conversion model.gguf out-folder [auto|float32|bfloat16|float16]
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decoder.errors import UnsupportedModel
+from decoder.weights.gguf_weights import Rounding, exact_dtype, measure, one_thread, plan_weights, write_weights
 from decoder.weights.wheels import Progress, file_sha256
 
 StorageDtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -55,7 +57,12 @@ class Conversion:
 
 
 def convert_gguf(
-    gguf_path: Path, out_dir: Path, *, dtype: StorageDtype = "auto", progress: Progress | None = None
+    gguf_path: Path,
+    out_dir: Path,
+    *,
+    dtype: StorageDtype = "auto",
+    tied: bool = False,
+    progress: Progress | None = None,
 ) -> Conversion:
     """Write `out_dir` (created; not atomic: use a fresh folder) with safetensors, config, tokenizer and chat template.
 
@@ -63,6 +70,8 @@ def convert_gguf(
         gguf_path: a GGUF file of an architecture that transformers reads.
         out_dir: folder to write.
         dtype: "auto" is the smallest of bfloat16, float16 and float32 that is exact.
+        tied: whether the model's input and output embeddings are one matrix, as its makers published it. A GGUF file
+            may have that matrix twice, in two precisions; then the output's, which is the finer one, is stored once.
         progress: called with ("measure" | "convert" | "write", done, total).
 
     Raises:
@@ -76,17 +85,36 @@ def convert_gguf(
         reader = GGUFReader(gguf_path)
     except (OSError, ValueError) as error:
         raise UnsupportedModel(f"{gguf_path} is not a readable GGUF file: {error}") from error
-    stored, absolute, relative = _measure(reader, dtype, progress)
-    conversion = Conversion(
-        gguf_path.name, file_sha256(gguf_path), stored, absolute == 0.0, round(absolute, 9), round(relative, 9)
-    )
+    sha256 = file_sha256(gguf_path)
+    with one_thread():
+        stored = exact_dtype(reader, progress) if dtype == "auto" else dtype
     out_dir.mkdir(parents=True, exist_ok=True)
     progress("convert", 0, len(reader.tensors))
-    _write_tokenizer(gguf_path, reader, out_dir)
-    model = _load(gguf_path, getattr(torch, stored), progress)
-    progress("convert", len(reader.tensors), len(reader.tensors))
+    with _read_once(reader):
+        _write_tokenizer(gguf_path, reader, out_dir)
+        plan = plan_weights(gguf_path, reader, getattr(torch, stored), tied=tied)
+    if plan is not None:
+        with one_thread():
+            rounding = write_weights(plan, out_dir, progress)
+        model = plan.model
+    elif tied:
+        raise UnsupportedModel(f"{gguf_path.name} does not have the tensors of a model with tied embeddings")
+    else:
+        rounding = Rounding() if dtype == "auto" else measure(reader, getattr(torch, stored), progress)
+        model = _load(gguf_path, getattr(torch, stored), progress)
+        _write_loaded(model, out_dir)
     progress("write", 0, 1)
-    _write_model(model, _end_ids(reader), out_dir)
+    _write_config(model, _end_ids(reader), out_dir)
+    for weights in out_dir.glob("*.safetensors"):
+        weights.chmod(0o644)  # written 0600, while every other file follows the umask
+    conversion = Conversion(
+        gguf_path.name,
+        sha256,
+        stored,
+        rounding.absolute == 0.0,
+        round(rounding.absolute, 9),
+        round(rounding.relative, 9),
+    )
     (out_dir / RECORD).write_text(json.dumps(asdict(conversion), indent=2) + "\n", encoding="utf-8")
     progress("write", 1, 1)
     return conversion
@@ -94,31 +122,6 @@ def convert_gguf(
 
 def _silent(stage: str, done: int, total: int) -> None:
     return None
-
-
-def _measure(reader: Any, dtype: StorageDtype, progress: Progress) -> tuple[str, float, float]:
-    """The dtype to store in, and the largest absolute and relative rounding error it makes."""
-    import torch
-    from gguf import dequantize
-
-    if dtype == "float32":
-        return "float32", 0.0, 0.0
-    candidates = ["bfloat16", "float16"] if dtype == "auto" else [dtype]
-    errors = dict.fromkeys(candidates, (0.0, 0.0))
-    for number, tensor in enumerate(reader.tensors):
-        progress("measure", number, len(reader.tensors))
-        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).to(torch.float32)
-        for name in list(errors):
-            difference = (weight.to(getattr(torch, name)).to(torch.float32) - weight).abs()
-            ratio = torch.where(difference > 0, difference / weight.abs(), 0.0)
-            absolute, relative = errors[name]
-            errors[name] = max(absolute, float(difference.max())), max(relative, float(ratio.max()))
-            if dtype == "auto" and errors[name][0] > 0.0:
-                del errors[name]
-        if not errors:
-            return "float32", 0.0, 0.0
-    name = next(iter(errors))
-    return name, *errors[name]
 
 
 def _load(gguf_path: Path, dtype: Any, progress: Progress) -> Any:
@@ -132,23 +135,44 @@ def _load(gguf_path: Path, dtype: Any, progress: Progress) -> Any:
             model = transformers.AutoModelForCausalLM.from_pretrained(gguf_path.parent, **options)
         except (ValueError, NotImplementedError) as error:
             raise UnsupportedModel(f"transformers cannot convert {gguf_path.name}: {error}") from error
-    # Traces of the GGUF origin: save_pretrained rejects them, and a later load would look for the GGUF.
-    model.hf_quantizer = None
-    for entry in ("quantization_config", "_model_name_or_path"):
-        if hasattr(model.config, entry):
-            delattr(model.config, entry)
-    model.config.architectures = [type(model).__name__]
     return model
 
 
-def _write_model(model: Any, end_ids: list[int], out_dir: Path) -> None:
+def _write_loaded(model: Any, out_dir: Path) -> None:
+    model.hf_quantizer = None  # save_pretrained would reject it
+    _forget_origin(model.config)
+    with _bars_as_progress(_silent):
+        model.save_pretrained(out_dir)
+
+
+def _write_config(model: Any, end_ids: list[int], out_dir: Path) -> None:
     if end_ids:
         model.generation_config.eos_token_id = end_ids if len(end_ids) > 1 else end_ids[0]
     model.generation_config._from_model_config = False  # else a load would use the single end token of config.json
-    with _bars_as_progress(_silent):
-        model.save_pretrained(out_dir)
-    for weights in out_dir.glob("*.safetensors"):
-        weights.chmod(0o644)  # written 0600, while every other file follows the umask
+    model.config.architectures = [type(model).__name__]
+    _forget_origin(model.config)
+    model.config.save_pretrained(out_dir)
+    model.generation_config.save_pretrained(out_dir)
+
+
+def _forget_origin(config: Any) -> None:
+    """Delete the traces of the GGUF file; a later load would look for it."""
+    for entry in ("quantization_config", "_model_name_or_path"):
+        if hasattr(config, entry):
+            delattr(config, entry)
+
+
+@contextmanager
+def _read_once(reader: Any) -> Iterator[None]:
+    """Let transformers use this reader inside the block; it would read the file's 150,000 tokens again and again."""
+    import gguf
+
+    original = gguf.GGUFReader
+    gguf.GGUFReader = lambda *_, **__: reader
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = original
 
 
 @contextmanager

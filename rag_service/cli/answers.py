@@ -81,6 +81,15 @@ def _say_search(passages: dict[str, Any], question: str | None) -> None:
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
 
 
+def say_model(api: Api) -> None:
+    """Name the model on standard error, and say if it is a toy. A service that is not ready, or older, names none."""
+    with contextlib.suppress(CliError):
+        model = api.request("GET", "/readyz").get("model")
+        if model is not None:
+            note = f", {model['note']}" if model["toy"] else ""
+            err().print(f"Model: {model['name']}{note}", style="yellow" if model["toy"] else "dim")
+
+
 def collections_to_choose(api: Api) -> str:
     """A sentence that names the collections."""
     names = [collection.name for collection in api.send(calls.collections())]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rag_service.answering.pipeline import Pipeline
+from rag_service.answering.served_model import served_name, short_name
 from rag_service.errors import NotFound
 from rag_service.settings import Settings
 from retriever import InvalidName, UnknownCollection
@@ -15,13 +15,8 @@ PREFIX = "rag:"
 """Before the name of a collection that grounds the answer."""
 
 
-def served_name(settings: Settings) -> str:
-    """Of the target model: as it is set, or the folder's name."""
-    return _short(settings.model)
-
-
 def embedding_name(settings: Settings) -> str:
-    return _short(settings.embedding_model)
+    return short_name(settings.embedding_model)
 
 
 def collection_of(model: str, pipeline: Pipeline) -> str | None:
@@ -75,11 +70,6 @@ def one(name: str, pipeline: Pipeline) -> dict[str, Any]:
         return describe(name)
     collection = collection_of(name, pipeline)
     return describe(name, pipeline.library.collection(collection).stats().created if collection else 0.0)
-
-
-def _short(model: str) -> str:
-    path = Path(model).expanduser()
-    return path.name if path.is_absolute() or path.is_dir() else model
 
 
 def _unknown(model: str, settings: Settings) -> NotFound:

@@ -207,7 +207,7 @@ def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:
             segments.append(contents[slot])
             continue
         own = part
-        if segments and segments[-1].ids is None:
+        if segments and segments[-1].kind in ("question", "instruction"):
             own = part.lstrip("\n")
             last = segments.pop()
             segments.append(content_segment(last.kind, last.text + part[: len(part) - len(own)]))

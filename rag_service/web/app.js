@@ -77,12 +77,24 @@ async function start() {
   }
 }
 
+/** Names the model below the question, and says if it is a toy. */
+function showModel(model) {
+  if (!model) return;
+  const line = byId("model");
+  line.textContent = model.toy ? `Model: ${model.name}, ${model.note}` : `Model: ${model.name}`;
+  line.classList.toggle("toy", model.toy);
+  line.hidden = false;
+}
+
 /** Shows a banner until the service can answer questions. */
 async function watchReadiness() {
   for (;;) {
     const response = await fetch("readyz", { cache: "no-store" }).catch(() => null);
-    if (response?.ok) break;
     const body = await response?.json().catch(() => null);
+    if (response?.ok) {
+      showModel(body?.model);
+      break;
+    }
     if (body?.detail) {
       banner.textContent = body.detail;
       banner.hidden = false;

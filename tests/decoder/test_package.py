@@ -24,7 +24,7 @@ def test_the_named_drafters_are_those_that_can_be_made() -> None:
 
 
 def test_names_models_and_errors_load_no_torch() -> None:
-    modules = "decoder.drafter_names, decoder.errors, decoder.models"
+    modules = "decoder.catalogue, decoder.drafter_names, decoder.errors, decoder.models"
     code = f"import sys, {modules}; print('torch' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert printed.stdout.strip() == "False"

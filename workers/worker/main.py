@@ -17,6 +17,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 
+from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
@@ -52,8 +53,8 @@ class WorkerConfig:
 
     redis_url: str
     data_dir: Path
-    model: str = "smollm2-135m"
-    embedding_model: str | None = "all-minilm-l6-v2"
+    model: str = DEFAULT_MODEL
+    embedding_model: str | None = DEFAULT_EMBEDDING_MODEL
     models_dir: Path | None = None
     dtype: str = "float32"
     device: str = "cpu"

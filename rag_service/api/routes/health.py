@@ -11,6 +11,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from rag_service.answering.pipeline import Pipeline
+from rag_service.answering.served_model import described
 from rag_service.api.deps import SharedPipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.metrics import exposition
@@ -29,14 +30,17 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", responses=error_responses(503))
 async def readyz(pipeline: SharedPipelineDep) -> dict[str, Any]:
-    """Whether queries can be answered: Redis, a worker and the index are ready. 503 says what is missing."""
+    """Whether queries can be answered: Redis, a worker and the index are ready. 503 says what is missing.
+
+    `model` names the target model; `toy` says that it is for tests only.
+    """
     # Separate threads, so that probes do not wait for requests.
     checks = await anyio.to_thread.run_sync(ready_checks, pipeline, limiter=pipeline.probe_threads)
     missing = {name: reason for name, reason in checks.items() if reason != "ok"}
     if missing:
         reasons = " ".join(f"{name}: {reason}." for name, reason in missing.items())
         raise Unavailable(f"Not ready. {reasons}", "not_ready", retry_after=5, checks=checks)
-    return {"status": "ready", "checks": checks}
+    return {"status": "ready", "checks": checks, "model": described(pipeline.settings)}
 
 
 def ready_checks(pipeline: Pipeline) -> dict[str, str]:

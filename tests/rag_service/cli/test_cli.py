@@ -19,6 +19,7 @@ from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
 
 pytestmark = pytest.mark.usefixtures("own_folder")
+TOY = "smollm2-135m, a small demo model for tests; its answers are often wrong"
 
 
 def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: Any) -> None:
@@ -29,12 +30,14 @@ def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: 
     assert any(line.startswith("  [1] copied “The quick brown fox") and "(foxes 9–84)" in line for line in lines)
     assert any("MAT" in line and "drafter casd" in line and "accepted" in line for line in lines)
     assert "\x1b" not in result.stdout
+    assert result.stderr == f"Model: {TOY}\n"
 
 
 def test_ask_json_is_the_answer(api_url: str, world: Any) -> None:
     result = rag("ask", "What jumps?", "-c", "animals", "--seed", "5", "--json", "--url", api_url)
     answer = json.loads(result.stdout)
     assert (answer["answer"], answer["seed"], answer["status"]) == (world.stage.text, 5, "succeeded")
+    assert result.stderr == ""
 
 
 def test_ask_continues_a_session(api_url: str) -> None:

@@ -83,7 +83,9 @@ def test_who_names_no_collection_is_told_which_there_are(api_url: str) -> None:
     assert "No collection was searched" in asked.stdout
     assert re.search(r"You have .*animals.*: choose with -c\.", asked.stderr)
     assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", api_url).stderr
-    assert "choose with -c" in rag("chat", "--url", api_url, said="/quit\n").stderr
+    chat = rag("chat", "--url", api_url, said="/quit\n").stderr
+    assert "choose with -c" in chat
+    assert "Model: smollm2-135m, a small demo model for tests" in chat
     assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", api_url).stderr
 
 

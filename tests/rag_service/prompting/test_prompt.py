@@ -89,7 +89,7 @@ def test_follow_ups_append(tokens: Tokens) -> None:
         assert after.segments[: len(before.segments)] == before.segments
         assert after.new_from == len(before.segments) + 1
     shown_ids = [s.chunk_id for s in prompts[-1].segments if s.kind == "passage"]
-    assert shown_ids == ["d1:0", "d2:0", "d3:0", "d4:0"]
+    assert shown_ids == ["d2:0", "d1:0", "d3:0", "d4:0"], "each once, the best of a turn last"
 
 
 def test_passages_of_earlier_turns_are_listed_after_this_turns(tokens: Tokens) -> None:

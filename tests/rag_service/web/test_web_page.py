@@ -55,6 +55,12 @@ async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: A
     assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
 
 
+async def test_the_page_names_the_model_and_says_that_it_is_a_toy(visit: Any) -> None:
+    told = "Model: smollm2-135m, a small demo model for tests; its answers are often wrong"
+    await expect(visit.page.locator("#model")).to_have_text(told)
+    await expect(visit.page.locator("#model")).to_be_visible()
+
+
 async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
     await visit.ask(BACKUPS)
     await visit.answered()
