@@ -32,7 +32,7 @@ async def test_an_answer_says_that_passages_left_the_window(
             "document_id": f"d{number}",
             "chunk_id": f"d{number}:0",
             "title": f"Title {number}",
-            "text": f"Fact {number}. {CROWD}",
+            "text": f"Fact {number}. {CROWD} {CROWD[:70]}",
             "source_start": 0,
             "source_end": 9,
             "score": 1.0,
