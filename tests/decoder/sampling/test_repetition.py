@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoder import RepetitionStop, SamplingParams, Sequence
+from decoder import Corpus, RepetitionStop, SamplingParams, Sequence
 from decoder.sampling import repetition
 from decoder.sampling.repetition import LONGEST_STRETCH, VARIED, Repetition, most_repeats
 from tests.support.repeating_texts import REASONABLE, STUCK, pieces
@@ -171,6 +171,19 @@ def test_other_ends_come_first_but_the_limit() -> None:
     end_tokens.extend([5])
     assert end_tokens.finish_reason == "stop"
     assert sequence([5] * 16, max_tokens=16, repetition=rule).finish_reason == "repetition"
+
+
+def test_the_prompt_counts_and_corpora_do_not() -> None:
+    loop = stuck(random.Random(6))
+    params = SamplingParams(repetition=RepetitionStop())
+    ends = []
+    for prompt, corpora in (([1], ()), ([1], (Corpus("prediction", tuple(loop)),)), ([1, *loop], ())):
+        answer = Sequence(prompt, params, (), None, frozenset({2}), corpora=corpora)
+        answer.extend(loop)
+        ends.append((answer.finish_reason, len(answer.tokens)))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == "repetition"
+    assert ends[2] == (None, len(loop))
 
 
 def test_an_answer_goes_on_after_a_resume_as_if_it_had_not_stopped() -> None:
