@@ -60,14 +60,14 @@ class Answers(_Section):
         default=256, ge=1, le=32768, description="Most tokens of an answer if its request sets no `max_tokens`."
     )
     repetition_length: int = Field(
-        default=64,
+        default=128,
         ge=0,
         description="An answer whose last tokens are one stretch of tokens again and again, with so many tokens in "
         "all, ends with `repetition`. Twice as many if the stretch has fewer than 8 different tokens, and more if the "
         "prompt repeats itself like that. 0 lets answers repeat themselves.",
     )
     repetition_times: int = Field(
-        default=3, ge=2, description="Fewest repeats of a stretch, however long, that end an answer."
+        default=4, ge=2, description="Fewest repeats of a stretch, however long, that end an answer."
     )
     min_run: int = Field(
         default=8,

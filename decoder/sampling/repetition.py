@@ -33,8 +33,8 @@ class RepetitionStop:
         ValueError: length is below 1, or times below 2.
     """
 
-    length: int = 64
-    times: int = 3
+    length: int = 128
+    times: int = 4
 
     def __post_init__(self) -> None:
         for name, value, least in (("length", self.length, 1), ("times", self.times, 2)):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoder import RepetitionStop, SamplingParams, Sequence
+from decoder import Corpus, RepetitionStop, SamplingParams, Sequence
 from decoder.sampling import repetition
 from decoder.sampling.repetition import LONGEST_STRETCH, VARIED, Repetition, most_repeats
 from tests.support.repeating_texts import REASONABLE, STUCK, pieces
@@ -90,23 +90,23 @@ def test_a_copy_of_the_prompt_never_ends(answer: list[int], before: list[int], a
 def test_the_defaults(stretch: int, tokens: int) -> None:
     """128 tokens and four repeats; 256 tokens of fill."""
     loop = list(range(stretch)) * (3000 // stretch + 1)
-    assert end(RepetitionStop(128, 4), [], loop) == tokens
-    assert end(RepetitionStop(128, 4), [], [999, 998, *loop]) == tokens + 2
+    assert end(RepetitionStop(), [], loop) == tokens
+    assert end(RepetitionStop(), [], [999, 998, *loop]) == tokens + 2
 
 
 def test_a_longer_stretch_is_not_looked_for() -> None:
-    assert end(RepetitionStop(128, 4), [], list(range(LONGEST_STRETCH + 1)) * 6) is None
+    assert end(RepetitionStop(), [], list(range(LONGEST_STRETCH + 1)) * 6) is None
 
 
 def test_a_stretch_may_come_as_often_as_in_the_prompt_and_then_some() -> None:
     row = list(range(20))
-    assert end(RepetitionStop(128, 4), row, row * 30) == 128, "once is no repeat"
+    assert end(RepetitionStop(), row, row * 30) == 128, "once is no repeat"
     for times in (2, 5, 50):
         prompt = [77, *row * times, 78]
-        assert end(RepetitionStop(128, 4), prompt, row * 90) == 20 * times + 128
-        assert end(RepetitionStop(128, 4), prompt, [*row, 5] * 90) == 21 * times + 128, "rows with a token more"
-        assert end(RepetitionStop(128, 4), prompt, [token + 50 for token in row] * 90) == 20 * times + 128, "other rows"
-    assert end(RepetitionStop(128, 4), [5] * 15, row * 90) == 128, "a short run of another kind allows nothing"
+        assert end(RepetitionStop(), prompt, row * 90) == 20 * times + 128
+        assert end(RepetitionStop(), prompt, [*row, 5] * 90) == 21 * times + 128, "rows with a token more"
+        assert end(RepetitionStop(), prompt, [token + 50 for token in row] * 90) == 20 * times + 128, "other rows"
+    assert end(RepetitionStop(), [5] * 15, row * 90) == 128, "a short run of another kind allows nothing"
 
 
 def test_the_prompt_counts_for_stretches_of_about_the_same_length() -> None:
@@ -119,7 +119,7 @@ def test_the_prompt_counts_for_stretches_of_about_the_same_length() -> None:
 
 @pytest.mark.parametrize("name", REASONABLE)
 def test_a_reasonable_text_is_whole(name: str) -> None:
-    assert end(RepetitionStop(128, 4), [], pieces(REASONABLE[name])) is None
+    assert end(RepetitionStop(), [], pieces(REASONABLE[name])) is None
 
 
 @pytest.mark.parametrize("name", REASONABLE)
@@ -128,13 +128,13 @@ def test_a_copy_of_a_long_text_is_whole(name: str) -> None:
     text = (REASONABLE[name] + "\n") * 6
     lines = text.splitlines(keepends=True)
     for copy in (text, text.upper(), text.replace("0", "17"), "".join(lines[1:]), lines[2] * 3 + text):
-        assert end(RepetitionStop(128, 4), pieces("Tidy this up:\n" + text), pieces(copy)) is None
+        assert end(RepetitionStop(), pieces("Tidy this up:\n" + text), pieces(copy)) is None
 
 
 @pytest.mark.parametrize("name", STUCK)
 def test_a_text_that_is_stuck_ends(name: str) -> None:
     tokens = pieces(STUCK[name])
-    count = end(RepetitionStop(128, 4), pieces("Here is what I know. The answer is in the second passage."), tokens)
+    count = end(RepetitionStop(), pieces("Here is what I know. The answer is in the second passage."), tokens)
     assert count is not None
     assert count < len(tokens) / 1.2
 
@@ -156,7 +156,7 @@ def stuck(source: random.Random) -> list[int]:
 
 def test_a_sequence_ends_by_repetition_only_if_asked() -> None:
     loop = list(range(10, 20)) * 20
-    off, on = sequence(max_tokens=150), sequence(max_tokens=150, repetition=RepetitionStop(128, 4))
+    off, on = sequence(max_tokens=150), sequence(max_tokens=150, repetition=RepetitionStop())
     assert off.extend(loop) == loop[:150]
     assert off.finish_reason == "length"
     assert on.extend(loop) == loop[:128]
@@ -173,26 +173,39 @@ def test_other_ends_come_first_but_the_limit() -> None:
     assert sequence([5] * 16, max_tokens=16, repetition=rule).finish_reason == "repetition"
 
 
+def test_the_prompt_counts_and_corpora_do_not() -> None:
+    loop = stuck(random.Random(6))
+    params = SamplingParams(repetition=RepetitionStop())
+    ends = []
+    for prompt, corpora in (([1], ()), ([1], (Corpus("prediction", tuple(loop)),)), ([1, *loop], ())):
+        answer = Sequence(prompt, params, (), None, frozenset({2}), corpora=corpora)
+        answer.extend(loop)
+        ends.append((answer.finish_reason, len(answer.tokens)))
+    assert ends[0] == ends[1]
+    assert ends[0][0] == "repetition"
+    assert ends[2] == (None, len(loop))
+
+
 def test_an_answer_goes_on_after_a_resume_as_if_it_had_not_stopped() -> None:
     loop = stuck(random.Random(3))
-    whole = sequence(repetition=RepetitionStop(128, 4))
+    whole = sequence(repetition=RepetitionStop())
     tokens = whole.extend(loop)
     assert whole.finish_reason == "repetition"
     for size in range(len(tokens)):
-        resumed = sequence(tokens[:size], repetition=RepetitionStop(128, 4))
+        resumed = sequence(tokens[:size], repetition=RepetitionStop())
         assert resumed.extend(loop[size:]) == tokens[size:]
         assert resumed.finish_reason == "repetition"
     with pytest.raises(ValueError, match="resume it with fewer"):
-        sequence(loop, repetition=RepetitionStop(128, 4))
+        sequence(loop, repetition=RepetitionStop())
 
 
 def test_the_text_ends_at_the_same_token_in_steps_of_any_size() -> None:
     source = random.Random(4)
     loop = stuck(source)
-    one_by_one = sequence(repetition=RepetitionStop(128, 4))
+    one_by_one = sequence(repetition=RepetitionStop())
     one_by_one.extend(loop)
     for _ in range(20):
-        steps, rest = sequence(repetition=RepetitionStop(128, 4)), list(loop)
+        steps, rest = sequence(repetition=RepetitionStop()), list(loop)
         while not steps.finished:
             size = source.randint(1, 40)
             steps.extend(rest[:size])
@@ -202,7 +215,7 @@ def test_the_text_ends_at_the_same_token_in_steps_of_any_size() -> None:
 
 def test_a_token_costs_as_little_late_as_early() -> None:
     source = random.Random(5)
-    watch = Repetition(RepetitionStop(128, 4), [])
+    watch = Repetition(RepetitionStop(), [])
     seconds = []
     for _ in range(20):
         tokens = [source.randrange(50_000) for _ in range(2000)]
