@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -25,7 +26,7 @@ from rag_service.settings import Settings, setting_values
 
 SHELLS = {"console", "bash"}
 RUN = SHELLS | {"python"}
-READ = {"yaml", "json", "nginx", "ini"}
+READ = {"yaml", "json", "nginx", "ini", "toml"}
 SHOWN = {"", "text"}
 """Languages of what nobody runs: outputs and drawings."""
 
@@ -100,6 +101,8 @@ def check(block: Block) -> None:
         known = setting_values(Settings(_env_file=None))  # type: ignore[call-arg]
         for line in filter(None, (line.partition("#")[0].strip() for line in block.code.splitlines())):
             assert line.partition("=")[0] in known, f"{block.where}: {line}"
+    elif block.language == "toml":
+        assert tomllib.loads(block.code), block.where
     elif block.language == "nginx":
         check_nginx(block)
     else:
