@@ -138,6 +138,11 @@ def check_command(words: list[str]) -> None:
 def check_own(name: str, words: list[str]) -> None:
     """Of commands that read their arguments themselves."""
     if words and "--help" not in words:
+        if words[0] == "answers":
+            from rag_service.bench.answers.run import build_parser as answers_parser
+
+            answers_parser("rag bench answers").parse_args(words[1:])
+            return
         if name == "bench":
             from decoder.bench.cli import build_parser
         else:
