@@ -148,6 +148,6 @@ def test_what_fails_after_a_heartbeat_keeps_nothing_else_from_being_done(
         raise ValueError("a key that nobody thought of")
 
     monkeypatch.setattr(place.leases, "reclaim", fails)
-    monkeypatch.setattr(place.unfinished, "look", fails)
+    monkeypatch.setattr(place.unfinished, "resend_lost", fails)
     place.after_beat(app)
     assert not client.exists("generate.gone"), "what waits in a dead worker's queue moves to the common one"
