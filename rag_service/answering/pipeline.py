@@ -111,6 +111,7 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+        template = await anyio.to_thread.run_sync(self.templates.of, request.question)
         make = partial(
             questions.job,
             request,
@@ -123,7 +124,7 @@ class Pipeline(Service):
             collection=collection,
             window=self.window,
             max_tokens=request.max_tokens or self.settings.answers.max_tokens,
-            template=self.templates.of(request.question),
+            template=template,
             grounded=grounded,
             drafter=self.settings.drafter,
             repetition=self._repetition,
@@ -139,6 +140,7 @@ class Pipeline(Service):
         else:
             question, collection = QuestionInContext(request.question, request.past), request.collection
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+            template = await anyio.to_thread.run_sync(self.templates.of, request.question)
             make = partial(
                 conversation.job,
                 request,
@@ -148,7 +150,7 @@ class Pipeline(Service):
                 answer_id=answer_id,
                 window=self.window,
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
-                template=self.templates.of(request.question),
+                template=template,
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
                 repetition=self._repetition,

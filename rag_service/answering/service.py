@@ -92,7 +92,9 @@ class Service:
         self._warming: threading.Thread | None = None
 
     def warm(self) -> None:
-        """Begin to load the embedding model, which the first search would wait for; `warming` until it is there."""
+        """Begin to load the models that the first question would wait for: the embedding model (`warming` until it is
+        there), and that of languages."""
+        threading.Thread(target=self.templates.language, args=("Which language?",), name="languages").start()
         load = getattr(self.embedder, "load", None)
         if load is not None and self.settings.retrieval.mode in ("hybrid", "dense"):
             self._warming = threading.Thread(target=_tried, args=(load,), name="embedding model")
