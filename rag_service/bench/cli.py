@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from decoder.drafter_names import DRAFTER_NAMES
@@ -18,8 +18,13 @@ def run(argv: Sequence[str], program: str) -> int:
 
     options = build_parser(program).parse_args(list(argv))
     options.line = shlex.join([*program.split(), *argv])
+    return exit_status(lambda: run_sessions(options, say))
+
+
+def exit_status(run: Callable[[], int]) -> int:
+    """The status of a benchmark's run. Errors that a user can mend are printed as one line: 2; interrupted: 130."""
     try:
-        return run_sessions(options, _say)
+        return run()
     except (RagServiceError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -58,5 +63,5 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -41,7 +41,6 @@ class PromptTemplate:
         no_passages: the question, if no passage was found.
         edit: what to change about the last answer.
         edit_earlier: what to change about an answer that is not the last one.
-        no_answer: what an answer says if the documents do not answer.
     """
 
     system: str
@@ -51,11 +50,10 @@ class PromptTemplate:
     no_passages: str
     edit: str
     edit_earlier: str
-    no_answer: str
 
     def instructions(self) -> list[str]:
         """The texts without slots and the texts around slots."""
-        texts = [getattr(self, field.name) for field in fields(self) if field.name != "no_answer"]
+        texts = [getattr(self, field.name) for field in fields(self)]
         return [part for text in texts for part, slot in parts(text) if slot is None and part.strip()]
 
 
@@ -144,10 +142,6 @@ class Templates:
         """The texts of all languages."""
         return [text for template in self._templates.values() for text in template.instructions()]
 
-    def replaced(self, language: str, overrides: Mapping[str, str]) -> PromptTemplate:
-        """A language's template with other texts. Raises ValueError if one has the wrong slots."""
-        return replace(self._templates[language], **{name: check(name, text) for name, text in overrides.items()})
-
 
 @cache
 def shipped() -> Mapping[str, Mapping[str, str]]:
@@ -158,12 +152,6 @@ def shipped() -> Mapping[str, Mapping[str, str]]:
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".toml")
     }
-
-
-@cache
-def default_templates() -> Templates:
-    """The package's templates as they are."""
-    return Templates()
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def ask_all(
 
     Args:
         done: ids of questions to skip.
-        options: fields of every request, such as `abstain`.
+        options: fields of every request, such as `speculation`.
 
     Raises:
         RagError: the service rejects or fails.
@@ -81,15 +81,11 @@ def ask(client: RagClient, question: Question, options: Mapping[str, Any]) -> Ou
 
 def _outcome(question: Question, answer: Answer, earlier: list[str], first_ms: float, total_ms: float) -> Outcome:
     usage: Mapping[str, Any] = answer.usage or {}
-    fields = answer.model_dump()
     return Outcome(
         id=question.id,
         answer=answer.answer or "",
         finish_reason=str(answer.finish_reason),
         grounded=answer.grounded,
-        support=fields.get("support"),
-        abstained=fields.get("abstained"),
-        abstain_score=fields.get("abstain_score"),
         passages=[(passage.document_id, passage.text) for passage in answer.passages if passage.in_prompt],
         cited=[citation.document_id for citation in answer.citations or ()],
         prompt_tokens=int(usage.get("prompt_tokens", 0)),
@@ -97,6 +93,5 @@ def _outcome(question: Question, answer: Answer, earlier: list[str], first_ms: f
         steps=int((answer.speculation or {}).get("steps", 0)),
         first_ms=first_ms,
         total_ms=total_ms,
-        support_ms=(answer.timings or {}).get("support"),
         earlier=earlier,
     )

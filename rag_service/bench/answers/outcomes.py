@@ -15,12 +15,9 @@ class Outcome:
 
     Attributes:
         answer: the text that the user sees.
-        abstained: as the service says; None if it does not say.
-        support: as the service says; None if it does not say.
         passages: (document id, text) of what was retrieved, best first.
         cited: document ids of the citations, in the order of the answer.
         first_ms, total_ms: from the client's request to the first text and to the end.
-        support_ms: the service's time for support and abstaining; None if it does not say.
         tokens, steps: of the answer, and the target passes it took.
     """
 
@@ -28,9 +25,6 @@ class Outcome:
     answer: str
     finish_reason: str
     grounded: bool | None
-    support: float | None
-    abstained: bool | None
-    abstain_score: float | None
     passages: list[tuple[str, str]]
     cited: list[str]
     prompt_tokens: int
@@ -38,7 +32,6 @@ class Outcome:
     steps: int
     first_ms: float
     total_ms: float
-    support_ms: float | None = None
     earlier: list[str] = field(default_factory=list)
     """Answers to the earlier questions of a conversation."""
 
@@ -51,7 +44,7 @@ class Verdict:
         found: the document that answers was retrieved; None if unknown.
         contained: the answer contains a reference, or states a reference document's first sentence.
         right: contained, does not abstain, is short enough and not merely a passage.
-        abstains: by the service's own field, or by its words.
+        abstains: by its words.
         echo: run of our own instructions; "" if none.
         loop: the stretch that repeats; "" if none.
         holds: a cited document contains a reference or is the one that answers; None without citations.
@@ -74,7 +67,7 @@ def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) ->
     """The verdict on an answer. `instructions`: our own texts, as prompts hold them."""
     answer, references = outcome.answer, question.references
     contained = judge.contains(answer, references) or (question.lead and judge.states_lead(answer, references))
-    abstains = bool(outcome.abstained) or judge.abstains(answer)
+    abstains = judge.abstains(answer)
     size = len(judge.words(answer)) if question.language in ("zh", "ja", "th") else len(answer.split())
     merely = judge.merely_passage(answer, [text for _, text in outcome.passages]) and not question.lead
     texts = [text for _, text in outcome.passages]

@@ -15,7 +15,8 @@ Judged = tuple[Question, Outcome, Verdict]
 NOTE = """\
 *Found*: the document that answers was retrieved. *Contained*: the answer contains a reference. *Right*: it does, does
 not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; where references are documents, at
-least half of the words of the reference's first sentence. *Abstains*: by the service's field, or by its words. *Echo*:
+least half of the words of the reference's first sentence. *Abstains*: by its words. *Grounded*: the
+service's field. *Echo*:
 six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more, three times
 in a row. *Holds*: of the right answers, those that cite a document with a reference in it. Intervals are of 95 %.
 """
@@ -51,7 +52,6 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
         "right": share([verdict.right for verdict in verdicts]) if answerable else None,
         "f1": _rounded(statistics.fmean(verdict.f1 for verdict in verdicts)) if answerable else None,
         "abstains": share([verdict.abstains for verdict in verdicts]),
-        "warned": share([bool(outcome.abstained) for _, outcome, _ in entries]),
         "grounded": share([bool(outcome.grounded) for _, outcome, _ in entries]),
         "echo": sum(bool(verdict.echo) for verdict in verdicts),
         "repeats_question": sum(verdict.repeats_question for verdict in verdicts),
@@ -63,29 +63,22 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
         "tokens": sum(outcome.tokens for _, outcome, _ in entries),
         "first_ms": _rounded(statistics.median(outcome.first_ms for _, outcome, _ in entries)),
         "total_ms": _rounded(statistics.median(outcome.total_ms for _, outcome, _ in entries)),
-        "support_ms": _median([o.support_ms for _, o, _ in entries if o.support_ms is not None]),
     }
 
 
 def separation(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """AUROC of the support score (right against wrong answers) and of what decides to abstain, per set of kinds.
-
-    Abstaining: questions without an answer in the collection against the others.
-    """
-    found: list[dict[str, Any]] = []
-    for name, positive, negative, score in (
-        ("support, right against wrong answers to answerable questions", _is_right, _is_wrong, _support),
-        ("support, right answers against all others", _is_right, lambda j: not j[2].right, _support),
-        ("support, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _support),
-        ("abstaining, answerable against removed and unanswerable", _answerable, lambda j: not _answerable(j), _score),
+    """AUROC of `grounded`: how well it tells right answers from wrong ones, and answerable questions from others."""
+    rows = []
+    for name, positive, negative in (
+        ("right against wrong answers to answerable questions", _is_right, _is_wrong),
+        ("answerable against other questions", _is_answerable, lambda entry: not _is_answerable(entry)),
     ):
-        ones = [value for j in judged if positive(j) and (value := score(j)) is not None]
-        others = [value for j in judged if negative(j) and (value := score(j)) is not None]
+        ones, others = ([float(bool(j[1].grounded)) for j in judged if chosen(j)] for chosen in (positive, negative))
         area, interval = auroc(ones, others), auroc_interval(ones, others)
         if area is not None and interval is not None:
             low, high = map(_rounded, interval)
-            found.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": [len(ones), len(others)]})
-    return found
+            rows.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": [len(ones), len(others)]})
+    return rows
 
 
 def _is_right(entry: Judged) -> bool:
@@ -96,16 +89,8 @@ def _is_wrong(entry: Judged) -> bool:
     return entry[0].answerable and not entry[2].right
 
 
-def _answerable(entry: Judged) -> bool:
+def _is_answerable(entry: Judged) -> bool:
     return entry[0].answerable
-
-
-def _support(entry: Judged) -> float | None:
-    return entry[1].support
-
-
-def _score(entry: Judged) -> float | None:
-    return None if entry[1].abstain_score is None else -entry[1].abstain_score
 
 
 def comparison(judged: Sequence[Judged], other: Mapping[str, Verdict]) -> list[dict[str, Any]]:
@@ -129,12 +114,25 @@ def comparison(judged: Sequence[Judged], other: Mapping[str, Verdict]) -> list[d
 
 def markdown(result: Mapping[str, Any]) -> str:
     """The rows as tables, and the environment."""
-    head = ["questions", "n", "found", "right", "F1", "abstains", "warned", "echo", "loops", "words", "cited", "holds"]
+    head = [
+        "questions",
+        "n",
+        "found",
+        "right",
+        "F1",
+        "abstains",
+        "grounded",
+        "echo",
+        "loops",
+        "words",
+        "cited",
+        "holds",
+    ]
     body = [
         [
             row["kind"],
             *(str(row["questions"]), _share(row["found"]), _share(row["right"]), _number(row["f1"])),
-            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"])),
+            *(_share(row["abstains"]), _share(row["grounded"]), str(row["echo"]), str(row["loop"])),
             *(f"{row['words']:g}", f"{row['cited']:g}", _share(row["holds"])),
         ]
         for row in result["rows"]
@@ -144,18 +142,18 @@ def markdown(result: Mapping[str, Any]) -> str:
         [
             row["kind"],
             *(str(row["tokens"]), str(row["passes"]), f"{row['tokens'] / max(1, row['passes']):.2f}"),
-            *(f"{row['first_ms'] / 1e3:.1f}", f"{row['total_ms'] / 1e3:.1f}", _number(row["support_ms"])),
+            *(f"{row['first_ms'] / 1e3:.1f}", f"{row['total_ms'] / 1e3:.1f}"),
         ]
         for row in result["rows"]
     ]
-    head = ["questions", "tokens", "passes", "tokens a pass", "first text, s", "whole, s", "support, ms"]
+    head = ["questions", "tokens", "passes", "tokens a pass", "first text, s", "whole, s"]
     lines += [*table(head, speed, left=1), ""]
     if result["separation"]:
         body = [
             [row["of"], "/".join(map(str, row["n"])), f"{row['auroc']:.3f} ({row['low']:.3f} to {row['high']:.3f})"]
             for row in result["separation"]
         ]
-        lines += [*table(["AUROC of", "n", ""], body, left=1), ""]
+        lines += [*table(["AUROC of `grounded`", "n", ""], body, left=1), ""]
     for name, compared in result.get("against", {}).items():
         body = [
             [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("right", "f1", "abstains"))]
@@ -175,10 +173,6 @@ def _difference(value: Mapping[str, float]) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return _rounded(statistics.median(values)) if values else None
 
 
 def _rounded(value: float) -> float:

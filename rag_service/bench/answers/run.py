@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -19,9 +18,9 @@ from rag_service.bench.answers import report
 from rag_service.bench.answers.ask import ask_all
 from rag_service.bench.answers.items import Material, load
 from rag_service.bench.answers.outcomes import Outcome, Verdict, judged
+from rag_service.bench.cli import exit_status, say
 from rag_service.bench.stack import Stack
 from rag_service.client import RagClient
-from rag_service.errors import RagServiceError
 from rag_service.prompting.template import Templates
 from rag_service.settings import load_settings
 
@@ -30,14 +29,7 @@ def main(argv: Sequence[str], program: str) -> int:
     """Exit status: 0 done, 2 unusable arguments or files, 130 interrupted."""
     options = build_parser(program).parse_args(list(argv))
     options.line = shlex.join([*program.split(), *(Path(a).name if Path(a).is_absolute() else a for a in argv)])
-    try:
-        return run(options, lambda line: print(line, file=sys.stderr, flush=True))
-    except (RagServiceError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped; run the same command again to continue", file=sys.stderr)
-        return 130
+    return exit_status(lambda: run(options, say))
 
 
 def build_parser(program: str) -> argparse.ArgumentParser:
@@ -54,7 +46,6 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="questions of a kind (default all)")
     parser.add_argument("--languages", nargs="+", default=[], help="of files with several languages (default all)")
     parser.add_argument("--model", help="target model (default RAG_MODEL)")
-    parser.add_argument("--abstain", choices=["off", "warn", "refuse"], help="default RAG_ANSWERS__ABSTAIN")
     parser.add_argument("--speculation", help="`off`, `auto` or a drafter's name")
     parser.add_argument("--url", help="a running service (its key in RAG_API_KEY) instead of a stack of its own")
     parser.add_argument("--against", type=Path, nargs="+", default=[], metavar="RUN", help="results to compare with")
@@ -72,11 +63,10 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         "model": Path(settings.model).name,
         "dtype": settings.dtype,
         "half": options.half,
-        "abstain": options.abstain,
         "speculation": options.speculation,
         "prompt": settings.prompt.texts or None,
     }
-    requests = {name: getattr(options, name) for name in ("abstain", "speculation") if getattr(options, name)}
+    requests = {"speculation": options.speculation} if options.speculation else {}
     file = RunFile(answers_path(options.json), {**facts, "material": material.digest})
     done = {line["id"] for line in file.read()}
     interrupted = False

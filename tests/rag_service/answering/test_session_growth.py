@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rag_service.prompting.prompt import build
-from rag_service.prompting.template import default_templates
+from rag_service.prompting.template import Templates
 from tests.support.fake_workers import FakeEngine
 from workers.broker import keys, wire
 from workers.broker.app import make_app, make_redis
@@ -24,7 +24,7 @@ from workers.tokens.tokenizer import Tokens
 from workers.worker.generation import generate
 from workers.worker.runtime import Runtime
 
-TEMPLATE = default_templates().of("Why does it jump?")
+TEMPLATE = Templates().of("Why does it jump?")
 WINDOW = 131_072
 TURNS = 40
 MOST_OF_A_NAME = 40

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from rag_service.contract.schemas import QueryRequest
-from rag_service.prompting.template import default_templates
+from rag_service.prompting.template import Templates
 from workers.broker.messages import ErrorEvent, TokenEvent, TokenOrigin
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
@@ -55,9 +55,7 @@ async def test_an_edit_is_a_new_version_and_the_next_turn(client: httpx.AsyncCli
     text = world.tokens.decode(after)
     assert text.count("[Foxes") == len(first["passages"]), "passages that are there are not repeated"
     assert text.count(first["answer"]) == 1 + sum(first["answer"] in p["text"] for p in first["passages"])
-    assert (
-        "Say that it rests." + default_templates().of("Say that it rests.").edit.partition("{instruction}")[2] in text
-    )
+    assert "Say that it rests." + Templates().of("Say that it rests.").edit.partition("{instruction}")[2] in text
     session = (await client.get(f"/v1/sessions/{first['session_id']}")).json()
     assert [(turn["base"], turn["instruction"]) for turn in session["turns"]] == [
         (None, None),

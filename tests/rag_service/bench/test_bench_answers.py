@@ -26,9 +26,6 @@ def outcome(answer: str, **changes: Any) -> Outcome:
         "answer": answer,
         "finish_reason": "stop",
         "grounded": None,
-        "support": None,
-        "abstained": None,
-        "abstain_score": None,
         "passages": [("d1", RIVER)],
         "cited": ["d1"],
         "prompt_tokens": 10,
@@ -194,11 +191,11 @@ def test_intervals_hold_the_share_and_shrink_with_more_answers() -> None:
     assert low < mean == 3 / 8 < high
 
 
-def test_the_report_has_a_row_for_each_kind_and_the_auroc_of_support() -> None:
+def test_the_report_has_a_row_for_each_kind_and_the_auroc_of_grounded() -> None:
     entries = []
     for n in range(6):
         question = Question(f"q{n}", "squad2", "en", "squad2", ("Where?",), ("the Keld hills",), gold="d1")
-        answered = outcome("In the Keld hills." if n % 2 else "In the sea.", id=f"q{n}", support=0.9 if n % 2 else 0.1)
+        answered = outcome("In the Keld hills." if n % 2 else "In the sea.", id=f"q{n}", grounded=bool(n % 2))
         entries.append((question, answered, judged(question, answered, [])))
     (row,) = report.rows(entries)
     assert row["right"]["share"] == 0.5

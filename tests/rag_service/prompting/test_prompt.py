@@ -9,11 +9,11 @@ import pytest
 
 from rag_service.errors import ContextOverflow
 from rag_service.prompting.prompt import Prompt, build, length
-from rag_service.prompting.template import default_templates
+from rag_service.prompting.template import Templates
 from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
-TEMPLATE = default_templates().of("Why do foxes jump over dogs?")
+TEMPLATE = Templates().of("Why do foxes jump over dogs?")
 NO_PASSAGES = TEMPLATE.no_passages.partition("{question}")[0]
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from rag_service.errors import ContextOverflow
 from rag_service.prompting.prompt import Prompt, build
-from rag_service.prompting.template import default_templates
+from rag_service.prompting.template import Templates
 from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
-TEMPLATE = default_templates().of("Why do foxes jump over dogs?")
+TEMPLATE = Templates().of("Why do foxes jump over dogs?")
 WHOLE = TEMPLATE.edit.partition("{instruction}\n\n")[2]
 EARLIER = TEMPLATE.edit_earlier.partition("{answer}")[0]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rag_service.errors import InvalidSettings
-from rag_service.prompting.template import SLOTS, Templates, check, default_templates, parts, shipped
+from rag_service.prompting.template import SLOTS, Templates, check, parts, shipped
 
 QUESTIONS = {
     "en": "How long does the warranty last?",
@@ -20,20 +20,18 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("language", QUESTIONS)
 def test_a_question_gets_the_template_of_its_language(language: str) -> None:
-    assert default_templates().language(QUESTIONS[language]) == language
+    assert Templates().language(QUESTIONS[language]) == language
 
 
 @pytest.mark.parametrize("question", ["Cât durează garanția?", "Η εγγύηση πόσο διαρκεί;", "42?", "   "])
 def test_a_question_in_another_language_gets_the_english_one(question: str) -> None:
-    assert default_templates().language(question) == "en"
+    assert Templates().language(question) == "en"
 
 
-def test_every_language_has_all_texts_and_says_how_to_abstain() -> None:
+def test_every_language_has_a_template_that_says_how_to_abstain() -> None:
     assert set(shipped()) == set(QUESTIONS)
     for language in QUESTIONS:
-        template = Templates(language=language).of("anything")
-        assert template.no_answer.strip() == template.no_answer
-        assert not any(template.no_answer in text for text in (template.question, template.passage))
+        assert "The documents do not say." in Templates(language=language).of("anything").system
 
 
 def test_slots_are_names_in_braces() -> None:
@@ -57,7 +55,7 @@ def test_a_missing_slot_is_an_error_that_names_it(name: str) -> None:
 
 
 def test_contents_with_braces_stay_as_they_are() -> None:
-    template = default_templates().of("?")
+    template = Templates().of("?")
     assert "{title}" in template.passage.format(title="{title}", text="{x} {{")
 
 
@@ -66,9 +64,9 @@ def test_a_folder_replaces_and_adds_languages(tmp_path: Path) -> None:
     (tmp_path / "fr.toml").write_text('system = "Soyez bref."\n', encoding="utf-8")
     templates = Templates(tmp_path)
     assert templates.of(QUESTIONS["en"]).system == "Be brief."
-    assert templates.of(QUESTIONS["en"]).question == default_templates().of(QUESTIONS["en"]).question
+    assert templates.of(QUESTIONS["en"]).question == Templates().of(QUESTIONS["en"]).question
     assert templates.of("Combien de temps dure la garantie du produit ?").system == "Soyez bref."
-    assert templates.of(QUESTIONS["de"]) == default_templates().of(QUESTIONS["de"])
+    assert templates.of(QUESTIONS["de"]) == Templates().of(QUESTIONS["de"])
 
 
 def test_settings_replace_texts_of_all_languages() -> None:
