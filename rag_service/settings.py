@@ -75,6 +75,22 @@ class Answers(_Section):
         le=256,
         description="Fewest tokens an answer must share with a passage for a `copied` citation.",
     )
+    support: bool = Field(
+        default=True,
+        description="Whether answers come with their `support`, for which the model is asked one more token.",
+    )
+    support_threshold: float = Field(
+        default=0.5, ge=0, le=1, description="Least `support` of a `grounded` answer, and of a `retrieved` citation."
+    )
+    abstain: Literal["off", "warn", "refuse"] = Field(
+        default="warn",
+        description="What happens if the passages probably do not answer a question, for requests that set no "
+        "`abstain`: nothing, a warning, or a refusal instead of the answer.",
+    )
+    calibration: Path | None = Field(
+        default=None,
+        description="File of `rag bench answers --calibrate`, for a model of your own. Unset: the package's.",
+    )
     ttl: int = Field(
         default=604800, ge=60, description="Seconds that an answer and its events are stored after the last write."
     )
@@ -122,11 +138,19 @@ class Prompt(_Section):
     question: str | None = Field(
         default=None, description="Form of the question, with the slot `{question}`. Unset: the template's."
     )
+    check: str | None = Field(
+        default=None,
+        description="What asks the model whether the passages state the answer, Yes or No, with the slot "
+        "`{question}`. Unset: the template's.",
+    )
+    refusal: str | None = Field(
+        default=None, description="The answer in place of a refused one. Unset: the template's."
+    )
 
     @property
     def texts(self) -> dict[str, str]:
         """The texts that replace those of all templates."""
-        names = ("system", "system_without_passages", "passage", "question")
+        names = ("system", "system_without_passages", "passage", "question", "check", "refusal")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion as search
 from retriever.search.fusion import Ranked
 from retriever.search.index import VectorIndex
+from retriever.search.standout import DEPTH, Standout, standout
 from retriever.stores import records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
@@ -35,6 +37,15 @@ from retriever.types import (
     SearchMode,
     SourceDocument,
 )
+from retriever.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages, best first; and how far the best candidate stands out: None outside `hybrid` and for one candidate."""
+
+    passages: list[Passage]
+    standout: Standout | None = None
 
 
 class Collection:
@@ -80,7 +91,22 @@ class Collection:
         *,
         candidates: Sequence[str] = (),
     ) -> list[Passage]:
+        """The passages of `find`."""
+        return self.find(question, top_k, mode, filter, candidates=candidates).passages
+
+    def find(
+        self,
+        question: str,
+        top_k: int = 5,
+        mode: SearchMode = "hybrid",
+        filter: Mapping[str, Any] | None = None,
+        *,
+        candidates: Sequence[str] = (),
+        language: str = "en",
+    ) -> SearchResult:
         """At most `top_k` (1 to 100) passages, best first; none from an empty collection.
+
+        In mode `hybrid` also how far the best candidate stands out, compared by words of `language` (ISO 639-1).
 
         `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
         ids of chunks that an earlier question of the conversation retrieved, best first. Those that still exist and
@@ -96,7 +122,7 @@ class Collection:
             if facts.embedder != self._embedder.name:
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             if empty:
-                return []
+                return SearchResult([])
             vector = self._embedder.embed_query(question)
         allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
         lists: list[tuple[float, Ranked]] = []
@@ -117,7 +143,13 @@ class Collection:
                 places = [search.place(chunk_id) for chunk_id in candidates]
                 earlier = records.rows_of(connection, places, allowed, parameters)
                 lists.append((search.CANDIDATES_WEIGHT, [(row, -float(rank)) for rank, row in enumerate(earlier)]))
-            return search.passages(connection, search.best(connection, lists, top_k))
+            found = search.passages(connection, search.best(connection, lists, top_k))
+            if mode != "hybrid":
+                return SearchResult(found)
+            dense, lexically = (ranked[:DEPTH] for _, ranked in lists[:2])
+            compared = records.chunks_at(connection, {row for row, _ in [*dense, *lexically]})
+            texts = {row: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for row, one in compared.items()}
+            return SearchResult(found, standout(question, texts, dense, Words(language)) if len(texts) > 1 else None)
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""

@@ -14,8 +14,8 @@ from functools import partial
 import anyio
 
 from rag_service.answering import answers
+from rag_service.contract.answer import Answer, Version
 from rag_service.contract.ids import unknown_answer
-from rag_service.contract.schemas import Answer, Version
 from rag_service.errors import Unavailable
 from rag_service.prompting import edits
 from rag_service.settings import Answers
@@ -99,7 +99,7 @@ class AnswerReader:
             NotFound: it is not kept (any more).
         """
         record = await self.record(answer_id)
-        present = partial(answers.present, record, self._tokens, self._settings.min_run, token_ids, prompt)
+        present = partial(answers.present, record, self._tokens, self._settings, token_ids, prompt)
         return await anyio.to_thread.run_sync(present)
 
     async def finished(self, answer_id: str) -> Answer:

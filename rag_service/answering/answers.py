@@ -6,31 +6,34 @@ Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rag_service.answering.names import NO_COLLECTION
 from rag_service.citing.citations import Citation, CitedPassage, carry, cite
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
-from rag_service.contract.schemas import Answer, CitationOut, PassageOut, PromptPart, Version
+from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
 from rag_service.errors import problem_document
-from workers.broker.messages import DoneEvent, Edit, ErrorEvent
+from rag_service.settings import Answers
+from workers.broker.messages import DoneEvent, Edit, ErrorEvent, Support
 from workers.sessions.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
-NOT_HELD = "The retrieved passages do not contain this answer. Treat it as unsupported."
+UNSUPPORTED = "The passages probably do not state this answer. Check it against the documents."
+UNANSWERED = "The passages probably do not answer this question. Check the answer against the documents."
+REFUSED = "The passages probably do not answer this question, so no answer is given."
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
 def present(
-    record: AnswerRecord, tokens: TextTokens, min_run: int, token_ids: bool = False, prompt: bool = False
+    record: AnswerRecord, tokens: TextTokens, settings: Answers, token_ids: bool = False, prompt: bool = False
 ) -> Answer:
     """The answer in its present state; once it has ended, with citations. On request, with token ids and prompt."""
     done, error = record["result"], record["error"]
     passages = [PassageOut(**passage) for passage in record["passages"]]
     fields: dict[str, Any] = {}
     if done is not None:
-        fields |= _finished(done, record, tokens, min_run)
+        fields |= _finished(done, record, tokens, settings)
         fields["token_ids"] = done.ids if token_ids else None
     elif error is not None:
         fields |= {"finish_reason": "error", "error": failure(error)}
@@ -79,31 +82,63 @@ def failure(error: ErrorEvent) -> dict[str, Any]:
 
 
 def citations(
-    done: DoneEvent,
-    passages: Sequence[dict[str, Any]],
-    tokens: TextTokens,
-    min_run: int,
-    edit: Edit | None = None,
+    done: DoneEvent, passages: Sequence[dict[str, Any]], tokens: TextTokens, settings: Answers, edit: Edit | None = None
 ) -> list[CitationOut]:
-    """The citations of a finished answer; for an edit, with those of its base that still hold."""
+    """The citations of a finished answer; for an edit, with those of its base that still hold.
+
+    Each has the support of its sentence; `retrieved` ones with too little of it are left out.
+    """
     cited = [
         CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
         for p in passages
         if p.get("in_prompt", True)
     ]
-    cited_spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=min_run)
+    if done.support is not None and done.support.abstained == "refused":
+        return []
+    cited_spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=settings.min_run)
     if edit is not None:
-        cited_spans = carry(edit.text, [Citation(**citation) for citation in edit.citations], done.text, cited_spans)
-    return [CitationOut(**asdict(citation)) for citation in cited_spans]
+        before = [Citation(**{**citation, "support": None}) for citation in edit.citations]
+        cited_spans = carry(edit.text, before, done.text, cited_spans)
+    if done.support is not None:
+        cited_spans = [replace(one, support=_support(one, done.support)) for one in cited_spans]
+    return [
+        CitationOut(**asdict(one))
+        for one in cited_spans
+        if one.kind == "copied" or one.support is None or one.support >= settings.support_threshold
+    ]
 
 
-def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, min_run: int) -> dict[str, Any]:
-    cited = citations(done, record["passages"], tokens, min_run, record["job"].edit)
+def _support(citation: Citation, support: Support) -> float:
+    """That of the sentence that has most of the citation's span; of the answer, if none has any."""
+    sizes = [
+        (min(end, citation.answer_end) - max(start, citation.answer_start), chance)
+        for start, end, chance in support.sentences
+    ]
+    size, best = max(sizes, key=lambda pair: pair[0], default=(0, support.support))
+    return best if size > 0 else support.support
+
+
+def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, settings: Answers) -> dict[str, Any]:
+    cited = citations(done, record["passages"], tokens, settings, record["job"].edit)
+    support = done.support
+    supported = bool(cited) if support is None else support.support >= settings.support_threshold
+    fields: dict[str, Any] = {}
+    if support is not None:
+        refused = support.abstained == "refused"
+        fields = support.model_dump(include={"answerable", "calibrated", "abstained", "signals"})
+        fields |= {
+            "support": None if refused else support.support,
+            "sentences": [
+                SentenceOut(start=start, end=end, support=chance)
+                for start, end, chance in ([] if refused else support.sentences)
+            ],
+        }
     return {
+        **fields,
         "answer": done.text,
         "citations": cited,
-        "grounded": bool(cited),
-        "note": None if cited else _note(record),
+        "grounded": supported and not (support and support.abstained == "refused"),
+        "note": _note(record, support, supported),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"].rewrite_ms),
@@ -115,10 +150,14 @@ def _timings(done: DoneEvent, rewrite_ms: float | None) -> dict[str, float]:
     return done.timings if rewrite_ms is None else {"rewrite": rewrite_ms, **done.timings}
 
 
-def _note(record: AnswerRecord) -> str:
-    if any(passage.get("in_prompt", True) for passage in record["passages"]):
-        return NOT_HELD
+def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:
+    if support is not None and support.abstained is not None:
+        return REFUSED if support.abstained == "refused" else UNANSWERED
+    if supported:
+        return None
     job = record["job"]
+    if any(passage.get("in_prompt", True) for passage in record["passages"]):
+        return None if job.checking is not None and job.checking.abstain == "off" else UNSUPPORTED
     searched = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     if not searched:
         return RETRIEVAL_OFF

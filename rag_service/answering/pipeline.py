@@ -18,13 +18,17 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.answering.retrieval import QuestionInContext
 from rag_service.answering.service import Service
 from rag_service.answering.turns import busy, check_room, claim
+from rag_service.contract.answer import Answer
 from rag_service.contract.ids import unknown_answer
-from rag_service.contract.schemas import Answer, AnswerOptions, EditRequest, QueryRequest
+from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
 from rag_service.prompting import conversation, edits, questions
+from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
 from rag_service.prompting.generation_options import repetition_limit
 from rag_service.prompting.jobs import NO_TURN
-from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
+from rag_service.prompting.languages import language_of
+from rag_service.prompting.template import PromptTemplate
+from workers.broker.messages import Abstain, GenerateJob, RepetitionLimit, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord
 
@@ -111,7 +115,7 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-        template = await anyio.to_thread.run_sync(self.templates.of, request.question)
+        template, support = await anyio.to_thread.run_sync(self._template, request.question, request.abstain)
         make = partial(
             questions.job,
             request,
@@ -128,6 +132,7 @@ class Pipeline(Service):
             grounded=grounded,
             drafter=self.settings.drafter,
             repetition=self._repetition,
+            support=support,
         )
         return await anyio.to_thread.run_sync(make)
 
@@ -140,7 +145,7 @@ class Pipeline(Service):
         else:
             question, collection = QuestionInContext(request.question, request.past), request.collection
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-            template = await anyio.to_thread.run_sync(self.templates.of, request.question)
+            template, support = await anyio.to_thread.run_sync(self._template, request.question, request.abstain)
             make = partial(
                 conversation.job,
                 request,
@@ -154,6 +159,7 @@ class Pipeline(Service):
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
                 repetition=self._repetition,
+                support=None if request.json_schema or request.calls or request.tools else support,
             )
             job = await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
@@ -163,6 +169,7 @@ class Pipeline(Service):
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self.answers.stream(base.answer_id).record() is None:  # erased while the edit waited for its turn
             raise unknown_answer(base.answer_id)
+        template, support = self._template(base.question)
         return edits.job(
             request,
             record,
@@ -174,10 +181,19 @@ class Pipeline(Service):
             versions=len(self.sessions.versions(self.principal.owner, edits.root(record))),
             window=self.window,
             usual_tokens=self.settings.answers.max_tokens,
-            template=self.templates.of(base.question),
+            template=template,
             drafter=self.settings.drafter,
             repetition=self._repetition,
+            support=support,
         )
+
+    def _template(self, question: str, abstain: Abstain | None = None) -> tuple[PromptTemplate, Support | None]:
+        """Our own texts for a question, and how the support of its answer is found; None where that is off."""
+        template, settings = self.templates.of(question), self.settings.answers
+        if not settings.support:
+            return template, None
+        wanted = "off" if self.templates.is_greeting(question) else abstain or settings.abstain
+        return template, Support(template, language_of(question), self.templates.digest, wanted)
 
     @property
     def _repetition(self) -> RepetitionLimit | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio.to_thread
 
 from rag_service.access.principal import Principal
 from rag_service.answering.query_rewriter import Rewritten
 from rag_service.contract.schemas import RetrievalOptions
+from rag_service.prompting.languages import language_of
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges
 from rag_service.settings import Settings
@@ -88,14 +89,16 @@ class Retrieval:
             )
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
-        def search() -> list[dict[str, Any]]:
-            passages = library.collection(collection).search(
+        def search() -> Retrieved:
+            found = library.collection(collection).find(
                 rewritten.query,
                 top_k,
                 mode,  # type: ignore[arg-type]
                 options.filter,
                 candidates=question.candidates,
+                language=language_of(rewritten.query),
             )
-            return [asdict(passage) for passage in passages]
+            passages = [asdict(passage) for passage in found.passages]
+            return Retrieved(rewritten.query, passages, rewritten.ms, asdict(found.standout) if found.standout else {})
 
-        return Retrieved(rewritten.query, await anyio.to_thread.run_sync(search), rewritten.ms)
+        return await anyio.to_thread.run_sync(search)

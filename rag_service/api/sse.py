@@ -20,6 +20,8 @@ from rag_service.errors import Problem
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+SUPPORT = ("support", "sentences", "answerable", "calibrated", "abstained", "note")
+"""Fields of the `support` event, which comes before `done` and has no id of its own."""
 HEARTBEAT = ": still here\n\n"
 
 
@@ -46,7 +48,10 @@ async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncItera
                 if event.text:  # a step without final text has no event
                     yield event_text("token", _token(event, job, spans, provenance), entry_id)
             else:
-                yield event_text(*await _name_and_data(pipeline, job, event), entry_id)
+                name, data = await _name_and_data(pipeline, job, event)
+                if name == "done" and data["answerable"] is not None:
+                    yield event_text("support", {field: data[field] for field in SUPPORT})
+                yield event_text(name, data, entry_id)
     except Exception as error:
         problem: Problem = as_problem(error)
         yield event_text("error", problem.document())

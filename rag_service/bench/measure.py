@@ -12,7 +12,7 @@ from rag_service.bench.outcomes import Turn
 from rag_service.client import RagClient
 from rag_service.client.errors import NotFound
 from rag_service.client.events import Done, Event, Token
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 
 SEED = 1
 

@@ -59,6 +59,8 @@ class Citation:
     source_start: int
     source_end: int
     kind: Literal["copied", "retrieved"]
+    support: float | None = None
+    """Of the answer's sentence; `cite` sets none."""
 
 
 def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN) -> list[Citation]:

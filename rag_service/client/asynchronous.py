@@ -15,17 +15,15 @@ from rag_service.client.connection import AsyncConnection
 from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
+from rag_service.contract.answer import Answer, PassageOut, Version
 from rag_service.contract.schemas import (
-    Answer,
     CollectionInfo,
     DocumentList,
     DocumentOut,
     JobProgress,
     ListedJob,
-    PassageOut,
     Session,
     SessionSummary,
-    Version,
 )
 
 POLL_S = 0.2

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
+from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
 from rag_service.contract.file_names import sendable
 from rag_service.contract.schemas import (
-    Answer,
     CollectionInfo,
     CollectionList,
     DocumentList,
@@ -22,13 +22,10 @@ from rag_service.contract.schemas import (
     JobList,
     JobProgress,
     ListedJob,
-    PassageOut,
     SearchResult,
     Session,
     SessionList,
     SessionSummary,
-    Version,
-    VersionList,
 )
 
 T = TypeVar("T")

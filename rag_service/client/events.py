@@ -15,7 +15,7 @@ from rag_service.client import calls
 from rag_service.client.calls import Call
 from rag_service.client.errors import AnswerFailed, RagConnectionError, RagError, RagProblem, StreamBroken
 from rag_service.client.transport import Attempts
-from rag_service.contract.schemas import Answer, PassageOut
+from rag_service.contract.answer import Answer, PassageOut
 
 RESUMES = 20
 """Failed attempts in a row to resume a stream after which it is given up."""

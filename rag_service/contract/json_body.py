@@ -1,4 +1,4 @@
-"""The base class of request bodies: strict JSON types, no unknown fields, errors that say what to do.
+"""The base classes of bodies. Requests: strict JSON types, no unknown fields, errors that say what to do.
 
 Knows JSON values and spelling; knows no endpoint.
 """
@@ -39,6 +39,12 @@ class RequestBody(BaseModel):
         similar = difflib.get_close_matches(name[:80], fields, 1)
         advice = f"did you mean {similar[0]!r}?" if similar else f"the fields are {', '.join(fields)}"
         return f"there is no field {name[:80]!r} here; {advice}"
+
+
+class ResponseBody(BaseModel):
+    """The body of a response, or a part of it."""
+
+    model_config = ConfigDict(frozen=True)
 
 
 def check_json(body: Any) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from decoder.drafter_names import DrafterName
+from rag_service.contract.answer import PassageOut
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
-from rag_service.contract.json_body import RequestBody, at_most
-from workers.broker.messages import FinishReason, IngestFailure, JobProgress, JobStatus, ListedJob
+from rag_service.contract.json_body import RequestBody, ResponseBody, at_most
+from workers.broker.messages import Abstain, IngestFailure, JobProgress, ListedJob
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
 
 __all__ = ["IngestFailure", "JobProgress", "ListedJob"]
@@ -76,6 +77,15 @@ def _as_prediction(value: Any) -> Any:
     return {"type": "content", "content": value} if isinstance(value, str) else value
 
 
+AbstainOption = Abstain | None
+ABSTAIN: Any = Field(
+    default=None,
+    description="If the passages probably do not answer the question: `warn` says so in `note`, `refuse` gives a "
+    "refusal instead of the answer, and the text comes only once that is decided; `off` does neither. Default: "
+    "`RAG_ANSWERS__ABSTAIN`.",
+)
+
+
 class GenerationOptions(SamplingFields, RequestBody):
     """The options of every request that generates text, including those of OpenAI's endpoints."""
 
@@ -120,6 +130,7 @@ class QueryRequest(AnswerOptions):
         "text. `usage.completion_tokens_details` counts its accepted and rejected tokens.",
     )
 
+    abstain: AbstainOption = ABSTAIN
     apart: bool = Field(
         default=False,
         description="Answer from the session's present state without adding a turn to it. Such an answer does not "
@@ -174,116 +185,7 @@ class AddDocuments(RequestBody):
     documents: Annotated[list[TextDocument], Field(min_length=1)]
 
 
-class _Response(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class CitationOut(_Response):
-    """Offsets count code points in `answer` and in the document's `text`. `copied` spans select equal text."""
-
-    answer_start: int
-    answer_end: int
-    document_id: str
-    chunk_id: str
-    source_start: int
-    source_end: int
-    kind: Literal["copied", "retrieved"]
-
-
-class PassageOut(_Response):
-    document_id: str
-    chunk_id: str
-    title: str
-    page: int | None = None
-    heading: str | None = None
-    text: str
-    source_start: int
-    source_end: int
-    score: float
-    rank: int
-    in_prompt: bool = Field(default=True, description="False: retrieved, but it did not fit the model's window.")
-    earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
-
-
-class PromptPart(_Response):
-    """A part of a prompt. `template` is the model's own control text; `system` and `instruction` are the service's."""
-
-    kind: Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
-    text: str
-
-
-class Answer(_Response):
-    """An answer. While it runs, `answer` and all fields that depend on it are null."""
-
-    answer_id: str
-    session_id: str
-    turn: int = Field(description="Number of its turn in the session, from 1.")
-    version: int = Field(default=1, description="1 for an answer to a question; each edit adds 1.")
-    base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
-    instruction: str | None = Field(default=None, description="Of an edit: its instruction.")
-    status: JobStatus
-    question: str = Field(description="Of an edit: the question of its first version.")
-    collection: str | None
-    answer: str | None = None
-    citations: list[CitationOut] | None = None
-    grounded: bool | None = Field(default=None, description="Whether any passage supports the answer.")
-    note: str | None = Field(default=None, description="A remark if the passages do not contain the answer.")
-    passages: list[PassageOut]
-    passages_dropped: int = Field(default=0, description="Retrieved passages that did not fit the model's window.")
-    passages_left: int = Field(
-        default=0,
-        description="Passages of earlier turns that this turn dropped from the prompt, oldest first, because the "
-        "model's window was full. Such a turn processes its whole prompt again.",
-    )
-    turns_left: int = Field(default=0, description="Earlier turns that this turn dropped, for the same reason.")
-    retrieval_query: str | None = Field(
-        default=None,
-        description="Query of the search for passages: the question, or its rewritten form. Null without a search.",
-    )
-    finish_reason: FinishReason | None = Field(
-        default=None,
-        description="`stop`: it was complete. `length`: it reached `max_tokens`. `repetition`: it repeated itself and "
-        "was stopped (`RAG_ANSWERS__REPETITION_LENGTH`).",
-    )
-    seed: int
-    token_ids: list[int] | None = Field(
-        default=None, description="The answer's token ids, if the request had `?token_ids=true`."
-    )
-    prompt: list[PromptPart] | None = Field(
-        default=None, description="The whole prompt in order, if the request had `?prompt=true`."
-    )
-    usage: dict[str, int | dict[str, int]] | None = Field(
-        default=None,
-        description="prompt_tokens, completion_tokens, total_tokens, and prompt_tokens_details with cached_tokens: "
-        "prompt tokens that the worker had processed for an earlier turn. Edits and requests with a `prediction` also "
-        "have completion_tokens_details with accepted_prediction_tokens and rejected_prediction_tokens: accepted and "
-        "rejected tokens of drafts copied from the answer under edit or the prediction.",
-    )
-    timings: dict[str, float] | None = Field(
-        default=None,
-        description="Milliseconds. `rewrite`, the time to rewrite a follow-up, comes before `queued` and is not part "
-        "of `total`. `first_token` counts from the start of the worker's job.",
-    )
-    speculation: dict[str, Any] | None = None
-    error: dict[str, Any] | None = Field(default=None, description="A problem document, if the answer failed.")
-
-
-class Version(_Response):
-    answer_id: str
-    version: int
-    base: str | None = Field(description="Id of the version that was edited; null for the first version.")
-    instruction: str | None
-    status: JobStatus
-    finish_reason: FinishReason | None
-    answer: str | None = Field(description="Null while it runs, and if it failed.")
-    created: float
-
-
-class VersionList(_Response):
-    versions: list[Version]
-
-
-class Turn(_Response):
+class Turn(ResponseBody):
     answer_id: str
     base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
     instruction: str | None = Field(default=None, description="Of an edit: its instruction.")
@@ -294,7 +196,7 @@ class Turn(_Response):
     created: float
 
 
-class SessionSummary(_Response):
+class SessionSummary(ResponseBody):
     session_id: str
     created: float
     updated: float
@@ -302,11 +204,11 @@ class SessionSummary(_Response):
     question: str
 
 
-class SessionList(_Response):
+class SessionList(ResponseBody):
     sessions: list[SessionSummary]
 
 
-class SessionMemory(_Response):
+class SessionMemory(ResponseBody):
     """Memory of a session in Redis."""
 
     tokens: int = Field(description="Tokens of its prompt and last answer, stored for its next turn.")
@@ -316,13 +218,13 @@ class SessionMemory(_Response):
     answers_bytes: int = Field(description="Bytes of its answers' records and events, which expire sooner.")
 
 
-class Session(_Response):
+class Session(ResponseBody):
     session_id: str
     turns: list[Turn]
     memory: SessionMemory
 
 
-class CollectionInfo(_Response):
+class CollectionInfo(ResponseBody):
     name: str
     documents: int
     chunks: int
@@ -333,11 +235,11 @@ class CollectionInfo(_Response):
     generation: int
 
 
-class CollectionList(_Response):
+class CollectionList(ResponseBody):
     collections: list[CollectionInfo]
 
 
-class DocumentInfo(_Response):
+class DocumentInfo(ResponseBody):
     document_id: str
     name: str
     title: str
@@ -352,28 +254,28 @@ class DocumentOut(DocumentInfo):
     text: str
 
 
-class DocumentList(_Response):
+class DocumentList(ResponseBody):
     documents: list[DocumentInfo]
     next: str | None = Field(default=None, description="Value of `after` for the next page; null on the last page.")
 
 
-class SearchResult(_Response):
+class SearchResult(ResponseBody):
     passages: list[PassageOut]
 
 
-class JobList(_Response):
+class JobList(ResponseBody):
     jobs: list[ListedJob]
 
 
-class JobAccepted(_Response):
+class JobAccepted(ResponseBody):
     job_id: str
 
 
-class Cancelled(_Response):
+class Cancelled(ResponseBody):
     cancelled: bool = Field(description="False: it had already ended.")
 
 
-class ProblemOut(_Response):
+class ProblemOut(ResponseBody):
     """A problem document (RFC 9457). `code` is stable."""
 
     type: str = "about:blank"

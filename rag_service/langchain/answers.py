@@ -11,7 +11,7 @@ import anyio
 from langchain_core.messages.ai import UsageMetadata
 
 from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Token
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 from rag_service.langchain.metadata import response_metadata, usage_metadata
 
 CANCEL_S = 5.0

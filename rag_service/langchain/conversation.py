@@ -99,8 +99,8 @@ class CompletionChunks:
 
 
 _METADATA = (
-    "answer_id", "citations", "passages", "grounded", "note", "finish_reason", "seed", "speculation", "timings",
-    "system_fingerprint", "retrieval_query",
+    "answer_id", "citations", "passages", "support", "sentences", "answerable", "calibrated", "abstained", "grounded",
+    "note", "finish_reason", "seed", "speculation", "timings", "system_fingerprint", "retrieval_query",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.messages.block_translators import register_translator
 from langchain_core.messages.content import Annotation, Citation, ContentBlock, TextContentBlock
 
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 
 PROVIDER = "rag-service"
 
@@ -38,9 +38,9 @@ def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
     """The fields of an answer besides its text, as JSON."""
     fields = answer.model_dump(
         include={
-            "answer_id", "session_id", "turn", "collection", "citations", "passages", "grounded", "note",
-            "finish_reason", "seed", "timings", "speculation", "retrieval_query", "passages_left",
-            "turns_left",
+            "answer_id", "session_id", "turn", "collection", "citations", "passages", "support", "sentences",
+            "answerable", "calibrated", "abstained", "grounded", "note", "finish_reason", "seed", "timings",
+            "speculation", "retrieval_query", "passages_left", "turns_left",
         }
     )  # fmt: skip
     return {"model_name": model, "model_provider": PROVIDER, **fields, "token_usage": answer.usage}

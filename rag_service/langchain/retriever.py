@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from rag_service.contract.schemas import PassageOut
+from rag_service.contract.answer import PassageOut
 from rag_service.langchain.service import Service
 
 

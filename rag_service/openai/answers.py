@@ -1,8 +1,8 @@
 """Answers as OpenAI's responses and chunks, in the forms of chat and of plain completions.
 
-Knows OpenAI's fields and this service's beside them: `citations`, `passages`, `grounded`, `note` and `retrieval_query`
-of grounded answers on the message (of a stream, on the last delta; of completions, on the choice), `answer_id`,
-`speculation` and `timings` on the choice. Knows no HTTP and no pipeline.
+Knows OpenAI's fields and this service's beside them: `citations`, `passages`, `support` and what goes with it, `note`
+and `retrieval_query` of grounded answers on the message (of a stream, on the last delta; of completions, on the
+choice), `answer_id`, `speculation` and `timings` on the choice. Knows no HTTP and no pipeline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 from rag_service.errors import InvalidRequest, Problem, Unavailable
 from rag_service.openai import tools as openai_tools
 from rag_service.openai.forced_calls import CallReader
@@ -104,6 +104,7 @@ class Form(ABC):
         return {
             "citations": [citation.model_dump() for citation in answer.citations or ()],
             "passages": [passage.model_dump() for passage in answer.passages],
+            **answer.model_dump(include={"support", "sentences", "answerable", "calibrated", "abstained"}),
             "grounded": answer.grounded,
             "note": answer.note,
             "retrieval_query": answer.retrieval_query,

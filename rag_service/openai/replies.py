@@ -17,7 +17,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.openai_errors import error_document
 from rag_service.api.problems import as_problem
 from rag_service.api.sse import HEARTBEAT
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 from rag_service.openai.answers import Form, Piece, failed, usage
 from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.logprobs import Measured, MeasuredRun

@@ -14,7 +14,7 @@ from workers.broker.sampling import SamplingFields
 from workers.grammar.schemas import BadSchema, check_calls, check_schema
 from workers.tokens.call_form import CallForm
 
-_SAME = {*SamplingFields.model_fields, "logit_bias", "stop", "speculation", "retrieval"}
+_SAME = {*SamplingFields.model_fields, "logit_bias", "stop", "speculation", "retrieval", "abstain"}
 """Fields with the same name and meaning."""
 _OPEN = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
 """What says more about an object's properties than `properties`."""

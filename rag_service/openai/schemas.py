@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from rag_service.contract.json_body import RequestBody, at_most
-from rag_service.contract.schemas import GenerationOptions, Prediction, RetrievalOptions
+from rag_service.contract.schemas import ABSTAIN, AbstainOption, GenerationOptions, Prediction, RetrievalOptions
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT
 
 Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
@@ -151,6 +151,11 @@ class ChatMessage(_Body):
     annotations: Ignored
     citations: Ignored
     passages: Ignored
+    support: Ignored
+    sentences: Ignored
+    answerable: Ignored
+    calibrated: Ignored
+    abstained: Ignored
     grounded: Ignored
     note: Ignored
     retrieval_query: Ignored
@@ -223,6 +228,7 @@ class _Generation(_Body, GenerationOptions):
     stream_options: StreamOptions = Field(default_factory=lambda: StreamOptions.model_validate({}))
     prediction: Prediction | None = Field(default=None, description="The expected answer, or much of it.")
     retrieval: RetrievalOptions = RetrievalOptions()
+    abstain: AbstainOption = ABSTAIN
     user: Ignored
     metadata: Ignored
     store: Ignored

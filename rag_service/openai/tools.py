@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 
 OPENS = "<tool_call>"
 _OPENED = re.compile(r"<tool_call>\s*(?=\{)")

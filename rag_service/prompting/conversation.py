@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rag_service.access.principal import Principal
-from rag_service.contract.schemas import AnswerOptions, RetrievalOptions
+from rag_service.contract.schemas import AbstainOption, AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
+from rag_service.prompting.checking import Support
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
@@ -60,6 +61,7 @@ class Conversation(AnswerOptions):
         json_schema: a JSON schema that the answer must follow.
         calls: tool calls that the answer must consist of.
         predicted: the expected answer, or much of it.
+        abstain: what happens if the passages probably do not answer the question; None for the service's default.
     """
 
     messages: tuple[Message, ...] = ()
@@ -72,6 +74,7 @@ class Conversation(AnswerOptions):
     json_schema: dict[str, Any] | None = None
     calls: Calls | None = None
     predicted: str | None = None
+    abstain: AbstainOption = None
 
     @property
     def question(self) -> str:
@@ -102,12 +105,14 @@ def job(
     grounded: bool,
     drafter: str,
     repetition: RepetitionLimit | None,
+    support: Support | None,
 ) -> GenerateJob:
     """The job of an answer that belongs to no session. Arguments and errors as `build`.
 
     Args:
         retrieved: the search and its passages.
         repetition: when an answer that repeats itself ends.
+        support: how its support is found; None for an answer without it.
     """
     limits = {"window": window, "max_tokens": max_tokens}
     built = build(request, retrieved.passages, tokens, **limits, template=template, grounded=grounded)
@@ -125,6 +130,7 @@ def job(
         prediction=request.predicted,
         json_schema=request.json_schema,
         calls=request.calls,
+        checking=support.of(request.question, retrieved, built) if support else None,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_service.access.principal import Principal
-from rag_service.contract.schemas import Answer, EditRequest
+from rag_service.contract.answer import Answer
+from rag_service.contract.schemas import EditRequest
 from rag_service.errors import Conflict
 from rag_service.prompting import prompt
+from rag_service.prompting.checking import Support
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.template import PromptTemplate
@@ -115,6 +117,7 @@ def job(
     template: PromptTemplate,
     drafter: str,
     repetition: RepetitionLimit | None,
+    support: Support | None,
 ) -> GenerateJob:
     """The job of a new version.
 
@@ -127,6 +130,7 @@ def job(
         template: our own texts.
         drafter: of requests that name none.
         repetition: when an answer that repeats itself ends.
+        support: how its support is found; None for an answer without it.
 
     Raises:
         ContextOverflow: even without passages it does not fit.
@@ -166,6 +170,7 @@ def job(
         sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         edit=edit,
+        checking=support.of_edit(base.question, built) if support else None,
     )
 
 

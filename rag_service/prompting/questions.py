@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
+from rag_service.prompting.checking import Support
 from rag_service.prompting.generation_options import sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
@@ -36,6 +37,7 @@ def job(
     grounded: bool,
     drafter: str,
     repetition: RepetitionLimit | None,
+    support: Support | None,
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -47,6 +49,7 @@ def job(
         grounded: whether retrieval is on.
         drafter: for requests that name none.
         repetition: when an answer that repeats itself ends.
+        support: how its support is found; None for an answer without it.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -72,6 +75,7 @@ def job(
         sampling=sampling(request, max_tokens, repetition),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
+        checking=support.of(request.question, retrieved, built) if support else None,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

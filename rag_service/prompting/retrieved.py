@@ -13,9 +13,11 @@ class Retrieved:
     Attributes:
         query: the text that was searched for; None without a search.
         passages: best first, in the form that jobs carry.
+        signals: `match` and `margin` of the search (`retriever/search/standout.py`), if it gave them.
         rewrite_ms: time of rewriting the question; None if it was not tried.
     """
 
     query: str | None = None
     passages: list[dict[str, Any]] = field(default_factory=list)
     rewrite_ms: float | None = None
+    signals: dict[str, float] = field(default_factory=dict)

@@ -6,11 +6,14 @@ A template is a TOML file with the fields of `PromptTemplate`. Slots such as `{q
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "passage": ("title", "text"),
     "question": ("question",),
     "no_passages": ("question",),
+    "check": ("question",),
     "edit": ("instruction",),
     "edit_earlier": ("answer", "instruction"),
 }
@@ -39,6 +43,9 @@ class PromptTemplate:
         passage: a passage with its title.
         question: the question, after the passages.
         no_passages: the question, if no passage was found.
+        check: in the question's place, whether the passages state the answer; the model replies Yes or No.
+        refusal: the answer in place of one that is refused.
+        greetings: words, separated by spaces; a message of these words alone is no question about documents.
         edit: what to change about the last answer.
         edit_earlier: what to change about an answer that is not the last one.
     """
@@ -48,12 +55,15 @@ class PromptTemplate:
     passage: str
     question: str
     no_passages: str
+    check: str
+    refusal: str
+    greetings: str
     edit: str
     edit_earlier: str
 
     def instructions(self) -> list[str]:
-        """The texts without slots and the texts around slots."""
-        texts = [getattr(self, field.name) for field in fields(self)]
+        """What the model is told: the texts without slots and the texts around slots."""
+        texts = [getattr(self, field.name) for field in fields(self) if field.name not in ("refusal", "greetings")]
         return [part for text in texts for part, slot in parts(text) if slot is None and part.strip()]
 
 
@@ -137,6 +147,22 @@ class Templates:
 
         detected = language_of(question)
         return detected if detected in self._templates else DEFAULT_LANGUAGE
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the texts that answers and their support depend on: a calibration holds for one digest."""
+        parts = ("system", "passage", "question", "check")
+        texts = {name: [getattr(one, part) for part in parts] for name, one in self._templates.items()}
+        return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def is_greeting(self, question: str) -> bool:
+        """Whether a message is only a greeting or a word of thanks, in any language."""
+        words = re.findall(r"\w+", question.casefold())
+        return 0 < len(words) <= 4 and all(word in self._greetings for word in words)
+
+    @cached_property
+    def _greetings(self) -> frozenset[str]:
+        return frozenset(word for one in self._templates.values() for word in one.greetings.casefold().split())
 
     def instructions(self) -> list[str]:
         """The texts of all languages."""

@@ -14,6 +14,7 @@ from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, Samplin
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
 FinishReason = Literal["stop", "length", "repetition", "cancelled", "error"]
+Abstain = Literal["off", "warn", "refuse"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
@@ -100,6 +101,42 @@ class Calls(_Message):
     many: bool = False
 
 
+class Checking(_Message):
+    """What an answer's support is computed from, besides its passages, and what follows from it."""
+
+    question: str
+    """What was asked, in a form that stands alone."""
+    language: str = "en"
+    """Of the question, an ISO 639-1 code."""
+    check: str | None = None
+    """Text that asks the model whether the passages state the answer; it takes the place of the segments from
+    `check_at` on, except for the last one. None: the model is not asked."""
+    check_at: int = 0
+    signals: dict[str, float] = Field(default_factory=dict)
+    """Of the search: `match` and `margin`, if it gave them."""
+    prompt: str = ""
+    """Digest of the prompt templates: a calibration holds for one of them."""
+    abstain: Abstain = "warn"
+    refusal: str = ""
+    """The answer in place of one that is refused."""
+
+
+class Support(_Message):
+    """How far the passages state an answer."""
+
+    support: float
+    """The chance that the passages state the answer, 0 to 1."""
+    answerable: float
+    """The chance that they answer the question, 0 to 1."""
+    calibrated: bool
+    """Whether both are from a calibration for this model, number format and prompt."""
+    abstained: Literal["warned", "refused"] | None = None
+    sentences: list[tuple[int, int, float]] = Field(default_factory=list)
+    """(start, end, support) of the answer's sentences, in code points."""
+    signals: dict[str, float] = Field(default_factory=dict)
+    """What both chances were computed from."""
+
+
 class TurnRecord(_Message):
     """One finished turn of a session. The worker appends it."""
 
@@ -151,6 +188,8 @@ class GenerateJob(_Message):
     """A JSON schema that the answer must follow."""
     calls: Calls | None = None
     """Calls that the answer must consist of, in the form of the model's chat template; overrides `json_schema`."""
+    checking: Checking | None = None
+    """None: the answer has no support, as without passages."""
     retrieval_query: str | None = None
     """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None
@@ -277,7 +316,9 @@ class DoneEvent(_Message):
     the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total; first_token: from the job's start to the first token generated
-    here, the whole time if there was none."""
+    here, the whole time if there was none; check: of the question whether the passages state the answer, which reads
+    the passages; support: of the rest of it."""
+    support: Support | None = None
 
 
 class ErrorEvent(_Message):

@@ -12,24 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from decoder import Corpus, DecodeStats, PromptSegment, RepetitionStop, SamplingParams
-from decoder.drafts.stats import SourceCount
-from workers.broker.messages import (
-    DoneEvent,
-    FinishReason,
-    GenerateJob,
-    Logprob,
-    Sampling,
-    Segment,
-    TokenEvent,
-    TokenOrigin,
-    TurnRecord,
-)
-from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken, QueueUnavailable, StreamAhead
+from workers.broker.messages import DoneEvent, GenerateJob, Sampling, Segment, Support, TokenEvent, TurnRecord
+from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.grammar.grammars import Grammars
 from workers.sessions.answer_store import AnswerStore, store_name
 from workers.sessions.passage_ids import PassageIds
@@ -37,18 +25,16 @@ from workers.sessions.streams import AnswerStream
 from workers.sessions.token_log import SessionLog
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
+from workers.worker.counts import speculation, usage
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
+from workers.worker.relay import Relay
 from workers.worker.runtime import Runtime
+from workers.worker.supporter import Supporter
 
 if TYPE_CHECKING:
-    from decoder import Step, TokenSource
     from decoder.sampling.grammar import Grammar
-    from decoder.sampling.logprobs import TokenLogprob
 
 logger = logging.getLogger(__name__)
-
-PATIENCE_S = 60.0
-"""Seconds for which events wait while Redis is away, before the task goes back to the queue."""
 
 
 def assemble(
@@ -120,83 +106,6 @@ def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None 
     return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
 
 
-@dataclass
-class Relay:
-    """Turns steps into events of one stream, each id once."""
-
-    stream: AnswerStream
-    text_stream: TextStream
-    wait: Callable[[float], bool]
-    """Waits some seconds; True if the worker is closing."""
-    streamed: Sequence[TokenEvent] = ()
-    """The stream's token events before this worker."""
-
-    def __post_init__(self) -> None:
-        self.ids = [token for event in self.streamed for token in event.ids]
-        self.texts = [self.text_stream.push(token)[0] for token in self.ids]
-        self.sources = [source for event in self.streamed for source in event.sources]
-        self.logprobs = [measured for event in self.streamed for measured in event.logprobs or ()]
-        self.pending = ""
-        self.written = len(self.ids)
-        """Number of ids in the stream."""
-        self.finish_reason: FinishReason | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(self.texts) + self.pending
-
-    def take(self, step: Step) -> None:
-        """Add a step's tokens up to the end of the text, and write the new ones to the stream."""
-        for token, source in zip(step.tokens, step.sources, strict=True):
-            text, stopped = self.text_stream.push(token)
-            self.ids.append(token)
-            self.texts.append(text)
-            self.sources.append(_origin(source))
-            if stopped:
-                self.finish_reason = "stop"
-                break
-        taken = len(self.ids) - len(self.logprobs) if step.logprobs else 0
-        self.logprobs += [_logprob(measured) for measured in step.logprobs[:taken]]
-        self.finish_reason = self.finish_reason or step.finish_reason
-        if self.finish_reason is not None:
-            rest = self.text_stream.flush()
-            # The last id carries the rest, unless the answer was cancelled, which can happen after any id. A worker
-            # that streamed the last id may have died before it wrote the end.
-            rest_streamed = sum(len(event.text) for event in self.streamed) > sum(map(len, self.texts))
-            if (step.tokens and self.finish_reason != "cancelled") or (rest_streamed and not step.tokens):
-                self.texts[-1] += rest
-            else:
-                self.pending = rest
-        self.write()
-
-    def write(self) -> None:
-        while self.written < len(self.ids):
-            first = self.written
-            event = TokenEvent(
-                t=first,
-                ids=self.ids[first:],
-                text="".join(self.texts[first:]),
-                sources=self.sources[first:],
-                logprobs=self.logprobs[first:] if self.logprobs else None,
-            )
-            try:
-                self.patiently(partial(self.stream.write, event))
-                self.written = len(self.ids)
-            except StreamAhead as ahead:  # the reply to a write was lost, or Redis lost its last second
-                self.written = ahead.streamed
-
-    def patiently(self, write: Callable[[], Any]) -> None:
-        """Repeat a write while Redis is away. Raises QueueUnavailable if Redis stays away."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                write()
-                return
-            except QueueUnavailable:
-                if time.monotonic() > deadline or self.wait(0.25):
-                    raise
-
-
 def generate(
     job: GenerateJob,
     stream: AnswerStream,
@@ -206,8 +115,11 @@ def generate(
     store: AnswerStore | None = None,
     grammars: Grammars | None = None,
     passage_ids: PassageIds | None = None,
+    supporter: Supporter | None = None,
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
+
+    Where answers may be refused, the text is written only once that is decided.
 
     Returns the last event; None if the answer is finished already or was erased.
 
@@ -222,10 +134,16 @@ def generate(
         passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         before = stream.streamed() if streamed else []
-        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before)
+        held = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, held)
         if relay.ids:
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
         grammar = (grammars or Grammars(tokens)).of_job(job)
+        owner = _owner(job, parts)
+        checked = None
+        if supporter is not None:
+            ids_of = partial(_ids, tokens, passages)
+            checked = supporter.ask(job, ids_of, runtime, cancelled, owner)
         handle = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens, grammar),
@@ -236,7 +154,7 @@ def generate(
             corpora=corpora(job, tokens, store, passages),
             domain=f"{job.tenant}/{job.collection or ''}",
             resumed=list(relay.ids),
-            owner=_owner(job, parts),
+            owner=owner,
         )
         first_token: float | None = None
         with closing(handle):
@@ -247,21 +165,30 @@ def generate(
                 if relay.finish_reason is not None:
                     break
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
+        decoded = time.perf_counter()
+        support = supporter.support(job, relay.text, checked) if supporter is not None else None
+        generated = len(relay.ids)
+        if held:
+            _show(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0)
+        reading = stats.ms["prefill"] + (checked.ms if checked else 0.0)
         done = DoneEvent(
             text=relay.text,
             ids=relay.ids,
             finish_reason=relay.finish_reason or "error",
-            usage=usage(job, len(prompt), len(relay.ids), stats),
+            usage=usage(job, len(prompt), generated, stats, checked.stats if checked else stats),
             speculation=speculation(job.speculation.drafter, stats),
             timings={
                 "queued": queued,
                 "prefill": stats.ms["prefill"],
                 "first_token": elapsed if first_token is None else first_token,
-                "decode": max(elapsed - stats.ms["prefill"], 0.0),
+                "decode": max(1e3 * (decoded - started) - reading, 0.0),
                 "total": queued + elapsed,
+                **({"check": checked.ms} if checked else {}),
+                **({"support": elapsed - 1e3 * (decoded - started)} if support else {}),
             },
+            support=support,
         )
         _finish(job, relay, done, tokens, prompt, parts)
         if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
@@ -272,28 +199,19 @@ def generate(
     return done
 
 
-def usage(
-    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
-) -> dict[str, int | dict[str, int]]:
-    """Token counts as OpenAI defines them; cached tokens are prompt tokens whose keys and values the worker had stored.
+def _ids(tokens: Tokens, passages: Mapping[str, Sequence[int]], segments: Sequence[Segment]) -> list[int]:
+    return assemble(tokens, segments, None, passages)[0]
 
-    The answer under edit counts as a prediction like a client's. Accepted tokens were copied from it, rejected ones
-    were drafted from it and not accepted; without speculation both are 0.
-    """
-    counts: dict[str, int | dict[str, int]] = {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens},
-    }
-    if job.edit is not None or job.prediction is not None:
-        segment = job.edit.segment if job.edit else job.predicted_segment
-        count = stats.by_segment.get(segment, SourceCount())
-        counts["completion_tokens_details"] = {
-            "accepted_prediction_tokens": count.accepted,
-            "rejected_prediction_tokens": count.drafted - count.accepted,
-        }
-    return counts
+
+def _show(relay: Relay, support: Support | None, job: GenerateJob, tokens: Tokens) -> None:
+    """Write what was held back: the answer, the refusal in its place, or nothing of a cancelled answer."""
+    if relay.finish_reason == "cancelled":
+        relay.replace([], [])
+    elif support is not None and support.abstained == "refused" and job.checking is not None:
+        text = job.checking.refusal
+        ids = tokens.encode_content(text).ids
+        relay.replace(ids, [text, *[""] * (len(ids) - 1)])
+    relay.show()
 
 
 def corpora(
@@ -312,27 +230,6 @@ def corpora(
     earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
     # The latest last: of equally long matches the index prefers the last.
     return sources + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
-
-
-def speculation(drafter: str, stats: DecodeStats) -> dict[str, Any]:
-    """The engine's counts, as `DoneEvent.speculation`."""
-    return {
-        "drafter": drafter,
-        "mat": stats.mat,
-        "steps": stats.steps,
-        "drafted": stats.drafted,
-        "accepted": stats.accepted,
-        "acceptance_rate": stats.acceptance_rate,
-        "by_source": {
-            name: {"drafted": count.drafted, "accepted": count.accepted} for name, count in stats.by_source.items()
-        },
-        "plain_equivalent_steps": stats.plain_equivalent_steps,
-        "near_ties": stats.near_ties,
-        "near_ties_changed": stats.near_ties_changed,
-        "extra_passes": stats.extra_passes,
-        "resumed_tokens": stats.resumed_tokens,
-        "ms": dict(stats.ms),
-    }
 
 
 def _finish(
@@ -383,13 +280,3 @@ def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | Non
         passages=job.passages,
         created=job.created,
     )
-
-
-def _origin(source: TokenSource | None) -> TokenOrigin | None:
-    if source is None:
-        return None
-    return TokenOrigin(drafter=source.drafter, segment=source.segment, offset=source.offset)
-
-
-def _logprob(measured: TokenLogprob) -> Logprob:
-    return Logprob(logprob=measured.logprob, top=list(measured.top))

@@ -21,11 +21,13 @@ from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
+from workers.support import calibration
 from workers.tokens.tokenizer import Tokens
 from workers.worker.heartbeat import Heartbeat, default_name
 from workers.worker.kv_store import MOST_BYTES, KvStore
 from workers.worker.memory import shortage
 from workers.worker.runtime import Runtime
+from workers.worker.supporter import Supporter
 from workers.worker.tasks import WorkerContext, register
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class WorkerConfig:
         answer_ttl_s, session_ttl_s: lifetime of answers and sessions, in seconds.
         store_tokens: tokens of earlier answers to copy from, for each collection.
         kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
+        calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
     """
 
     redis_url: str
@@ -70,6 +73,7 @@ class WorkerConfig:
     session_ttl_s: int = SESSION_TTL_S
     store_tokens: int = 0
     kv_cache_bytes: int = MOST_BYTES
+    calibration: Path | None = None
 
     @property
     def models_folder(self) -> Path:
@@ -99,6 +103,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     from decoder.models import resolve
     from retriever import Library, make_embedder
 
+    own = None if config.calibration is None else calibration.read(config.calibration.read_text(encoding="utf-8"))
     folder = resolve(config.model, config.models_folder)
     log.info("loading %s from %s", config.model, folder)
     tokens = Tokens.load(folder)
@@ -132,6 +137,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         answer_ttl_s=config.answer_ttl_s,
         session_ttl_s=config.session_ttl_s,
         store_tokens=config.store_tokens,
+        supporter=Supporter(tokens, Path(config.model).name, config.dtype, own),
     )
     info = {
         "model": config.model,

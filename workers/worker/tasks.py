@@ -39,6 +39,7 @@ from workers.worker.generation import generate
 from workers.worker.kv_store import answer_of, session_of
 from workers.worker.leases import Leases
 from workers.worker.runtime import Runtime
+from workers.worker.supporter import Supporter
 from workers.worker.unfinished import Unfinished
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,8 @@ class WorkerContext:
     """Tokens of earlier answers to copy from, for each collection; 0 stores none."""
     lapse_s: int = LAPSE_S
     """Seconds of silence after which another worker's tasks are reclaimed."""
+    supporter: Supporter | None = None
+    """Computes the support of answers; None computes none."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
@@ -189,6 +192,7 @@ def run_generate(context: WorkerContext, owner: str, answer_id: str) -> None:
                 context.store,
                 context.grammars,
                 context.passage_ids,
+                context.supporter,
             )
     except (RuntimeClosed, QueueUnavailable):
         raise

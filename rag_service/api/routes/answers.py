@@ -11,8 +11,9 @@ from rag_service.api import sse
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
+from rag_service.contract.answer import Answer, VersionList
 from rag_service.contract.ids import AnswerPath
-from rag_service.contract.schemas import Answer, Cancelled, EditRequest, VersionList
+from rag_service.contract.schemas import Cancelled, EditRequest
 from rag_service.errors import InvalidRequest
 
 router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])

@@ -9,14 +9,8 @@ from fastapi import APIRouter
 from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
-from rag_service.contract.schemas import (
-    CollectionInfo,
-    CollectionList,
-    CreateCollection,
-    PassageOut,
-    SearchRequest,
-    SearchResult,
-)
+from rag_service.contract.answer import PassageOut
+from rag_service.contract.schemas import CollectionInfo, CollectionList, CreateCollection, SearchRequest, SearchResult
 from rag_service.errors import Forbidden
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])

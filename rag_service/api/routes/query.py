@@ -11,7 +11,8 @@ from rag_service.api import sse
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
-from rag_service.contract.schemas import Answer, QueryRequest
+from rag_service.contract.answer import Answer
+from rag_service.contract.schemas import QueryRequest
 
 router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependencies=[READER])
 

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
+from rag_service.contract.answer import PassageOut
 from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
-from rag_service.contract.schemas import PassageOut, Session, SessionList, SessionMemory, SessionSummary, Turn
+from rag_service.contract.schemas import Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 

@@ -13,7 +13,7 @@ from rag_service.client import RagClient
 from rag_service.client.calls import Text
 from rag_service.client.errors import Conflict, NotFound
 from rag_service.client.events import Done, Token
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 
 SEED = 1
 BATCH = 200

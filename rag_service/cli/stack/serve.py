@@ -91,6 +91,7 @@ def worker(
         session_ttl_s=settings.answers.session_ttl,
         store_tokens=settings.answers.store_tokens,
         kv_cache_bytes=settings.kv_cache_bytes,
+        calibration=settings.answers.calibration,
     )
     try:
         status = run_worker(config)

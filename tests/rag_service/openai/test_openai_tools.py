@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from rag_service.contract.schemas import Answer
+from rag_service.contract.answer import Answer
 from rag_service.openai.tools import Withheld, split
 from retriever import Library
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer

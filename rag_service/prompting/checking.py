@@ -1,0 +1,59 @@
+"""What a job says of support: how the model is asked whether the passages state the answer, and what follows. Pure.
+
+Knows templates and prompts; the worker asks (`workers/worker/supporter.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rag_service.prompting.prompt import Prompt
+from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.template import PromptTemplate
+from workers.broker.messages import Abstain, Checking
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Attributes:
+    template: of the question's language.
+    language: of the question.
+    digest: of all templates.
+    abstain: what happens if the passages probably do not answer the question.
+    """
+
+    template: PromptTemplate
+    language: str
+    digest: str
+    abstain: Abstain
+
+    def of(self, question: str, retrieved: Retrieved, prompt: Prompt) -> Checking | None:
+        """For a question as its user wrote it; None if no passage is in the prompt."""
+        if not any(passage.get("in_prompt", True) for passage in prompt.passages):
+            return None
+        asked = retrieved.query or question
+        return Checking(
+            question=asked,
+            language=self.language,
+            check=self.template.check.format(question=asked.strip()),
+            check_at=after_passages(prompt),
+            signals=retrieved.signals,
+            prompt=self.digest,
+            abstain=self.abstain,
+            refusal=self.template.refusal,
+        )
+
+    def of_edit(self, question: str, prompt: Prompt) -> Checking | None:
+        """For an edit of an answer to this question: the model is not asked, and nothing is refused."""
+        if not any(passage.get("in_prompt", True) for passage in prompt.passages):
+            return None
+        return Checking(question=question, language=self.language, prompt=self.digest, abstain="off")
+
+
+def after_passages(prompt: Prompt) -> int:
+    """Index of the segment after the last passage; in a turn without new ones, of the first new content."""
+    new = range(prompt.new_from, len(prompt.segments))
+    passages = [n for n in new if prompt.segments[n].kind == "passage"]
+    if passages:
+        return passages[-1] + 1
+    return next(n for n in new if prompt.segments[n].kind not in ("template", "system"))

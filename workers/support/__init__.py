@@ -1,0 +1,1 @@
+"""How far the passages state an answer: the evidence in their words, and the calibration that makes it a chance."""

@@ -1,0 +1,146 @@
+"""Evidence: how much of what a sentence claims stands in one sentence of the passages, as an answer to the question.
+
+A claim's own words, those that the question does not have, must stand in a sentence that speaks of what was asked.
+Words weigh by how rare they are among the sentences of the passages (inverse document frequency), so the measure needs
+no collection and no model. Overlap alone is not enough: where the claim says no and the sentence does not, or the
+other way round, or a number of the claim is neither in the sentence nor in the question, little of it is left.
+
+Pure: a function of question, claim and passages. Knows words; knows no model and no prompt.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from retriever.words import Words, split
+from workers.support.polarity import NEGATIONS, NUMERALS, negations
+
+CONTRADICTED = 0.2
+"""What is left of the evidence of a sentence that says the opposite, or another number."""
+AROUND = 0.5
+"""What a word of the question counts that is in the passage, but not in the sentence."""
+
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
+_CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
+_YES_NO = re.compile(r"^\s*(?:yes|no|ja|nee|nein|sí|si|oui|non|是|不|否)\s*[,.!:;，。！]\s*(?=\w)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best sentence for a claim.
+
+    Attributes:
+        evidence: from 0 (none) to 1 (it says all of the claim and speaks of all that was asked).
+        covered: share of all the claim's words that the sentence has.
+        passage: index of its passage; -1 where nothing of the claim was found.
+        start, end: its place in the passage's text, in code points.
+        contradicts: it says the opposite, or another number.
+    """
+
+    evidence: float = 0.0
+    covered: float = 0.0
+    passage: int = -1
+    start: int = 0
+    end: int = 0
+    contradicts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    passage: int
+    start: int
+    end: int
+    text: str
+    words: frozenset[str]
+    around: frozenset[str]
+    """Words of the passage, its title and its neighbours."""
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences and lines of a text, without white space at their ends."""
+    found = ((match.start(), match.start() + len(match.group().rstrip())) for match in _SENTENCE.finditer(text))
+    return [(start, end) for start, end in found if start < end]
+
+
+class Evidence:
+    """The sentences of some passages, to be searched for claims.
+
+    Args:
+        question: what was asked, in a form that stands alone.
+        passages: (title, text) of each.
+        language: of the question, an ISO 639-1 code.
+    """
+
+    def __init__(self, question: str, passages: Sequence[tuple[str, str]], language: str = "en") -> None:
+        self._words = Words(language, NEGATIONS | NUMERALS)
+        self._sentences = [sentence for n, passage in enumerate(passages) for sentence in self._read(n, *passage)]
+        self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
+        self._asked = self._content(question)
+        self._asked_numbers = _numbers(split(question))
+        self._yes_no = negations(split(question))
+
+    def asked(self) -> float:
+        """Share of the question's words that the best sentence has, with what its passage has counted in part."""
+        return max((self._of_question(sentence) for sentence in self._sentences), default=0.0)
+
+    def of(self, claim: str) -> Found:
+        """The sentence with the most evidence for a claim; of equals the first one, of the best passage."""
+        claim = _YES_NO.sub("", claim)
+        said = split(claim)
+        words = self._content(claim)
+        own = [word for word in words if word not in self._asked] or words
+        if not own:
+            return Found()
+        best = Found()
+        for sentence in self._sentences:
+            stated = self._share(own, sentence.words)
+            if not stated:
+                continue
+            evidence = stated * self._of_question(sentence)
+            contradicts = self._contradicts(said, words, sentence)
+            if contradicts:
+                evidence *= CONTRADICTED
+            if evidence > best.evidence:
+                covered = self._share(words, sentence.words)
+                best = Found(evidence, covered, sentence.passage, sentence.start, sentence.end, contradicts)
+        return best
+
+    def _read(self, number: int, title: str, text: str) -> Iterable[_Sentence]:
+        around = frozenset(self._content(f"{title}\n{text}"))
+        for start, end in sentences(text):
+            yield _Sentence(number, start, end, text[start:end], frozenset(self._content(text[start:end])), around)
+
+    def _content(self, text: str) -> list[str]:
+        """Content words, each once, without those that only say no."""
+        words = [word for word in split(text) if word not in NEGATIONS]
+        return list(dict.fromkeys(self._words.content(words)))
+
+    def _weight(self, word: str) -> float:
+        return math.log(1 + len(self._sentences) / (self._counts[word] + 0.5))
+
+    def _share(self, words: Sequence[str], there: frozenset[str]) -> float:
+        """Share of the words' weight that is there; 0 for no words."""
+        whole = sum(map(self._weight, words))
+        return sum(self._weight(word) for word in words if word in there) / whole if whole else 0.0
+
+    def _of_question(self, sentence: _Sentence) -> float:
+        if not self._asked:
+            return 1.0
+        near = self._share(self._asked, sentence.words)
+        return near + AROUND * (self._share(self._asked, sentence.around) - near)
+
+    def _contradicts(self, said: list[str], words: Sequence[str], sentence: _Sentence) -> bool:
+        numbers = _numbers(said) - self._asked_numbers
+        if numbers - _numbers(split(sentence.text)):
+            return True
+        clauses = _CLAUSE.split(sentence.text)
+        nearest = max(clauses, key=lambda clause: self._share(words, frozenset(self._content(clause))))
+        return bool(negations(said) % 2) != bool(negations(split(nearest)) % 2)
+
+
+def _numbers(words: Iterable[str]) -> set[str]:
+    return {word for word in words if word[0].isdigit() or word in NUMERALS}

@@ -1,0 +1,39 @@
+"""Words that turn a statement into its opposite, and number words: stop words elsewhere, but never in evidence.
+
+Of the languages that have a prompt template, and some more. Knows words; knows no sentences.
+"""
+
+from __future__ import annotations
+
+_NEGATIONS = """
+    not no never none nobody nothing neither nor without cannot except unless
+    don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't mustn't wouldn't hasn't haven't
+    niet geen nooit niemand niets noch zonder behalve tenzij
+    nicht kein keine keinen keinem keiner keines nie niemals niemand nichts weder ohne außer
+    nunca ningún ninguna ninguno nadie nada ni sin jamás excepto salvo
+    ne pas jamais aucun aucune rien personne sans sauf
+    non mai nessun nessuno nessuna niente senza tranne
+    não nem nenhum nenhuma ninguém sem exceto
+"""
+_NUMERALS = """
+    zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion
+    first second third fourth fifth sixth seventh eighth ninth tenth half twice
+    nul één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien twintig dertig
+    veertig vijftig zestig zeventig tachtig negentig honderd duizend miljoen eerste tweede derde vierde
+    null eins zwei drei fünf sechs sieben neun zehn zwölf zwanzig dreißig vierzig fünfzig sechzig siebzig
+    achtzig neunzig hundert tausend zweite dritte vierte
+    cero dos tres cuatro cinco seis siete ocho nueve diez doce veinte treinta cuarenta cincuenta sesenta
+    setenta ochenta noventa cien mil primero primera segundo segunda tercero tercera
+"""
+NEGATIONS = frozenset(_NEGATIONS.split())
+"""Of languages with spaces."""
+NEGATION_SIGNS = frozenset("不没沒無无非未勿莫")
+"""Of Chinese: a pair of signs with one of them says no."""
+NUMERALS = frozenset(_NUMERALS.split())
+"""Number words that are hardly ever anything else; that leaves out the words for one."""
+
+
+def negations(words: list[str]) -> int:
+    """How many of the words, as `retriever.words.split` gives them, say no."""
+    return sum(word in NEGATIONS or bool(NEGATION_SIGNS.intersection(word)) for word in words)
