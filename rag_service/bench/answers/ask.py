@@ -94,4 +94,9 @@ def _outcome(question: Question, answer: Answer, earlier: list[str], first_ms: f
         first_ms=first_ms,
         total_ms=total_ms,
         earlier=earlier,
+        support=answer.support,
+        answerable=answer.answerable,
+        abstained=answer.abstained,
+        signals=answer.signals or {},
+        support_ms=(answer.timings or {}).get("support", 0.0),
     )

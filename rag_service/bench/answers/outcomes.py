@@ -17,6 +17,7 @@ class Outcome:
         answer: the text that the user sees.
         passages: (document id, text) of what was retrieved, best first.
         cited: document ids of the citations, in the order of the answer.
+        support, answerable, abstained, signals: the service's fields.
         first_ms, total_ms: from the client's request to the first text and to the end.
         tokens, steps: of the answer, and the target passes it took.
     """
@@ -34,6 +35,12 @@ class Outcome:
     total_ms: float
     earlier: list[str] = field(default_factory=list)
     """Answers to the earlier questions of a conversation."""
+    support: float | None = None
+    answerable: float | None = None
+    abstained: str | None = None
+    signals: dict[str, float] = field(default_factory=dict)
+    support_ms: float = 0.0
+    """What the support took besides the reading of the passages, as the service measures it."""
 
 
 @dataclass(frozen=True, slots=True)

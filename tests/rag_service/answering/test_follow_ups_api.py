@@ -62,15 +62,15 @@ async def test_the_passages_are_those_of_the_rewritten_question(
     pipeline: Any = client.pipeline  # type: ignore[attr-defined]
     searched: list[tuple[str, list[str]]] = []
     collection = type(pipeline.library.collection("animals"))
-    search = collection.search
+    find = collection.find
 
     def watched(self: Any, question: str, *args: Any, **named: Any) -> Any:
         searched.append((question, list(named["candidates"])))
-        return search(self, question, *args, **named)
+        return find(self, question, *args, **named)
 
     world.stage.rewritten = "Who walk over the bridge of Köln, the fox?"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collection, "search", watched)
+        patch.setattr(collection, "find", watched)
         first = (await client.get(f"/v1/sessions/{session}")).json()["turns"][0]["passages"]
         await ask(client, "And the bridge of Köln, who?", session_id=session)
         await ask(client, "What do many naïve café owners visit?", session_id=session)
