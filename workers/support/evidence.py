@@ -21,8 +21,8 @@ from workers.support.polarity import NEGATIONS, NUMERALS, negations
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
-AROUND = 0.5
-"""What a word of the question counts that is in the passage, but not in the sentence."""
+NEARLY = 0.8
+"""Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
 
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
 _CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
@@ -56,8 +56,6 @@ class _Sentence:
     end: int
     text: str
     words: frozenset[str]
-    around: frozenset[str]
-    """Words of the passage, its title and its neighbours."""
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -71,20 +69,19 @@ class Evidence:
 
     Args:
         question: what was asked, in a form that stands alone.
-        passages: (title, text) of each.
+        passages: their texts, best first. Titles do not count: they often repeat the question.
         language: of the question, an ISO 639-1 code.
     """
 
-    def __init__(self, question: str, passages: Sequence[tuple[str, str]], language: str = "en") -> None:
+    def __init__(self, question: str, passages: Sequence[str], language: str = "en") -> None:
         self._words = Words(language, NEGATIONS | NUMERALS)
-        self._sentences = [sentence for n, passage in enumerate(passages) for sentence in self._read(n, *passage)]
+        self._sentences = [sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage)]
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
         self._asked = self._content(question)
         self._asked_numbers = _numbers(split(question))
-        self._yes_no = negations(split(question))
 
     def asked(self) -> float:
-        """Share of the question's words that the best sentence has, with what its passage has counted in part."""
+        """Share of the question's words that the best sentence has."""
         return max((self._of_question(sentence) for sentence in self._sentences), default=0.0)
 
     def of(self, claim: str) -> Found:
@@ -109,10 +106,9 @@ class Evidence:
                 best = Found(evidence, covered, sentence.passage, sentence.start, sentence.end, contradicts)
         return best
 
-    def _read(self, number: int, title: str, text: str) -> Iterable[_Sentence]:
-        around = frozenset(self._content(f"{title}\n{text}"))
+    def _read(self, number: int, text: str) -> Iterable[_Sentence]:
         for start, end in sentences(text):
-            yield _Sentence(number, start, end, text[start:end], frozenset(self._content(text[start:end])), around)
+            yield _Sentence(number, start, end, text[start:end], frozenset(self._content(text[start:end])))
 
     def _content(self, text: str) -> list[str]:
         """Content words, each once, without those that only say no."""
@@ -128,18 +124,19 @@ class Evidence:
         return sum(self._weight(word) for word in words if word in there) / whole if whole else 0.0
 
     def _of_question(self, sentence: _Sentence) -> float:
-        if not self._asked:
-            return 1.0
-        near = self._share(self._asked, sentence.words)
-        return near + AROUND * (self._share(self._asked, sentence.around) - near)
+        return self._share(self._asked, sentence.words) if self._asked else 1.0
 
     def _contradicts(self, said: list[str], words: Sequence[str], sentence: _Sentence) -> bool:
         numbers = _numbers(said) - self._asked_numbers
         if numbers - _numbers(split(sentence.text)):
             return True
-        clauses = _CLAUSE.split(sentence.text)
-        nearest = max(clauses, key=lambda clause: self._share(words, frozenset(self._content(clause))))
-        return bool(negations(said) % 2) != bool(negations(split(nearest)) % 2)
+        there = split(sentence.text)
+        if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
+            return negations(said) != negations(there)
+        nearest = max(
+            _CLAUSE.split(sentence.text), key=lambda clause: self._share(words, frozenset(self._content(clause)))
+        )
+        return negations(said) % 2 != negations(split(nearest)) % 2
 
 
 def _numbers(words: Iterable[str]) -> set[str]:

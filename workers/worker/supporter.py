@@ -89,7 +89,7 @@ class Supporter:
         checking = job.checking
         if checking is None:
             return None
-        shown = [(str(p["title"]), str(p["text"])) for p in job.passages if p.get("in_prompt", True)]
+        shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
         found = [evidence.of(text[start:end]) for start, end in spans]

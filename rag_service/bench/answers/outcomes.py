@@ -70,6 +70,10 @@ class Verdict:
     holds: bool | None
 
 
+Judged = tuple[Question, Outcome, Verdict]
+"""A question, its answer and what that was judged to be."""
+
+
 def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) -> Verdict:
     """The verdict on an answer. `instructions`: our own texts, as prompts hold them."""
     answer, references = outcome.answer, question.references

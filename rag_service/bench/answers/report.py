@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from decoder.bench.results import environment_lines, table
-from rag_service.bench.answers.items import Question
-from rag_service.bench.answers.outcomes import Outcome, Verdict
-from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
+from rag_service.bench.answers import support
+from rag_service.bench.answers.outcomes import Judged, Verdict
+from rag_service.bench.answers.statistics import paired_interval, wilson
 
-Judged = tuple[Question, Outcome, Verdict]
 NOTE = """\
 *Found*: the document that answers was retrieved. *Contained*: the answer contains a reference. *Right*: it does, does
 not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; where references are documents, at
-least half of the words of the reference's first sentence. *Abstains*: by its words. *Grounded*: the
-service's field. *Echo*:
-six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more, three times
+least half of the words of the reference's first sentence. *Says no*: the answer abstains by its words. *Warned*: the
+service warned of the answer or refused it (`abstained`); under `refuse` it refuses those that it warns of under `warn`.
+*Echo*: six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more, three times
 in a row. *Holds*: of the right answers, those that cite a document with a reference in it. Intervals are of 95 %.
 """
 
@@ -52,7 +51,7 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
         "right": share([verdict.right for verdict in verdicts]) if answerable else None,
         "f1": _rounded(statistics.fmean(verdict.f1 for verdict in verdicts)) if answerable else None,
         "abstains": share([verdict.abstains for verdict in verdicts]),
-        "grounded": share([bool(outcome.grounded) for _, outcome, _ in entries]),
+        "warned": share([outcome.abstained is not None for _, outcome, _ in entries]),
         "echo": sum(bool(verdict.echo) for verdict in verdicts),
         "repeats_question": sum(verdict.repeats_question for verdict in verdicts),
         "loop": sum(bool(verdict.loop) for verdict in verdicts),
@@ -64,33 +63,6 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
         "first_ms": _rounded(statistics.median(outcome.first_ms for _, outcome, _ in entries)),
         "total_ms": _rounded(statistics.median(outcome.total_ms for _, outcome, _ in entries)),
     }
-
-
-def separation(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """AUROC of `grounded`: how well it tells right answers from wrong ones, and answerable questions from others."""
-    rows = []
-    for name, positive, negative in (
-        ("right against wrong answers to answerable questions", _is_right, _is_wrong),
-        ("answerable against other questions", _is_answerable, lambda entry: not _is_answerable(entry)),
-    ):
-        ones, others = ([float(bool(j[1].grounded)) for j in judged if chosen(j)] for chosen in (positive, negative))
-        area, interval = auroc(ones, others), auroc_interval(ones, others)
-        if area is not None and interval is not None:
-            low, high = map(_rounded, interval)
-            rows.append({"of": name, "auroc": _rounded(area), "low": low, "high": high, "n": [len(ones), len(others)]})
-    return rows
-
-
-def _is_right(entry: Judged) -> bool:
-    return entry[0].answerable and entry[2].right
-
-
-def _is_wrong(entry: Judged) -> bool:
-    return entry[0].answerable and not entry[2].right
-
-
-def _is_answerable(entry: Judged) -> bool:
-    return entry[0].answerable
 
 
 def comparison(judged: Sequence[Judged], other: Mapping[str, Verdict]) -> list[dict[str, Any]]:
@@ -120,8 +92,8 @@ def markdown(result: Mapping[str, Any]) -> str:
         "found",
         "right",
         "F1",
-        "abstains",
-        "grounded",
+        "says no",
+        "warned",
         "echo",
         "loops",
         "words",
@@ -132,7 +104,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         [
             row["kind"],
             *(str(row["questions"]), _share(row["found"]), _share(row["right"]), _number(row["f1"])),
-            *(_share(row["abstains"]), _share(row["grounded"]), str(row["echo"]), str(row["loop"])),
+            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"])),
             *(f"{row['words']:g}", f"{row['cited']:g}", _share(row["holds"])),
         ]
         for row in result["rows"]
@@ -148,12 +120,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     ]
     head = ["questions", "tokens", "passes", "tokens a pass", "first text, s", "whole, s"]
     lines += [*table(head, speed, left=1), ""]
-    if result["separation"]:
-        body = [
-            [row["of"], "/".join(map(str, row["n"])), f"{row['auroc']:.3f} ({row['low']:.3f} to {row['high']:.3f})"]
-            for row in result["separation"]
-        ]
-        lines += [*table(["AUROC of `grounded`", "n", ""], body, left=1), ""]
+    lines += support.markdown(result["support"])
     for name, compared in result.get("against", {}).items():
         body = [
             [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("right", "f1", "abstains"))]

@@ -14,10 +14,10 @@ from decoder.bench.decode.run_file import RunFile, read_lines
 from decoder.bench.results import write_json, write_markdown
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
-from rag_service.bench.answers import report
+from rag_service.bench.answers import report, support
 from rag_service.bench.answers.ask import ask_all
 from rag_service.bench.answers.items import Material, load
-from rag_service.bench.answers.outcomes import Outcome, Verdict, judged
+from rag_service.bench.answers.outcomes import Judged, Outcome, Verdict, judged
 from rag_service.bench.cli import exit_status, say
 from rag_service.bench.stack import Stack
 from rag_service.client import RagClient
@@ -49,6 +49,9 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--speculation", help="`off`, `auto` or a drafter's name")
     parser.add_argument("--url", help="a running service (its key in RAG_API_KEY) instead of a stack of its own")
     parser.add_argument("--against", type=Path, nargs="+", default=[], metavar="RUN", help="results to compare with")
+    parser.add_argument(
+        "--calibrate", type=Path, metavar="OUT", help="also fit a calibration for RAG_ANSWERS__CALIBRATION"
+    )
     parser.add_argument("--note", help="remark for the result, such as what else ran on the machine")
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     parser.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
@@ -88,24 +91,34 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     outcomes = [Outcome(**line) for line in file.read()]
     if not outcomes:
         return 130
-    texts = Templates(settings.prompt.folder, settings.prompt.texts).instructions()
+    templates = Templates(settings.prompt.folder, settings.prompt.texts, settings.prompt.language)
+    texts = templates.instructions()
     questions = {question.id: question for question in material.questions}
     entries = [(questions[o.id], o, judged(questions[o.id], o, texts)) for o in outcomes]
     result: dict[str, Any] = {
         "environment": environment(options.line, **facts, note=options.note),
         "rows": report.rows(entries),
-        "separation": report.separation(entries),
+        "support": support.summary(entries),
         "against": {path.stem: report.comparison(entries, _other(path, material, texts)) for path in options.against},
         "answers": [
             {"id": q.id, "kind": q.kind, "question": q.turns[-1], "answer": o.answer, **asdict(v)}
             for q, o, v in entries
         ],
     }
+    if options.calibrate:
+        _calibrate(options.calibrate, entries, Path(settings.model).name, settings.dtype, templates.digest)
     write_json(options.json, result)
     write_markdown(options.markdown, report.markdown(result))
     say(report.markdown(result))
     say(f"wrote {options.json}; the answers are in {answers_path(options.json)}")
     return 130 if interrupted else 0
+
+
+def _calibrate(path: Path, entries: Sequence[Judged], model: str, dtype: str, prompt: str) -> None:
+    try:
+        support.calibration(entries, model, dtype, prompt).save(path)
+    except ValueError as error:
+        raise BenchError(str(error)) from None
 
 
 def answers_path(result: Path) -> Path:
