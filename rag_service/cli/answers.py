@@ -104,6 +104,9 @@ def show(answer: dict[str, Any], screen: Console) -> None:
     screen.print()
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
+    if answer["support"] is not None:
+        remark = "" if answer["calibrated"] else ", not calibrated for this model"
+        screen.print(f"Support {answer['support']:.2f}{remark}", style="dim")
     show_sources(answer, screen)
     for line in decoding_lines(answer):
         screen.print(line, style="dim")

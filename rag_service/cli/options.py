@@ -62,6 +62,10 @@ Exact = Annotated[
     Literal["default", "strict"],
     typer.Option("--exact", help="strict decides near-ties again in passes of one token."),
 ]
+Abstain = Annotated[
+    Literal["off", "warn", "refuse"] | None,
+    typer.Option("--abstain", help="What happens if the passages probably do not answer.  [default: warn]"),
+]
 TopK = Annotated[int | None, typer.Option("--top-k", metavar="N", help="Number of passages to retrieve.", min=1)]
 
 

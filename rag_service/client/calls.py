@@ -62,6 +62,7 @@ class QueryOptions(AnswerOptions, total=False):
     session_id: str
     retrieval: dict[str, Any]
     prediction: str | dict[str, Any]
+    abstain: Literal["off", "warn", "refuse"]
 
 
 class Text(TypedDict, total=False):

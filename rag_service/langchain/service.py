@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.load.serializable import Serializable
 from langchain_core.utils import from_env, secret_from_env
@@ -78,6 +78,8 @@ class Generation(Service):
     """`off`, `auto` or a drafter's name. Changes the speed, never the answer."""
     prediction: str | dict[str, Any] | None = None
     """The expected answer, or much of it. Makes the answer faster, never different."""
+    abstain: Literal["off", "warn", "refuse"] | None = None
+    """What happens if the passages probably do not answer the question; None: what the service is set to."""
     model_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Other fields of the request: `top_k`, `min_p`, `logit_bias`, `exact`, …"""
 
@@ -91,6 +93,7 @@ class Generation(Service):
             "stop": self.stop,
             "speculation": self.speculation,
             "prediction": self.prediction,
+            "abstain": self.abstain,
             **self.model_kwargs,
             **{name: value for name, value in kwargs.items() if name not in NOT_SENT},
         }

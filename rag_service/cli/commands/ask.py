@@ -10,6 +10,7 @@ from rag_service.answering.names import NO_COLLECTION
 from rag_service.cli.answers import collections_to_choose, follow, say_model, show
 from rag_service.cli.console import err, out, print_json
 from rag_service.cli.options import (
+    Abstain,
     ApiKey,
     Collection,
     Exact,
@@ -38,6 +39,7 @@ def ask(
     seed: Seed = None,
     exact: Exact = "default",
     top_k: TopK = None,
+    abstain: Abstain = None,
     show_prompt: ShowPrompt = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -52,6 +54,7 @@ def ask(
         temperature=temperature,
         seed=seed,
         exact=exact,
+        abstain=abstain,
         retrieval=None if top_k is None else {"top_k": top_k},
     )
     with connect(url, api_key) as api:

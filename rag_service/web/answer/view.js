@@ -33,11 +33,12 @@ export class AnswerView {
       sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null), earlier);
     this._status = el("p", { class: "working", text: "Looking for passages…" });
     this._search = el("p", { class: "place search", hidden: true });
+    this._warning = el("p", { class: "warning", hidden: true });
     this._foot = el("div", { class: "answer-foot" });
     this.meter = new Meter();
     this.element = el("div", { class: "answer", "aria-busy": "true" },
       title ? el("h3", { class: "column-title", text: title }) : null,
-      this._search, this._status, this.text.element, this.meter.element, this._foot);
+      this._search, this._status, this._warning, this.text.element, this.meter.element, this._foot);
   }
 
   get running() {
@@ -139,7 +140,10 @@ export class AnswerView {
       this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
     }
     const { passages, kinds } = legend(this.text.runs);
-    const notes = [answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
+    const warns = typeof answer.answerable === "number";  // of the text, so it comes before the text
+    this._warning.hidden = !(warns && answer.note);
+    this._warning.textContent = warns ? answer.note ?? "" : "";
+    const notes = [warns ? null : answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
     if (answer.passages_dropped) {
       notes.push(`${count(answer.passages_dropped, "passage")} did not fit into the model's window.`);
     }
@@ -155,7 +159,7 @@ export class AnswerView {
     if (!this.secondary) {
       this._sources.list(answer.passages, this.collection);
       const cited = passages.filter(([, isCited]) => isCited).length;
-      announce(`Answer: ${answer.answer || "empty"} ${cited ? `It cites ${count(cited, "source")}.` : ""}`);
+      announce(`${warns && answer.note ? answer.note : ""} Answer: ${answer.answer || "empty"} ${cited ? `It cites ${count(cited, "source")}.` : ""}`);
     }
   }
 

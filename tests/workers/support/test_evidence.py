@@ -1,0 +1,99 @@
+"""Evidence in the passages' words: enough for what they state, little for what they contradict, none for the rest."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.support.calibration import shipped
+from workers.support.evidence import Evidence, Found, sentences
+
+CASES = tomllib.loads(Path(__file__).with_name("contradictions.toml").read_text(encoding="utf-8"))["document"]
+PAIRS = [
+    (document["language"], document["text"], case["question"], case["true"], false)
+    for document in CASES
+    for case in document["answer"]
+    for false in case["false"]
+]
+
+
+def found(language: str, text: str, question: str, answer: str) -> Found:
+    return Evidence(question, [text.replace("\n", " ")], language).of(answer)
+
+
+def support(one: Found) -> float:
+    """With the package's calibration, all signals besides the words' being equal."""
+    return shipped()[0].support.chance({"evidence": one.evidence, "covered": one.covered})
+
+
+def test_there_are_sixty_contradicted_answers() -> None:
+    assert len(PAIRS) >= 60
+    assert {pair[0] for pair in PAIRS} == {"en", "nl", "de", "es", "zh"}
+
+
+def test_contradicted_answers_score_below_their_true_twins() -> None:
+    """At least nine of ten: a negation, a number or a name was changed."""
+    wrong = [
+        (question, true, false)
+        for language, text, question, true, false in PAIRS
+        if not support(found(language, text, question, false)) < support(found(language, text, question, true))
+    ]
+    assert len(wrong) <= 0.1 * len(PAIRS), wrong
+
+
+def test_most_true_answers_have_evidence() -> None:
+    scores = [
+        found(document["language"], document["text"], case["question"], case["true"])
+        for document in CASES
+        for case in document["answer"]
+    ]
+    assert sum(one.evidence >= 0.5 for one in scores) >= 0.9 * len(scores)
+    assert not any(one.contradicts for one in scores)
+
+
+def test_an_answer_to_another_question_has_less() -> None:
+    text = "Hotels cost at most 180 euros. Meals cost at most 45 euros."
+    asked = "What do hotels cost at most?"
+    assert found("en", text, asked, "180 euros").evidence > found("en", text, asked, "45 euros").evidence
+
+
+def test_the_best_sentence_is_named() -> None:
+    passages = ["Foxes sleep by day.", "First line.\nThe fox jumps over the lazy dog. It is brown."]
+    best = Evidence("What does the fox jump over?", passages).of("The lazy dog.")
+    assert best.passage == 1
+    assert passages[1][best.start : best.end] == "The fox jumps over the lazy dog."
+    assert best.evidence == pytest.approx(1.0)
+
+
+def test_nothing_has_no_evidence() -> None:
+    evidence = Evidence("Who?", ["The fox jumps."])
+    assert evidence.of("") == evidence.of("...") == evidence.of("Zebras graze.") == Found()
+    assert Evidence("Who jumps?", []).of("The fox.") == Found()
+    assert Evidence("Who jumps?", []).asked() == 0.0
+
+
+def test_asked_is_the_share_of_the_question_in_one_sentence() -> None:
+    assert Evidence("Does the fox jump?", ["The fox jumps."]).asked() == pytest.approx(1.0)
+    assert Evidence("Does the zebra graze?", ["The fox jumps."]).asked() == 0.0
+
+
+def test_sentences_are_places_in_the_text() -> None:
+    text = "One. Two!\n\n- three\n四。五。"
+    assert [text[start:end] for start, end in sentences(text)] == ["One.", "Two!", "- three", "四。", "五。"]
+
+
+@given(st.text(max_size=80), st.text(max_size=60), st.text(max_size=200), st.sampled_from(["en", "nl", "zh", "xx"]))
+def test_any_texts_give_a_share(question: str, claim: str, passage: str, language: str) -> None:
+    one = Evidence(question, [passage], language).of(claim)
+    assert 0 <= one.evidence <= 1 + 1e-9
+    assert 0 <= one.covered <= 1 + 1e-9
+    assert one.passage in (-1, 0)
+
+
+@given(st.text(alphabet="ab c.\n", min_size=1, max_size=60))
+def test_the_same_text_always_gives_the_same(text: str) -> None:
+    assert Evidence("a b", [text]).of("c a") == Evidence("a b", [text]).of("c a")
