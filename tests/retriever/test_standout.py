@@ -32,7 +32,7 @@ def test_a_question_that_one_candidate_answers_stands_out() -> None:
 
 
 def test_cosines_count_as_words_do() -> None:
-    texts = {n: "one text" for n in range(8)}
+    texts = dict.fromkeys(range(8), "one text")
     level = standout("another question", texts, [(n, 0.4) for n in texts], Words("en"))
     one = standout("another question", texts, [(n, 0.9 if n == 3 else 0.4) for n in texts], Words("en"))
     assert level.margin == pytest.approx(0)

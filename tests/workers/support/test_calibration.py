@@ -1,0 +1,81 @@
+"""Two chances from signals: fitted, stored and found again."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from workers.support.calibration import ENGINE, MOST_ODDS, Calibration, Logistic, find, fit, read, shipped
+
+FLAT = Logistic(0.0, {"check": 1.0}, {"check": 2.0}, {"check": 4.0})
+OWN = Calibration("own", "float32", ENGINE, "abc", FLAT, FLAT, 0.3, 10)
+
+
+def test_a_chance_is_the_logistic_function_of_the_standardised_signals() -> None:
+    assert FLAT.chance({"check": 6.0}) == pytest.approx(1 / (1 + math.exp(-1)))
+    assert FLAT.chance({"check": 6.0, "unknown": 9.0}) == FLAT.chance({"check": 6.0})
+
+
+def test_a_missing_signal_counts_as_its_mean() -> None:
+    assert FLAT.chance({}) == FLAT.chance({"check": 2.0}) == 0.5
+
+
+def test_chances_never_reach_their_ends() -> None:
+    assert FLAT.chance({"check": 1e9}) == pytest.approx(1 / (1 + math.exp(-MOST_ODDS)))
+    assert 0 < FLAT.chance({"check": -1e9}) < 1e-5
+
+
+def test_a_fit_finds_the_chances_that_made_the_labels() -> None:
+    draw = random.Random(1)
+    signals = [{"evidence": draw.random(), "check": draw.gauss(0, 2)} for _ in range(4000)]
+    truth = [1 / (1 + math.exp(-(4 * s["evidence"] - 2 + s["check"]))) for s in signals]
+    model = fit(signals, [draw.random() < chance for chance in truth])
+    worst = max(abs(model.chance(s) - chance) for s, chance in zip(signals, truth, strict=True))
+    assert worst < 0.06
+    assert set(model.weights) == {"evidence", "check"}, "signals that nothing has are left out"
+
+
+def test_a_fit_bears_missing_and_constant_signals() -> None:
+    signals = [{"evidence": n / 20, "asked": 0.5, **({"check": 1.0} if n % 2 else {})} for n in range(20)]
+    model = fit(signals, [n >= 10 for n in range(20)])
+    assert model.chance({"evidence": 1.0}) > 0.5 > model.chance({"evidence": 0.0})
+
+
+def test_answers_of_one_kind_cannot_be_fitted() -> None:
+    with pytest.raises(ValueError, match="right and wrong"):
+        fit([{"evidence": 0.5}], [True])
+
+
+def test_a_calibration_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    OWN.save(tmp_path / "own.json")
+    assert read((tmp_path / "own.json").read_text(encoding="utf-8")) == OWN
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": 1}', json.dumps({"support": {}, "answerable": {}})])
+def test_another_file_is_no_calibration(text: str) -> None:
+    with pytest.raises(ValueError, match="--calibrate"):
+        read(text)
+
+
+def test_the_operators_own_is_used_where_it_holds() -> None:
+    assert find("own", "float32", "abc", OWN) == (OWN, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "prompt"), [("x", "float32", "abc"), ("own", "bfloat16", "abc"), ("own", "float32", "d")]
+)
+def test_another_model_dtype_or_prompt_is_uncalibrated(model: str, dtype: str, prompt: str) -> None:
+    assert find(model, dtype, prompt, OWN) == (OWN, False)
+
+
+def test_the_packages_calibrations_say_what_they_hold_for() -> None:
+    for one in shipped():
+        assert one.engine == ENGINE
+        assert find(one.model, one.dtype, one.prompt) == (one, True)
+        assert 0 < one.threshold < 1
+        assert one.support.weights["evidence"] > 0
+    assert find("unknown", "float32", "") == (shipped()[0], False)
