@@ -83,7 +83,7 @@ class Answer(ResponseBody):
         default=None, description="What `abstain` did: a warning in `note`, or a refusal instead of the answer."
     )
     signals: dict[str, float] | None = Field(
-        default=None, description="What both chances were computed from (docs/support.md)."
+        default=None, description="What both chances were computed from (docs/how-to/support.md)."
     )
     grounded: bool | None = Field(
         default=None,
