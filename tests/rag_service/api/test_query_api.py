@@ -210,7 +210,7 @@ async def test_an_answer_without_support_says_so(client: httpx.AsyncClient, worl
     unsupported = await ask(client)
     assert unsupported["grounded"] is False
     assert unsupported["citations"] == []
-    assert "do not contain this answer" in unsupported["note"]
+    assert "probably do not state this answer" in unsupported["note"]
     nothing = await ask(client, retrieval={"filter": {"lang": "xx"}})
     assert nothing["passages"] == []
     assert "No passage was found" in nothing["note"]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from decoder.recording.prompts import BenchError
-from rag_service.bench.answers import judge, report
+from rag_service.bench.answers import judge, report, support
 from rag_service.bench.answers.items import Question, load
-from rag_service.bench.answers.outcomes import Outcome, judged
+from rag_service.bench.answers.outcomes import Judged, Outcome, judged
 from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
+from workers.support.calibration import read
 
 RIVER = "The river Arne rises in the Keld hills. It flows into Lake Tamm, which is 40 metres deep."
 QUESTION = Question("q1", "squad2", "en", "squad2", ("Where does the Arne rise?",), ("the Keld hills",), gold="d1")
@@ -191,7 +192,62 @@ def test_intervals_hold_the_share_and_shrink_with_more_answers() -> None:
     assert low < mean == 3 / 8 < high
 
 
-def test_the_report_has_a_row_for_each_kind_and_the_auroc_of_grounded() -> None:
+def scored(number: int, kind: str, right: bool, support_: float) -> Judged:
+    """A judged answer with this support, and the same as the chance that its question can be answered."""
+    references = ("the Keld hills",) if kind == "squad2" else ()
+    question = Question(f"q{number}", kind, "en", "squad2", ("Where?",), references)
+    answered = outcome(
+        "In the Keld hills." if right else "In the sea.",
+        id=f"q{number}",
+        support=support_,
+        answerable=support_,
+        abstained="warned" if support_ < 0.5 else None,
+        signals={"evidence": support_},
+    )
+    return question, answered, judged(question, answered, [])
+
+
+def test_support_is_summed_up() -> None:
+    entries = [scored(n, "squad2", n % 4 != 0, 0.9 if n % 4 else 0.3) for n in range(20)]
+    entries += [scored(20 + n, "removed", False, 0.1) for n in range(10)]
+    summary = support.summary(entries)
+    assert [row["auroc"] for row in summary["separation"]] == [1.0, 1.0, 1.0, 1.0]
+    assert [(row["from"], row["answers"], row["right"]) for row in summary["calibration"]] == [
+        (0.0, 10, 0.0),
+        (0.2, 5, 0.0),
+        (0.8, 15, 1.0),
+    ]
+    shares = {row["of"]: row["share"] for row in summary["abstaining"]}
+    assert shares["warned or refused: removed"] == 1.0
+    assert shares["warned or refused: all answerable"] == 0.25
+    assert shares["warned or refused: precision"] == pytest.approx(10 / 15, abs=1e-4)
+    assert shares["warned or refused: recall"] == 1.0
+    text = "\n".join(support.markdown(summary))
+    assert "| 0.8 to 1.0 | 15 | 0.90 | 1.00 |" in text
+
+
+def test_answers_without_support_have_no_summary() -> None:
+    entry = (QUESTION, outcome("In the sea."), judged(QUESTION, outcome("In the sea."), []))
+    assert support.summary([entry]) == {}
+    assert support.markdown({}) == []
+
+
+def test_a_calibration_is_fitted_with_a_threshold_that_refuses_few(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    entries = [scored(n, "squad2", chance.random() < 0.8, chance.uniform(0.3, 1.0)) for n in range(100)]
+    entries += [scored(100 + n, "removed", False, chance.uniform(0.0, 0.5)) for n in range(100)]
+    fitted = support.calibration(entries, "m", "float32", "digest")
+    assert fitted.holds_for("m", "float32", "digest")
+    assert fitted.answers == 200
+    answerable = [fitted.answerable.chance(o.signals) for q, o, _ in entries if q.answerable]
+    assert sum(one < fitted.threshold for one in answerable) == 8
+    others = [fitted.answerable.chance(o.signals) for q, o, _ in entries if not q.answerable]
+    assert sum(one < fitted.threshold for one in others) > 60
+    fitted.save(tmp_path / "own.json")
+    assert read((tmp_path / "own.json").read_text()) == fitted
+
+
+def test_the_report_has_a_row_for_each_kind() -> None:
     entries = []
     for n in range(6):
         question = Question(f"q{n}", "squad2", "en", "squad2", ("Where?",), ("the Keld hills",), gold="d1")
@@ -201,8 +257,7 @@ def test_the_report_has_a_row_for_each_kind_and_the_auroc_of_grounded() -> None:
     assert row["right"]["share"] == 0.5
     assert row["holds"]["share"] == 1.0
     assert (row["echo"], row["loop"], row["cited"]) == (0, 0, 1)
-    assert report.separation(entries)[0]["auroc"] == 1.0
     (compared,) = report.comparison(entries, {question.id: verdict for question, _, verdict in entries})
     assert compared["right"] == {"difference": 0.0, "low": 0.0, "high": 0.0}
-    result = {"rows": [row], "separation": report.separation(entries), "environment": {"model": "m"}}
+    result = {"rows": [row], "support": support.summary(entries), "environment": {"model": "m"}}
     assert "| squad2 | 6 |" in report.markdown(result)
