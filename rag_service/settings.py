@@ -69,6 +69,13 @@ class Answers(_Section):
     repetition_times: int = Field(
         default=4, ge=2, description="Fewest repeats of a stretch, however long, that end an answer."
     )
+    passages_repetition_length: int = Field(
+        default=24,
+        ge=0,
+        description="The same for answers to questions from passages, which are prose and short; not for edits, JSON "
+        "and calls of tools.",
+    )
+    passages_repetition_times: int = Field(default=2, ge=2, description="Fewest repeats that end such an answer.")
     min_run: int = Field(
         default=8,
         ge=2,

@@ -24,11 +24,11 @@ from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryReques
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
-from rag_service.prompting.generation_options import repetition_limit
+from rag_service.prompting.generation_options import Repetitions
 from rag_service.prompting.jobs import NO_TURN
 from rag_service.prompting.languages import language_of
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import Abstain, GenerateJob, RepetitionLimit, TurnRecord
+from workers.broker.messages import Abstain, GenerateJob, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord
 
@@ -131,7 +131,7 @@ class Pipeline(Service):
             template=template,
             grounded=grounded,
             drafter=self.settings.drafter,
-            repetition=self._repetition,
+            repetitions=self._repetitions,
             support=support,
         )
         return await anyio.to_thread.run_sync(make)
@@ -158,8 +158,8 @@ class Pipeline(Service):
                 template=template,
                 grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
                 drafter=self.settings.drafter,
-                repetition=self._repetition,
-                support=None if request.json_schema or request.calls or request.tools else support,
+                repetitions=self._repetitions,
+                support=support,
             )
             job = await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
@@ -183,7 +183,7 @@ class Pipeline(Service):
             usual_tokens=self.settings.answers.max_tokens,
             template=template,
             drafter=self.settings.drafter,
-            repetition=self._repetition,
+            repetitions=self._repetitions,
             support=support,
         )
 
@@ -196,9 +196,15 @@ class Pipeline(Service):
         return template, Support(template, language_of(question), self.templates.digest, wanted)
 
     @property
-    def _repetition(self) -> RepetitionLimit | None:
-        """When an answer that repeats itself ends."""
-        return repetition_limit(self.settings.answers.repetition_length, self.settings.answers.repetition_times)
+    def _repetitions(self) -> Repetitions:
+        """When answers that repeat themselves end."""
+        own = self.settings.answers
+        return Repetitions(
+            own.repetition_length,
+            own.repetition_times,
+            own.passages_repetition_length,
+            own.passages_repetition_times,
+        )
 
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """The turns of a session. Raises Conflict if it has no room for another one."""

@@ -16,7 +16,7 @@ from rag_service.access.principal import Principal
 from rag_service.contract.schemas import AbstainOption, AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
 from rag_service.prompting.checking import Support
-from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.generation_options import Repetitions, sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
     Passage,
@@ -31,7 +31,7 @@ from rag_service.prompting.prompt import (
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import Calls, GenerateJob, RepetitionLimit, Segment, SegmentKind
+from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
 from workers.tokens.chat_template import Piece, Shape
 from workers.tokens.tokenizer import Tokens, UnsupportedTokenizer
 
@@ -104,19 +104,21 @@ def job(
     template: PromptTemplate,
     grounded: bool,
     drafter: str,
-    repetition: RepetitionLimit | None,
+    repetitions: Repetitions,
     support: Support | None,
 ) -> GenerateJob:
     """The job of an answer that belongs to no session. Arguments and errors as `build`.
 
     Args:
         retrieved: the search and its passages.
-        repetition: when an answer that repeats itself ends.
+        repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
     """
     limits = {"window": window, "max_tokens": max_tokens}
     built = build(request, retrieved.passages, tokens, **limits, template=template, grounded=grounded)
     options = {"choice": request.choice, "logprobs": request.logprobs}
+    prose = not (request.json_schema or request.calls or request.tools)
+    repetition = repetitions.limit(prose and bool(built.passages))
     return make_job(
         answer_id,
         principal,
@@ -130,7 +132,7 @@ def job(
         prediction=request.predicted,
         json_schema=request.json_schema,
         calls=request.calls,
-        checking=support.of(request.question, retrieved, built) if support else None,
+        checking=support.of(request.question, retrieved, built) if support and prose else None,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

@@ -19,10 +19,10 @@ from rag_service.contract.schemas import EditRequest
 from rag_service.errors import Conflict
 from rag_service.prompting import prompt
 from rag_service.prompting.checking import Support
-from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.generation_options import Repetitions, sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import DoneEvent, Edit, GenerateJob, RepetitionLimit, Segment, TurnRecord
+from workers.broker.messages import DoneEvent, Edit, GenerateJob, Segment, TurnRecord
 from workers.sessions.streams import AnswerRecord
 from workers.tokens.tokenizer import Tokens
 
@@ -116,7 +116,7 @@ def job(
     usual_tokens: int,
     template: PromptTemplate,
     drafter: str,
-    repetition: RepetitionLimit | None,
+    repetitions: Repetitions,
     support: Support | None,
 ) -> GenerateJob:
     """The job of a new version.
@@ -129,7 +129,7 @@ def job(
         usual_tokens: most tokens of an answer that names no limit.
         template: our own texts.
         drafter: of requests that name none.
-        repetition: when an answer that repeats itself ends.
+        repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
 
     Raises:
@@ -167,7 +167,7 @@ def job(
         collection=base.collection,
         question=base.question,
         turn=edited.turn,
-        sampling=sampling(request, max_tokens, repetition),
+        sampling=sampling(request, max_tokens, repetitions.limit(False)),
         speculation=speculation(request, drafter),
         edit=edit,
         checking=support.of_edit(base.question, built) if support else None,

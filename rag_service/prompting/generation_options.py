@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 
 from rag_service.contract.schemas import AnswerOptions, SpeculationOptions
 from workers.broker.messages import RepetitionLimit, Sampling, Speculation
@@ -20,9 +21,25 @@ def sampling(request: AnswerOptions, max_tokens: int, repetition: RepetitionLimi
     )
 
 
-def repetition_limit(length: int, times: int) -> RepetitionLimit | None:
-    """Args: as in the settings; a length of 0 sets no limit."""
-    return RepetitionLimit(length=length, times=times) if length else None
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """When answers that repeat themselves end.
+
+    Attributes:
+        length, times: fewest tokens and repeats of any answer; a length of 0 sets no limit.
+        passages_length, passages_times: of an answer to a question from passages, which is prose and short.
+    """
+
+    length: int
+    times: int
+    passages_length: int
+    passages_times: int
+
+    def limit(self, from_passages: bool) -> RepetitionLimit | None:
+        length, times = self.length, self.times
+        if from_passages:
+            length, times = self.passages_length, self.passages_times
+        return RepetitionLimit(length=length, times=times) if length else None
 
 
 def speculation(request: AnswerOptions, drafter: str) -> Speculation:

@@ -13,11 +13,11 @@ from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
 from rag_service.prompting.checking import Support
-from rag_service.prompting.generation_options import sampling, speculation
+from rag_service.prompting.generation_options import Repetitions, sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import GenerateJob, RepetitionLimit, TurnRecord
+from workers.broker.messages import GenerateJob, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 
@@ -36,7 +36,7 @@ def job(
     template: PromptTemplate,
     grounded: bool,
     drafter: str,
-    repetition: RepetitionLimit | None,
+    repetitions: Repetitions,
     support: Support | None,
 ) -> GenerateJob:
     """The job of a session's next turn.
@@ -48,7 +48,7 @@ def job(
         template: our own texts.
         grounded: whether retrieval is on.
         drafter: for requests that name none.
-        repetition: when an answer that repeats itself ends.
+        repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
 
     Raises:
@@ -72,7 +72,7 @@ def job(
         collection=collection,
         question=request.question,
         turn=len(turns),
-        sampling=sampling(request, max_tokens, repetition),
+        sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages))),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         checking=support.of(request.question, retrieved, built) if support else None,

@@ -85,12 +85,15 @@ class Evidence:
         return max((self._of_question(sentence) for sentence in self._sentences), default=0.0)
 
     def of(self, claim: str) -> Found:
-        """The sentence with the most evidence for a claim; of equals the first one, of the best passage."""
+        """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
+
+        A question claims nothing.
+        """
         claim = _YES_NO.sub("", claim)
         said = split(claim)
         words = self._content(claim)
         own = [word for word in words if word not in self._asked] or words
-        if not own:
+        if not own or claim.rstrip().endswith(("?", "？")):
             return Found()
         best = Found()
         for sentence in self._sentences:
@@ -130,6 +133,8 @@ class Evidence:
         numbers = _numbers(said) - self._asked_numbers
         if numbers - _numbers(split(sentence.text)):
             return True
+        if not negations(said) and not any(word in self._asked for word in words):
+            return False  # a name or a number, not a statement: whether it is so, the question says
         there = split(sentence.text)
         if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
             return negations(said) != negations(there)
