@@ -5,17 +5,16 @@ Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.citing.citations import Citation, CitedPassage, carry, cite
+from rag_service.citing.citations import Citation, CitedPassage, Stated, carry, cite, stated
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
 from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
 from rag_service.errors import problem_document
 from rag_service.settings import Answers
-from workers.broker.messages import DoneEvent, Edit, ErrorEvent, Support
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Support
 from workers.sessions.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
@@ -81,45 +80,47 @@ def failure(error: ErrorEvent) -> dict[str, Any]:
     return problem_document(status, error.code, error.detail)
 
 
-def citations(
-    done: DoneEvent, passages: Sequence[dict[str, Any]], tokens: TextTokens, settings: Answers, edit: Edit | None = None
-) -> list[CitationOut]:
+def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: Answers) -> list[CitationOut]:
     """The citations of a finished answer; for an edit, with those of its base that still hold.
 
-    Each has the support of its sentence; `retrieved` ones with too little of it are left out.
+    Each has the support of its sentence; sentences with too little of it get no `retrieved` citation.
     """
-    cited = [
-        CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens))
-        for p in passages
-        if p.get("in_prompt", True)
-    ]
-    if done.support is not None and done.support.abstained == "refused":
+    support = done.support
+    if support is not None and support.abstained == "refused":
         return []
-    cited_spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=settings.min_run)
-    if edit is not None:
-        before = [Citation(**{**citation, "support": None}) for citation in edit.citations]
-        cited_spans = carry(edit.text, before, done.text, cited_spans)
-    if done.support is not None:
-        cited_spans = [replace(one, support=_support(one, done.support)) for one in cited_spans]
-    return [
-        CitationOut(**asdict(one))
-        for one in cited_spans
-        if one.kind == "copied" or one.support is None or one.support >= settings.support_threshold
+    shown = [p for p in job.passages if p.get("in_prompt", True)]
+    cited = [
+        CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens)) for p in shown
     ]
+    if support is None:
+        statements = stated(job.question, done.text, [p["text"] for p in shown])
+    else:
+        statements = [
+            Stated(one.start, one.end, one.passage, one.source_start, one.source_end)
+            for one in support.sentences
+            if one.passage >= 0 and one.support >= settings.support_threshold
+        ]
+    spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=settings.min_run, statements=statements)
+    if job.edit is not None:
+        before = [Citation(**{**citation, "support": None}) for citation in job.edit.citations]
+        spans = carry(job.edit.text, before, done.text, spans)
+    if support is not None:
+        spans = [replace(one, support=_support(one, support)) for one in spans]
+    return [CitationOut(**asdict(one)) for one in spans]
 
 
 def _support(citation: Citation, support: Support) -> float:
     """That of the sentence that has most of the citation's span; of the answer, if none has any."""
     sizes = [
-        (min(end, citation.answer_end) - max(start, citation.answer_start), chance)
-        for start, end, chance in support.sentences
+        (min(one.end, citation.answer_end) - max(one.start, citation.answer_start), one.support)
+        for one in support.sentences
     ]
     size, best = max(sizes, key=lambda pair: pair[0], default=(0, support.support))
     return best if size > 0 else support.support
 
 
 def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, settings: Answers) -> dict[str, Any]:
-    cited = citations(done, record["passages"], tokens, settings, record["job"].edit)
+    cited = citations(done, record["job"], tokens, settings)
     support = done.support
     supported = bool(cited) if support is None else support.support >= settings.support_threshold
     fields: dict[str, Any] = {}
@@ -129,8 +130,8 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         fields |= {
             "support": None if refused else support.support,
             "sentences": [
-                SentenceOut(start=start, end=end, support=chance)
-                for start, end, chance in ([] if refused else support.sentences)
+                SentenceOut(start=one.start, end=one.end, support=one.support)
+                for one in ([] if refused else support.sentences)
             ],
         }
     return {

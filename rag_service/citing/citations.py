@@ -5,8 +5,7 @@ chooses them and their passages. Both spans of a citation select equal text: a r
 without white space at its ends, and extended by neighbouring words that are equal as text but not as tokens (often
 the first word of a text, or a word in quotation marks).
 
-`retrieved`: a sentence that is hardly copied, most of whose words occur in one passage. Its answer span is the
-sentence, its source span the whole passage. Lines that end with a colon state nothing and are skipped.
+`retrieved`: a sentence that is hardly copied, with the sentence of a passage that states it (`Stated`).
 
 Knows ids, texts and offsets; knows no tokenizer, no model and no drafting, so the citations do not depend on how the
 answer was decoded.
@@ -14,28 +13,23 @@ answer was decoded.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from rag_service.citing.copied_runs import Run, Text, copied_runs
 from rag_service.citing.equal_spans import equal_spans
+from workers.support.evidence import Evidence, sentences
 
-__all__ = ["MIN_RUN", "Citation", "CitedPassage", "Text", "carry", "cite", "sentences"]
+__all__ = ["MIN_RUN", "Citation", "CitedPassage", "Stated", "Text", "carry", "cite", "stated"]
 
 MIN_RUN = 8
 """Fewest tokens of a copied run, by default."""
-MIN_WORDS = 3
-"""Fewest different words (of 4 letters or more) and numbers of a sentence that a passage can support."""
-MIN_SUPPORT = 0.7
-"""Least share of a sentence's words that the passage must contain."""
+MIN_COVERED = 0.7
+"""Least share of a sentence's words that a sentence of a passage must have, where nothing says how far it states it."""
 
 MOSTLY = 0.8
 """Copied share from which on a sentence gets no `retrieved` citation."""
-
-_SENTENCE = re.compile(r"\S.*?(?:[.!?…。！？]+(?=\s|$)|(?=\n)|$)", re.DOTALL)
-_WORD = re.compile(r"\w{4,}|\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +57,47 @@ class Citation:
     """Of the answer's sentence; `cite` sets none."""
 
 
-def cite(answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN) -> list[Citation]:
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """The sentence start:end of an answer, and the place in a passage's text that states it, in code points.
+
+    `passage`: its index.
+    """
+
+    start: int
+    end: int
+    passage: int
+    source_start: int
+    source_end: int
+
+
+def stated(question: str, answer: str, passages: Sequence[str], language: str = "en") -> list[Stated]:
+    """The sentences of an answer most of whose words are in a sentence of a passage, by `workers.support.evidence`."""
+    evidence = Evidence(question, passages, language)
+    found = [(start, end, evidence.of(answer[start:end])) for start, end in sentences(answer)]
+    return [
+        Stated(start, end, one.passage, one.start, one.end)
+        for start, end, one in found
+        if one.covered >= MIN_COVERED and not one.contradicts
+    ]
+
+
+def cite(
+    answer: Text, passages: Sequence[CitedPassage], *, min_run: int = MIN_RUN, statements: Sequence[Stated] = ()
+) -> list[Citation]:
     """Citations of an answer in the order of its text; at the same position `copied` before `retrieved`.
 
     Args:
         answer: the answer's tokens and text; tokens past the text's end (a stop string) are ignored.
         passages: best-ranked first.
         min_run: fewest tokens of a copied run, at least 1.
+        statements: sentences of the answer that the passages state; those hardly copied become `retrieved` citations.
     """
     shown = sum(start < len(answer.text) for start, _ in answer.spans)
     answer = Text(answer.ids[:shown], answer.spans[:shown], answer.text)
     runs = copied_runs(answer, [p.content for p in passages], min_run)
     copied = list(_copied(answer, passages, runs))
-    return sorted([*copied, *_retrieved(answer.text, passages, copied)], key=_place)
+    return sorted([*copied, *_retrieved(statements, passages, copied)], key=_place)
 
 
 def carry(before: str, cited: Sequence[Citation], after: str, new: Sequence[Citation]) -> list[Citation]:
@@ -114,41 +136,24 @@ def _copied(answer: Text, passages: Sequence[CitedPassage], runs: Sequence[Run])
         yield Citation(span.start, span.end, p.document_id, p.chunk_id, place, place + span.length, kind="copied")
 
 
-def _retrieved(text: str, passages: Sequence[CitedPassage], copied: Sequence[Citation]) -> Iterator[Citation]:
-    words = [frozenset(_words(p.content.text)) for p in passages]
-    for start, end in sentences(text):
-        if not passages or text[end - 1] == ":" or _overlap(start, end, copied) >= MOSTLY * (end - start):
-            continue
-        sentence_words = frozenset(_words(text[start:end]))
-        if len(sentence_words) < MIN_WORDS:
-            continue
-        # max keeps the first of equals: the better-ranked passage
-        best = max(range(len(passages)), key=lambda n: len(sentence_words & words[n]))
-        if len(sentence_words & words[best]) < MIN_SUPPORT * len(sentence_words):
-            continue
-        p = passages[best]
-        yield Citation(
-            start,
-            end,
-            p.document_id,
-            p.chunk_id,
-            p.source_start,
-            p.source_start + len(p.content.text),
-            kind="retrieved",
-        )
+def _retrieved(
+    statements: Sequence[Stated], passages: Sequence[CitedPassage], copied: Sequence[Citation]
+) -> Iterator[Citation]:
+    for one in statements:
+        if _overlap(one.start, one.end, copied) < MOSTLY * (one.end - one.start):
+            p = passages[one.passage]
+            at = p.source_start
+            yield Citation(
+                one.start,
+                one.end,
+                p.document_id,
+                p.chunk_id,
+                at + one.source_start,
+                at + one.source_end,
+                kind="retrieved",
+            )
 
 
 def _overlap(start: int, end: int, copied: Sequence[Citation]) -> int:
     """Characters of a span that copied citations cover."""
     return sum(max(0, min(end, c.answer_end) - max(start, c.answer_start)) for c in copied)
-
-
-def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of the sentences and lines of a text, white space at their ends left out."""
-    for match in _SENTENCE.finditer(text):
-        if sentence := match.group().rstrip():
-            yield match.start(), match.start() + len(sentence)
-
-
-def _words(text: str) -> Iterable[str]:
-    return (word.casefold() for word in _WORD.findall(text))

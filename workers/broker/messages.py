@@ -121,6 +121,19 @@ class Checking(_Message):
     """The answer in place of one that is refused."""
 
 
+class SentenceSupport(_Message):
+    """The sentence start:end of an answer, in code points, and that of a passage with the most evidence for it."""
+
+    start: int
+    end: int
+    support: float
+    passage: int = -1
+    """Index among the job's passages that are in the prompt; -1: none has any of its words."""
+    source_start: int = 0
+    source_end: int = 0
+    """Code points of the passage's text."""
+
+
 class Support(_Message):
     """How far the passages state an answer."""
 
@@ -131,8 +144,7 @@ class Support(_Message):
     calibrated: bool
     """Whether both are from a calibration for this model, number format and prompt."""
     abstained: Literal["warned", "refused"] | None = None
-    sentences: list[tuple[int, int, float]] = Field(default_factory=list)
-    """(start, end, support) of the answer's sentences, in code points."""
+    sentences: list[SentenceSupport] = Field(default_factory=list)
     signals: dict[str, float] = Field(default_factory=dict)
     """What both chances were computed from."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from decoder import DecodeStats, SamplingParams
-from workers.broker.messages import Checking, GenerateJob, Segment, Support
+from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
 from workers.support.calibration import Calibration, find
 from workers.support.evidence import Evidence, Found, sentences
 from workers.tokens.tokenizer import Tokens
@@ -97,16 +97,25 @@ class Supporter:
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
         calibration, calibrated = find(self._model, self._dtype, checking.prompt, self._own)
-        each = [
-            calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered}) for one in found
-        ]
         answerable = calibration.answerable.chance(signals)
         return Support(
             support=round(calibration.support.chance(signals), DIGITS),
             answerable=round(answerable, DIGITS),
             calibrated=calibrated and checked is not None,
             abstained=_abstained(checking, answerable < calibration.threshold),
-            sentences=[(start, end, round(chance, DIGITS)) for (start, end), chance in zip(spans, each, strict=True)],
+            sentences=[
+                SentenceSupport(
+                    start=start,
+                    end=end,
+                    support=round(
+                        calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered}), DIGITS
+                    ),
+                    passage=one.passage,
+                    source_start=one.start,
+                    source_end=one.end,
+                )
+                for (start, end), one in zip(spans, found, strict=True)
+            ],
             signals={name: round(value, 4) for name, value in signals.items()},
         )
 

@@ -15,7 +15,8 @@ from tests.support.command_line import rag
 from workers.broker.messages import RepetitionLimit
 
 LOOP = "The quick brown fox jumps over the lazy dog. "
-ASKED: dict[str, Any] = {"question": "What jumps?", "collection": "animals", "max_tokens": 600}
+ASKED: dict[str, Any] = {"question": "What jumps?", "retrieval": {"mode": "none"}, "max_tokens": 600}
+FROM_PASSAGES: dict[str, Any] = {"question": "What jumps?", "collection": "animals", "max_tokens": 600}
 
 
 @pytest.fixture
@@ -43,6 +44,22 @@ async def test_an_answer_that_repeats_itself_ends(client: httpx.AsyncClient, stu
         record = await client.pipeline.answers.record(answer["answer_id"])  # type: ignore[attr-defined]
         assert record["job"].sampling.repetition == RepetitionLimit(length=128, times=4)
     assert answers[0]["answer"] == answers[1]["answer"]
+
+
+async def test_an_answer_from_passages_ends_at_the_second_time(client: httpx.AsyncClient, stuck: str) -> None:
+    answers = [await posted(client, "/v1/query", {**FROM_PASSAGES, "speculation": name}) for name in ("auto", "off")]
+    for answer in answers:
+        assert answer["finish_reason"] == "repetition"
+        assert answer["usage"]["completion_tokens"] == 28  # twice 14
+        assert answer["answer"].count(LOOP) < 3
+    assert answers[0]["answer"] == answers[1]["answer"]
+
+
+async def test_forced_json_from_passages_may_repeat_itself(client: httpx.AsyncClient, stuck: str) -> None:
+    body = {"model": "rag:animals", "messages": [{"role": "user", "content": "What jumps?"}], "max_tokens": 600}
+    for changes, length in (({}, 28), ({"response_format": {"type": "json_object"}}, 128)):
+        response = await client.post("/v1/chat/completions", json={**body, **changes})
+        assert response.json()["usage"]["completion_tokens"] == length
 
 
 async def test_it_is_a_turn_and_can_be_edited(client: httpx.AsyncClient, stuck: str) -> None:
@@ -100,7 +117,7 @@ def test_langchain_names_it_and_parses_no_half_of_a_text(live_url: str, stuck: s
 @pytest.mark.usefixtures("own_folder")
 def test_the_commands_say_it_plainly(api_url: str, stuck: str) -> None:
     asked = ("-c", "animals", "--max-tokens", "600", "--url", api_url)
-    said = "stopped at 128 tokens, because it repeated itself"
+    said = "stopped at 28 tokens, because it repeated itself"
     assert said in rag("ask", "What jumps?", *asked).stdout
     assert said in rag("chat", *asked, said="What jumps?\n").stdout
     verified = rag("verify", "What jumps?", *asked, "--seed", "1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_service.citing.citations import CitedPassage, Text, cite, sentences
+from rag_service.citing.citations import CitedPassage, Stated, Text, cite, stated
 from rag_service.citing.text_spans import answer_text, passage_text, spans
 from workers.tokens.tokenizer import Tokens
 
@@ -121,28 +121,30 @@ def test_stop_words_are_not_cited_by_default() -> None:
 
 
 def test_a_reworded_sentence_is_a_retrieved_citation() -> None:
-    source = "Refunds are granted within thirty days after purchase when the receipt is shown."
+    stating = "Refunds are granted within thirty days after purchase when the receipt is shown."
+    source = f"Everyone is welcome. {stating} Come again!"
     passages = [
         CitedPassage("x", "x:0", 0, Text([], [], "Nothing about it here at all.")),
         CitedPassage("d", "d:3", 40, Text([], [], source)),
     ]
     answer = "Sure. Within thirty days after purchase, refunds are granted. Bananas grow in tropical places."
-    (citation,) = cite(Text([], [], answer), passages)
+    statements = stated("When are refunds granted?", answer, [passage.content.text for passage in passages])
+    (citation,) = cite(Text([], [], answer), passages, statements=statements)
     assert citation.kind == "retrieved"
     assert answer[citation.answer_start : citation.answer_end] == (
         "Within thirty days after purchase, refunds are granted."
     )
-    assert (citation.chunk_id, citation.source_start, citation.source_end) == ("d:3", 40, 40 + len(source))
+    assert (citation.chunk_id, citation.source_start, citation.source_end) == ("d:3", 61, 61 + len(stating))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", []),
-        ("One. Two!\nThree", ["One.", "Two!", "Three"]),
-        ("  3.14 is pi.  ", ["3.14 is pi."]),
-        ("- a\n\n- b", ["- a", "- b"]),
-    ],
-)
-def test_sentences(text: str, expected: list[str]) -> None:
-    assert [text[start:end] for start, end in sentences(text)] == expected
+def test_a_sentence_that_says_the_opposite_is_not_cited() -> None:
+    source = "Refunds are granted within thirty days after purchase when the receipt is shown."
+    answer = "Refunds are not granted within thirty days after purchase."
+    assert stated("Are refunds granted?", answer, [source]) == []
+
+
+def test_a_sentence_that_is_copied_is_not_cited_again() -> None:
+    source = pieces("we", " saw", " René", " and", " his", " cat", ".")
+    statements = [Stated(0, len(source.text), 0, 0, len(source.text))]
+    cited = cite(source, [CitedPassage("d", "d:0", 0, source)], min_run=2, statements=statements)
+    assert [citation.kind for citation in cited] == ["copied"]
