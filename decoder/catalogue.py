@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_MODEL = "qwen2.5-coder-1.5b"
 """The target model that is used if none is set."""
 
 DEFAULT_EMBEDDING_MODEL = "all-minilm-l6-v2"

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from decoder import dtypes
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from rag_service.errors import InvalidSettings
 
@@ -238,8 +239,10 @@ class Settings(BaseSettings):
         description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
         "LangChain supports (docs/how-to/own-model.md).",
     )
-    dtype: Literal["float32", "float64", "bfloat16", "float16"] = Field(
-        default="float32", description="Number format of the target model."
+    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"] = Field(
+        default="auto",
+        description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
+        "else float32. Where no token may ever differ from plain decoding's, use float32 (docs/explanation.md).",
     )
     device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
     drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")
@@ -273,6 +276,11 @@ class Settings(BaseSettings):
     answers: Answers = Answers()
     prompt: Prompt = Prompt()
     limits: Limits = Limits()
+
+    @property
+    def number_format(self) -> str:
+        """`dtype`, with `auto` resolved for this machine's device."""
+        return dtypes.resolved(self.dtype, self.device)
 
     @property
     def models_folder(self) -> Path:

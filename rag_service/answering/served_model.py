@@ -21,7 +21,8 @@ def short_name(model: str) -> str:
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Name, `toy` (for tests only) and note of the target model; the note of a model outside the catalogue is empty."""
+    """Name, `toy` (for tests only), note and `dtype` of the target model; outside the catalogue the note is empty."""
     name = served_name(settings)
     card = card_of(name)
-    return {"name": name, "toy": card is not None and card.toy, "note": card.note if card else ""}
+    toy, note = card is not None and card.toy, card.note if card else ""
+    return {"name": name, "toy": toy, "note": note, "dtype": settings.number_format}

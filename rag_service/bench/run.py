@@ -47,7 +47,7 @@ def run_sessions(options: argparse.Namespace, say: Callable[[str], None]) -> int
     modes = modes_of(options.drafter)
     facts: dict[str, object] = {
         "model": Path(settings.model).name,
-        "dtype": settings.dtype,
+        "dtype": settings.number_format,
         "device": settings.device,
         "max_tokens": options.max_tokens,
         "top_k": options.top_k,
@@ -116,7 +116,7 @@ def _measure_margins(first_differences: list[Difference], conversations: ByMode,
     margins = greedy_margins(
         str(model_folder(settings.model, settings.models_folder)),
         [place for _, place in measurable],
-        dtype=settings.dtype,
+        dtype=settings.number_format,
         device=settings.device,
     )
     for (difference, _), margin in zip(measurable, margins, strict=True):

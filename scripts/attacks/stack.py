@@ -40,6 +40,8 @@ class Stack:
             **{name: value for name, value in os.environ.items() if not name.startswith("RAG_")},
             "RAG_DATA_DIR": str(self.data),
             "RAG_MODELS_DIR": str(Path(models).resolve()),
+            "RAG_MODEL": "smollm2-135m",  # small: what is attacked is the service
+            "RAG_DTYPE": "float32",
             "PYTHONPATH": str(ROOT),
         }
         self.output = self.folder / "up.log"

@@ -67,6 +67,7 @@ def started(models: Path, folder: Path) -> Iterator[Stack]:
         "RAG_DATA_DIR": str(data_dir),
         "RAG_MODELS_DIR": str(models),
         "RAG_MODEL": str(models / "tiny"),
+        "RAG_DTYPE": "float32",
         "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
         "OMP_NUM_THREADS": "1",
     }

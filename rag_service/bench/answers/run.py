@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     material = load(options.data, options.removed, half=options.half, limit=options.limit, categories=options.languages)
     facts: dict[str, object] = {
         "model": Path(settings.model).name,
-        "dtype": settings.dtype,
+        "dtype": settings.number_format,
         "half": options.half,
         "speculation": options.speculation,
         "prompt": settings.prompt.texts or None,
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         ],
     }
     if options.calibrate:
-        _calibrate(options.calibrate, entries, Path(settings.model).name, settings.dtype, templates.digest)
+        _calibrate(options.calibrate, entries, Path(settings.model).name, settings.number_format, templates.digest)
     write_json(options.json, result)
     write_markdown(options.markdown, report.markdown(result))
     say(report.markdown(result))

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import typer
 
+from decoder import dtypes
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import out, print_json
 from rag_service.cli.options import Json
@@ -76,7 +77,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     model_findings = [_model(what, model, settings.models_folder) for what, model in models]
     yield from model_findings
     yield _device(settings.device)
-    yield _dtype(settings.dtype, settings.device, Path("/proc/cpuinfo"))
+    yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
     yield _service(running.api_url(settings), models_missing and running.read(settings.data_dir) is None)
@@ -148,13 +149,10 @@ def _device(device: str) -> Finding:
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:
     """Without instructions for it, half precision is many times slower on a processor than float32."""
     setting = f"{dtype} on {device}"
-    if device != "cpu" or dtype not in {"bfloat16", "float16"} or not processor.is_file():
+    if device != "cpu" or dtype not in {"bfloat16", "float16"}:
         return Finding("number format", True, setting)
-    flags = set(
-        processor.read_text(encoding="utf-8", errors="replace").partition("flags")[2].partition("\n")[0].split()
-    )
-    needed = {"amx_bf16", "avx512_bf16"} if dtype == "bfloat16" else {"amx_fp16", "avx512_fp16"}
-    if flags & needed or not flags:
+    known = dtypes.flags(processor)
+    if not known or known & (dtypes.BFLOAT16_FLAGS if dtype == "bfloat16" else dtypes.FLOAT16_FLAGS):
         return Finding("number format", True, setting)
     return Finding(
         "number format",

@@ -78,7 +78,7 @@ def worker(
         models_dir=settings.models_folder,
         model=settings.model,
         embedding_model=settings.embedding_model if ingest else None,
-        dtype=settings.dtype,
+        dtype=settings.number_format,
         device=settings.device,
         drafter=settings.drafter,
         draft_model=settings.draft_model,

@@ -1,0 +1,46 @@
+"""The number format that suits a device: half the memory and up to four times the speed where it multiplies bfloat16.
+
+Imports no torch for a processor.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+AUTO = "auto"
+"""As `dtype`: the format that `preferred` names."""
+BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
+"""What /proc/cpuinfo calls the instructions, on x86 and on ARM."""
+FLOAT16_FLAGS = frozenset({"amx_fp16", "avx512_fp16"})
+
+
+def preferred(device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
+    """bfloat16 where the device multiplies it, else float32; on an older GPU float16.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:N`.
+        processor: describes the processor, as Linux does; without it a processor gets float32.
+    """
+    if device.partition(":")[0] != "cpu":
+        import torch
+
+        return "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float16"
+    return "bfloat16" if flags(processor) & BFLOAT16_FLAGS else "float32"
+
+
+def resolved(dtype: str, device: str) -> str:
+    """A format by its name; `auto` becomes the preferred one."""
+    return preferred(device) if dtype == AUTO else dtype
+
+
+def flags(processor: Path) -> frozenset[str]:
+    """The instruction sets of a processor; empty if they are unknown."""
+    try:
+        text = processor.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        name, _, values = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(values.split())
+    return frozenset()
