@@ -148,8 +148,8 @@ class Prompt(_Section):
     )
     check: str | None = Field(
         default=None,
-        description="What asks the model whether the passages state the answer, Yes or No, with the slot "
-        "`{question}`. Unset: the template's.",
+        description="What asks the model whether the passages state the answer, Yes or No, with the slots "
+        "`{question}` and `{answer}`. Unset: the template's.",
     )
     refusal: str | None = Field(
         default=None, description="The answer in place of a refused one. Unset: the template's."

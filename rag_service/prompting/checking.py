@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.retrieved import Retrieved
-from rag_service.prompting.template import PromptTemplate
+from rag_service.prompting.template import PromptTemplate, parts
 from workers.broker.messages import Abstain, Checking
 
 
@@ -31,11 +31,11 @@ class Support:
         """For a question as its user wrote it; None if no passage is in the prompt."""
         if not any(passage.get("in_prompt", True) for passage in prompt.passages):
             return None
-        asked = retrieved.query or question
+        asked, written = retrieved.query or question, parts(self.template.check)
         return Checking(
             question=asked,
             language=self.language,
-            check=self.template.check.format(question=asked.strip()),
+            check=[{"question": asked.strip(), "answer": None}[slot] if slot else text for text, slot in written],
             check_at=after_passages(prompt),
             signals=retrieved.signals,
             prompt=self.digest,

@@ -26,7 +26,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "passage": ("title", "text"),
     "question": ("question",),
     "no_passages": ("question",),
-    "check": ("question",),
+    "check": ("question", "answer"),
     "edit": ("instruction",),
     "edit_earlier": ("answer", "instruction"),
 }
@@ -43,7 +43,7 @@ class PromptTemplate:
         passage: a passage with its title.
         question: the question, after the passages.
         no_passages: the question, if no passage was found.
-        check: in the question's place, whether the passages state the answer; the model replies Yes or No.
+        check: in the question's place, whether the passages state the answer to it; the model replies Yes or No.
         refusal: the answer in place of one that is refused.
         greetings: words, separated by spaces; a message of these words alone is no question about documents.
         edit: what to change about the last answer.

@@ -108,9 +108,9 @@ class Checking(_Message):
     """What was asked, in a form that stands alone."""
     language: str = "en"
     """Of the question, an ISO 639-1 code."""
-    check: str | None = None
-    """Text that asks the model whether the passages state the answer; it takes the place of the segments from
-    `check_at` on, except for the last one. None: the model is not asked."""
+    check: list[str | None] | None = None
+    """Texts that ask the model whether the passages state the answer, which stands in place of None. They take the
+    place of the segments from `check_at` on, except for the last one. None: the model is not asked."""
     check_at: int = 0
     signals: dict[str, float] = Field(default_factory=dict)
     """Of the search: `match` and `margin`, if it gave them."""
@@ -328,8 +328,7 @@ class DoneEvent(_Message):
     the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
     """Milliseconds: queued, prefill, decode, total; first_token: from the job's start to the first token generated
-    here, the whole time if there was none; check: of the question whether the passages state the answer, which reads
-    the passages; support: of the rest of it."""
+    here, the whole time if there was none; support: of finding the answer's support, after its last token."""
     support: Support | None = None
 
 

@@ -10,7 +10,7 @@ from workers.broker.messages import GenerateJob
 
 
 def usage(
-    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats, first: DecodeStats
+    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
 ) -> dict[str, int | dict[str, int]]:
     """Token counts as OpenAI defines them; of a refused answer, those of what was generated.
 
@@ -18,15 +18,12 @@ def usage(
 
     The answer under edit counts as a prediction like a client's. Accepted tokens were copied from it, rejected ones
     were drafted from it and not accepted; without speculation both are 0.
-
-    Args:
-        first: of the first prompt of the job: what the passages' check read was not stored before.
     """
     counts: dict[str, int | dict[str, int]] = {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": min(stats.cached_tokens, first.cached_tokens)},
+        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens},
     }
     if job.edit is not None or job.prediction is not None:
         segment = job.edit.segment if job.edit else job.predicted_segment

@@ -140,10 +140,6 @@ def generate(
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
         grammar = (grammars or Grammars(tokens)).of_job(job)
         owner = _owner(job, parts)
-        checked = None
-        if supporter is not None:
-            ids_of = partial(_ids, tokens, passages)
-            checked = supporter.ask(job, ids_of, runtime, cancelled, owner)
         handle = runtime.submit(
             prompt,
             sampling_params(job.sampling, tokens, grammar),
@@ -166,26 +162,27 @@ def generate(
                     break
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
         decoded = time.perf_counter()
-        support = supporter.support(job, relay.text, checked) if supporter is not None else None
+        support = None
+        if supporter is not None and relay.finish_reason != "cancelled":
+            ids_of = partial(_ids, tokens, passages)
+            support = supporter.support(job, relay.text, ids_of, runtime, cancelled, owner)
         generated = len(relay.ids)
         if held:
             _show(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0)
-        reading = stats.ms["prefill"] + (checked.ms if checked else 0.0)
         done = DoneEvent(
             text=relay.text,
             ids=relay.ids,
             finish_reason=relay.finish_reason or "error",
-            usage=usage(job, len(prompt), generated, stats, checked.stats if checked else stats),
+            usage=usage(job, len(prompt), generated, stats),
             speculation=speculation(job.speculation.drafter, stats),
             timings={
                 "queued": queued,
                 "prefill": stats.ms["prefill"],
                 "first_token": elapsed if first_token is None else first_token,
-                "decode": max(1e3 * (decoded - started) - reading, 0.0),
+                "decode": max(1e3 * (decoded - started) - stats.ms["prefill"], 0.0),
                 "total": queued + elapsed,
-                **({"check": checked.ms} if checked else {}),
                 **({"support": elapsed - 1e3 * (decoded - started)} if support else {}),
             },
             support=support,

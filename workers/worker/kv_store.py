@@ -63,12 +63,14 @@ class Owner:
         session: its id; "" for the common beginning of the tenant's sessions.
         shared: number of tokens at the prompt's beginning that are the service's own (control pieces, system prompt).
         minor: its rows are stored only if there is room, and are evicted before all others.
+        borrows: begins on a copy of its rows, and stores none.
     """
 
     name: str
     session: str
     shared: int = 0
     minor: bool = False
+    borrows: bool = False
 
 
 class KvStore:
@@ -112,7 +114,8 @@ class KvStore:
     def take(self, owner: Owner, ids: Sequence[int]) -> Prefix | None:
         """Rows that a prompt can begin on, for its answer alone; None if there are too few.
 
-        The session's own entry leaves the store; the shared part of another entry is copied.
+        The session's own entry leaves the store, or is copied if it is borrowed. Of another entry the shared part is
+        copied.
         """
         prompt = np.asarray(ids, dtype=np.int32)
         mine, tenant = (owner.name, owner.session), keys.tenant_of(owner.name)
@@ -125,7 +128,7 @@ class KvStore:
         length = min(length, len(prompt) - 1)
         if length < (1 if own else LEAST_SHARED):
             return None
-        if own:
+        if own and not owner.borrows:
             return self._remove(key)
         self._entries.move_to_end(key, last=not key[1].startswith(_REWRITE))
         return self._entries[key].copy(length)

@@ -172,12 +172,12 @@ class Runtime:
                 "detokenize": self._tokens.decode_complete,
                 "resumed": [*options.get("resumed", ()), *delivered],
                 "reuse": reuse,
-                "keep": owner is not None and self.store.on,
+                "keep": owner is not None and self.store.on and not owner.borrows,
             }
             try:
                 sequence = self._engine.start(prompt, params, **engine_options)
             except Exception:  # rejected before it used the rows
-                if owner is not None and reuse is not None:
+                if owner is not None and reuse is not None and not owner.borrows:
                     self.store.put(owner, reuse)
                 raise
             self.store.began(len(prompt), sequence.stats.cached_tokens)

@@ -1,19 +1,18 @@
-"""How far the passages state an answer: asks the model before it answers, reads the words after it.
+"""How far the passages state an answer: reads its words, and asks the model.
 
-The model is asked for one token, Yes or No, in a prompt that begins like the answer's: the answer then begins on the
-rows of that prompt, so that the passages are read once. Knows jobs, evidence and calibrations; knows no Redis.
+The model is asked for one token, Yes or No, in a prompt that begins like the answer's, on a copy of its rows: the
+passages are not read again. Knows jobs, evidence and calibrations; knows no Redis.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
-from decoder import DecodeStats, SamplingParams
+from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
 from workers.support.calibration import Calibration, find
 from workers.support.evidence import Evidence, Found, sentences
@@ -29,19 +28,6 @@ DIGITS = 2
 """Decimals of the chances that the API shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The model's word on the passages, and what asking cost.
-
-    Attributes:
-        odds: log-odds of Yes against No.
-    """
-
-    odds: float
-    stats: DecodeStats
-    ms: float
-
-
 class Supporter:
     """Computes the support of a worker's answers.
 
@@ -54,46 +40,33 @@ class Supporter:
         self._model, self._dtype, self._own = model, dtype, own
         self._yes, self._no = (frozenset(tokens.encode_content(word).ids[0] for word in words) for words in (YES, NO))
 
-    def ask(
+    def support(
         self,
         job: GenerateJob,
+        text: str,
         assemble: Callable[[Sequence[Segment]], list[int]],
         runtime: Runtime,
         cancelled: Callable[[], bool],
         owner: Owner | None,
-    ) -> Checked | None:
-        """Ask the model whether the passages state the answer; None if the job does not want it.
+    ) -> Support | None:
+        """The support of an answer's text; None for a job without passages.
 
-        Without stored rows the passages would be read twice, so it is not asked then.
+        Args:
+            assemble: a prompt's ids.
+            owner: whose rows the answer's prompt left.
 
         Raises:
-            the engine's errors for this prompt, RuntimeClosed.
+            the engine's errors, RuntimeClosed.
         """
-        checking = job.checking
-        if checking is None or checking.check is None or owner is None or not runtime.store.on:
-            return None
-        started = time.perf_counter()
-        check = Segment(kind="instruction", key="", text=checking.check)
-        prompt = assemble([*job.segments[: checking.check_at], check, job.segments[-1]])
-        one = SamplingParams(max_tokens=1, logprobs=TOP)
-        handle = runtime.submit(prompt, one, cancelled, owner=owner, drafter="plain")
-        with closing(handle):
-            measured = [token for step in handle for token in step.logprobs]
-        if not measured or handle.stats is None:
-            return None
-        top = dict(measured[0].top)
-        return Checked(self._odds(top), handle.stats, 1e3 * (time.perf_counter() - started))
-
-    def support(self, job: GenerateJob, text: str, checked: Checked | None) -> Support | None:
-        """The support of an answer's text; None for a job without passages."""
         checking = job.checking
         if checking is None:
             return None
+        odds = self._ask(job, checking, text, assemble, runtime, cancelled, owner)
         shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
         found = [evidence.of(text[start:end]) for start, end in spans]
-        common = {**checking.signals, "asked": evidence.asked(), **({"check": checked.odds} if checked else {})}
+        common = {**checking.signals, "asked": evidence.asked(), **({} if odds is None else {"check": odds})}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
         calibration, calibrated = find(self._model, self._dtype, checking.prompt, self._own)
@@ -101,7 +74,7 @@ class Supporter:
         return Support(
             support=round(calibration.support.chance(signals), DIGITS),
             answerable=round(answerable, DIGITS),
-            calibrated=calibrated and checked is not None,
+            calibrated=calibrated and odds is not None,
             abstained=_abstained(checking, answerable < calibration.threshold),
             sentences=[
                 SentenceSupport(
@@ -118,6 +91,28 @@ class Supporter:
             ],
             signals={name: round(value, 4) for name, value in signals.items()},
         )
+
+    def _ask(
+        self,
+        job: GenerateJob,
+        checking: Checking,
+        text: str,
+        assemble: Callable[[Sequence[Segment]], list[int]],
+        runtime: Runtime,
+        cancelled: Callable[[], bool],
+        owner: Owner | None,
+    ) -> float | None:
+        """Log-odds of the model's Yes; None if the job does not want it, or the passages would be read again."""
+        if checking.check is None or owner is None or not runtime.store.holds(owner):
+            return None
+        check = "".join(text if part is None else part for part in checking.check)
+        asked = [*job.segments[: checking.check_at], Segment(kind="instruction", key="", text=check), job.segments[-1]]
+        borrower = replace(owner, borrows=True)
+        one = SamplingParams(max_tokens=1, logprobs=TOP)
+        handle = runtime.submit(assemble(asked), one, cancelled, owner=borrower, drafter="plain")
+        with closing(handle):
+            measured = [token for step in handle for token in step.logprobs]
+        return self._odds(dict(measured[0].top)) if measured else None
 
     def _odds(self, top: Mapping[int, float]) -> float:
         """Log-odds of Yes against No; a word that is not among the likeliest tokens counts as the least of them."""

@@ -46,7 +46,7 @@ export function particulars(answer) {
     row("Prompt", `${usage.prompt_tokens} tokens${cached ? `, ${cached} of them reused from earlier turns` : ""}`);
     row("Answer", `${usage.completion_tokens} tokens`);
   }
-  if (timings) row("Time", `${seconds((timings.check ?? 0) + (timings.prefill ?? 0))} to read, ${seconds(timings.decode ?? 0)} to write`);
+  if (timings) row("Time", `${seconds(timings.prefill ?? 0)} to read, ${seconds(timings.decode ?? 0)} to write`);
   if (typeof answer.support === "number") {
     row("Support", `${answer.support.toFixed(2)}${answer.calibrated ? "" : ", not calibrated for this model"}`);
   }

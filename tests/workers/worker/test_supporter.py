@@ -1,0 +1,120 @@
+"""The model's word on an answer, asked over the rows that the answer left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from decoder import Engine, SamplingParams
+from tests.support.tiny_models import tiny_target
+from workers.broker.messages import Checking, GenerateJob, Sampling, Segment
+from workers.tokens.tokenizer import Tokens
+from workers.worker.generation import assemble
+from workers.worker.kv_store import KvStore, Owner
+from workers.worker.runtime import Runtime
+from workers.worker.supporter import Supporter
+
+MINE = Owner("t", "s")
+PASSAGE = "The quick brown fox jumps over the lazy dog. "
+
+
+def job(**changes: Any) -> GenerateJob:
+    checking = Checking(question="What jumps?", check=["Is ", None, " right?"], check_at=2)
+    fields: dict[str, Any] = {
+        "answer_id": "a",
+        "session_id": "s",
+        "question": "What jumps?",
+        "segments": [
+            Segment(kind="system", key="y", text="You are kind to foxes. "),
+            Segment(kind="passage", key="p", text=PASSAGE),
+            Segment(kind="question", key="q", text="What jumps?"),
+            Segment(kind="template", key="t", text="<|im_end|>\n"),
+        ],
+        "passages": [{"title": "Foxes", "text": PASSAGE, "chunk_id": "c", "document_id": "d"}],
+        "sampling": Sampling(max_tokens=8, seed=1),
+        "checking": checking,
+        "created": 0.0,
+    }
+    return GenerateJob(**{**fields, **changes})
+
+
+@pytest.fixture
+def runtime(tokens: Tokens) -> Iterator[Runtime]:
+    opened = Runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"), tokens, KvStore(64 * 2**20))
+    yield opened
+    opened.close(20)
+
+
+def answered(runtime: Runtime, tokens: Tokens, made: GenerateJob) -> list[int]:
+    """Decode the job's answer, which leaves its rows."""
+    prompt = assemble(tokens, made.segments)[0]
+    return [t for step in runtime.submit(prompt, SamplingParams(max_tokens=8), owner=MINE) for t in step.tokens]
+
+
+def ids_of(tokens: Tokens) -> Any:
+    return lambda segments: assemble(tokens, segments)[0]
+
+
+def supported(runtime: Runtime, tokens: Tokens, made: GenerateJob, text: str = "The fox.") -> Any:
+    supporter = Supporter(tokens, "tiny", "float64")
+    return supporter.support(made, text, ids_of(tokens), runtime, lambda: False, MINE)
+
+
+def test_the_passages_are_not_read_again_and_the_answers_rows_stay(
+    runtime: Runtime, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job()
+    answered(runtime, tokens, made)
+    before = runtime.store.state()
+    handles: list[Any] = []
+    submit = runtime.submit
+    monkeypatch.setattr(runtime, "submit", lambda *a, **o: handles.append(submit(*a, **o)) or handles[-1])
+    assert "check" in supported(runtime, tokens, made).signals
+    (asked,) = handles
+    shared = len(assemble(tokens, made.segments[:2])[0])
+    assert asked.stats.cached_tokens >= shared
+    after = runtime.store.state()
+    assert (after["entries"], after["bytes"]) == (before["entries"], before["bytes"])
+
+
+def test_the_models_word_is_the_same_with_and_without_stored_rows(runtime: Runtime, tokens: Tokens) -> None:
+    made = job()
+    answered(runtime, tokens, made)
+    stored = supported(runtime, tokens, made).signals["check"]
+    check = Segment(kind="instruction", key="", text="Is The fox. right?")
+    prompt = assemble(tokens, [*made.segments[:2], check, made.segments[-1]])[0]
+    one = SamplingParams(max_tokens=1, logprobs=20)
+    (step,) = list(runtime.submit(prompt, one))
+    supporter = Supporter(tokens, "tiny", "float64")
+    assert stored == pytest.approx(supporter._odds(dict(step.logprobs[0].top)), abs=1e-4)
+
+
+def test_without_stored_rows_the_model_is_not_asked(runtime: Runtime, tokens: Tokens) -> None:
+    support = supported(runtime, tokens, job())
+    assert "check" not in support.signals
+    assert support.calibrated is False
+    assert support.signals["evidence"] > 0
+
+
+def test_a_job_without_passages_has_no_support(runtime: Runtime, tokens: Tokens) -> None:
+    assert supported(runtime, tokens, job(checking=None)) is None
+
+
+def test_an_empty_answer_has_no_evidence(runtime: Runtime, tokens: Tokens) -> None:
+    support = supported(runtime, tokens, job(), "")
+    assert support.sentences == []
+    assert support.signals["evidence"] == 0
+
+
+def test_a_passage_that_is_not_in_the_prompt_supports_nothing(runtime: Runtime, tokens: Tokens) -> None:
+    unread = [{**job().passages[0], "in_prompt": False}]
+    assert supported(runtime, tokens, job(passages=unread)).signals["evidence"] == 0
+
+
+def test_odds_take_a_missing_word_as_the_least_likely_one(tokens: Tokens) -> None:
+    supporter = Supporter(tokens, "tiny", "float64")
+    yes, no = (tokens.encode_content(word).ids[0] for word in ("Yes", "No"))
+    assert supporter._odds({yes: -1.0, no: -3.0}) == pytest.approx(2.0)
+    assert supporter._odds({yes: -1.0, yes + no + 1: -5.0}) == pytest.approx(4.0)
