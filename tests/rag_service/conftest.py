@@ -138,8 +138,9 @@ def world(_working: World) -> Iterator[World]:
 
 
 def make_settings(data_dir: Path, **changes: Any) -> Settings:
-    """Open without a key unless `changes` say otherwise."""
-    return Settings(_env_file=None, **{"data_dir": data_dir, "open_without_key": True, **changes})  # type: ignore[call-arg]
+    """Open without a key, with the toy model's name, unless `changes` say otherwise."""
+    usual = {"data_dir": data_dir, "open_without_key": True, "model": "smollm2-135m", "dtype": "float32"}
+    return Settings(_env_file=None, **{**usual, **changes})  # type: ignore[call-arg]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from decoder.catalogue import DEFAULT_MODEL
 from rag_service.cli import app
 from rag_service.cli.stack import up
 from rag_service.cli.stack.doctor import check
@@ -74,4 +75,5 @@ def test_it_is_pulled_before_the_worker_starts(tmp_path: Path, monkeypatch: pyte
     stop: Any = SimpleNamespace(check=lambda: None)
     for draft_model in (None, "owner/small"):
         up._pull(Settings(data_dir=tmp_path, draft_model=draft_model), stop)
-    assert pulled == ["smollm2-135m", "all-minilm-l6-v2", "smollm2-135m", "all-minilm-l6-v2", "owner/small"]
+    usual = [DEFAULT_MODEL, "all-minilm-l6-v2"]
+    assert pulled == [*usual, *usual, "owner/small"]

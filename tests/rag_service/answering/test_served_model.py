@@ -30,4 +30,5 @@ def test_the_model_is_described(model: str, name: str, toy: bool) -> None:
 def test_a_folder_in_this_folder_has_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models/mine").mkdir(parents=True)
-    assert described(Settings(model="models/mine")) == {"name": "mine", "toy": False, "note": ""}
+    told = described(Settings(model="models/mine", dtype="float32"))
+    assert told == {"name": "mine", "toy": False, "note": "", "dtype": "float32"}

@@ -323,6 +323,7 @@ async def test_ready_when_everything_is_there(client: httpx.AsyncClient) -> None
         "name": "smollm2-135m",
         "toy": True,
         "note": "a small demo model for tests; its answers are often wrong",
+        "dtype": "float32",
     }
     metrics = (await client.get("/metrics")).text
     assert "rag_redis_up 1" in metrics

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 import typer
 
+from decoder.catalogue import DEFAULT_MODEL
 from rag_service.cli.stack import running, up
 from rag_service.cli.stack.doctor import _device, _dtype
 from rag_service.cli.stack.up import _pull
@@ -95,7 +96,7 @@ def test_doctor_tells_a_service_on_another_data_folder(
     monkeypatch.setenv("RAG_URL", api_url)
     shown = rag("doctor").stdout
     assert f"data folder: .rag in {tmp_path}, " in shown
-    assert f"smollm2-135m is not in {tmp_path / '.rag' / 'models'}" in shown
+    assert f"{DEFAULT_MODEL} is not in {tmp_path / '.rag' / 'models'}" in shown
     assert "other than this one" in shown
     (tmp_path / ".rag").mkdir()
     running.write(tmp_path / ".rag", running.Running(os.getpid(), api_url, "redis://127.0.0.1:1/0"))
@@ -120,4 +121,4 @@ def test_a_pull_that_fails_says_so_once(
     with pytest.raises(typer.Exit) as ended:
         _pull(settings, cast(Any, SimpleNamespace(check=lambda: None)))
     assert ended.value.exit_code == 1
-    assert capfd.readouterr().err.splitlines() == ["Pulling smollm2-135m and all-minilm-l6-v2, this once …"]
+    assert capfd.readouterr().err.splitlines() == [f"Pulling {DEFAULT_MODEL} and all-minilm-l6-v2, this once …"]

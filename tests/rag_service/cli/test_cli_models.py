@@ -41,7 +41,7 @@ def pulled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_list_says_size_licence_disk_memory_and_what_is_a_toy() -> None:
     lines = rag("models", "list").stdout.splitlines()
-    assert lines[0] == "smollm2-135m  target · not downloaded · default · toy"
+    assert lines[0] == "smollm2-135m  target · not downloaded · toy"
     assert lines[1] == "  SmolLM2-135M-Instruct: a small demo model for tests; its answers are often wrong"
     assert lines[2] == (
         "  135M parameters, Apache-2.0, 0.5 GB of disk; a worker on a CPU takes 1.6 GB of memory in float32, "
@@ -49,7 +49,7 @@ def test_the_list_says_size_licence_disk_memory_and_what_is_a_toy() -> None:
     )
     heads = [line for line in lines if not line.startswith(" ")]
     assert [line.split()[0] for line in heads] == list(named())
-    assert sum("default" in line for line in heads) == 1
+    assert [line.split()[0] for line in heads if "default" in line] == [DEFAULT_MODEL]
     assert sum("toy" in line for line in heads) == 1
     assert not [card for card in on_the_hub() if card in "\n".join(lines)]
 
@@ -78,7 +78,7 @@ def test_pull_without_names_pulls_the_models_of_the_settings(
     pulled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert rag("models", "pull").exit_code == 0
-    assert pulled == [DEFAULT_MODEL, DEFAULT_EMBEDDING_MODEL]
+    assert pulled == [DEFAULT_MODEL]
     monkeypatch.setenv("RAG_MODEL", "owner/large")
     monkeypatch.setenv("RAG_DRAFT_MODEL", "owner/small")
     monkeypatch.setenv("RAG_EMBEDDING_MODEL", "openai:text-embedding-3-small")
