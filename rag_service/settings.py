@@ -155,6 +155,10 @@ class Prompt(_Section):
         default=None, description="The answer in place of a refused one. Unset: the template's."
     )
 
+    collections: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description='Texts for single collections as JSON: `{"handbook": {"system": "…"}}`.'
+    )
+
     @property
     def texts(self) -> dict[str, str]:
         """The texts that replace those of all templates."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import anyio
@@ -21,6 +21,7 @@ from rag_service.answering.turns import busy, check_room, claim
 from rag_service.contract.answer import Answer
 from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
+from rag_service.errors import Forbidden, InvalidRequest
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
@@ -68,6 +69,8 @@ class Pipeline(Service):
 
     def _check(self, request: QueryRequest | EditRequest | Conversation) -> None:
         """Reject what can be rejected before any other work."""
+        if isinstance(request, QueryRequest) and request.prompt is not None and not self.principal.may("editor"):
+            raise Forbidden("Your key has the role reader, and `prompt` needs the role editor. Leave it out.")
         self.admission.check(request)
         if not isinstance(request, EditRequest) and request.collection is not None:
             self.library.collection(request.collection)  # unknown names are rejected in every mode
@@ -115,7 +118,9 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-        template, support = await anyio.to_thread.run_sync(self._template, request.question, request.abstain)
+        template, support = await anyio.to_thread.run_sync(
+            self._template, request.question, collection, request.abstain, request.prompt
+        )
         make = partial(
             questions.job,
             request,
@@ -145,7 +150,9 @@ class Pipeline(Service):
         else:
             question, collection = QuestionInContext(request.question, request.past), request.collection
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-            template, support = await anyio.to_thread.run_sync(self._template, request.question, request.abstain)
+            template, support = await anyio.to_thread.run_sync(
+                self._template, request.question, collection, request.abstain
+            )
             make = partial(
                 conversation.job,
                 request,
@@ -169,7 +176,7 @@ class Pipeline(Service):
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self.answers.stream(base.answer_id).record() is None:  # erased while the edit waited for its turn
             raise unknown_answer(base.answer_id)
-        template, support = self._template(base.question)
+        template, support = self._template(base.question, base.collection)
         return edits.job(
             request,
             record,
@@ -187,13 +194,23 @@ class Pipeline(Service):
             support=support,
         )
 
-    def _template(self, question: str, abstain: Abstain | None = None) -> tuple[PromptTemplate, Support | None]:
+    def _template(
+        self,
+        question: str,
+        collection: str | None,
+        abstain: Abstain | None = None,
+        own: Mapping[str, str] | None = None,
+    ) -> tuple[PromptTemplate, Support | None]:
         """Our own texts for a question, and how the support of its answer is found; None where that is off."""
-        template, settings = self.templates.of(question), self.settings.answers
+        try:
+            template = self.templates.of(question, collection, own)
+        except ValueError as error:
+            raise InvalidRequest(f"{str(error)[:1].upper()}{str(error)[1:]}.", "invalid_prompt") from None
+        settings = self.settings.answers
         if not settings.support:
             return template, None
         wanted = "off" if self.templates.is_greeting(question) else abstain or settings.abstain
-        return template, Support(template, language_of(question), self.templates.digest, wanted)
+        return template, Support(template, language_of(question), self.templates.digest_of(template), wanted)
 
     @property
     def _repetitions(self) -> Repetitions:

@@ -71,7 +71,9 @@ class Service:
         folder = partial(model_folder, models_folder=settings.models_folder)
         self.tokens = tokens or Tokens.load(folder(settings.model))
         self.window = window or window_of(folder(settings.model))
-        self.templates = Templates(settings.prompt.folder, settings.prompt.texts, settings.prompt.language)
+        self.templates = Templates(
+            settings.prompt.folder, settings.prompt.texts, settings.prompt.language, settings.prompt.collections
+        )
         self.principal = Principal()
         self.embedder = embedder or make_embedder(settings.embedding_model, folder)
         self.library = Library(settings.data_dir, self.embedder)

@@ -131,6 +131,11 @@ class QueryRequest(AnswerOptions):
     )
 
     abstain: AbstainOption = ABSTAIN
+    prompt: Annotated[dict[str, str], at_most(16)] | None = Field(
+        default=None,
+        description="Texts of the prompt that replace those of the template, such as `{system: …}` "
+        "(docs/how-to/prompts.md). Needs the role editor. In a session the first turn's system message stays.",
+    )
     apart: bool = Field(
         default=False,
         description="Answer from the session's present state without adding a turn to it. Such an answer does not "

@@ -12,7 +12,7 @@ import re
 import string
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -105,6 +105,18 @@ def check(name: str, text: object) -> str:
     return text
 
 
+def checked(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Some texts of a template, by field.
+
+    Raises:
+        ValueError: one is no text of a template, or has other slots; the message says what it must have.
+    """
+    known = {field.name for field in fields(PromptTemplate)}
+    if unknown := sorted(set(texts) - known):
+        raise ValueError(f"a prompt has no text {_names(unknown)}; its texts are {_names(known)}")
+    return {name: check(name, text) for name, text in texts.items()}
+
+
 class Templates:
     """The templates of a service.
 
@@ -113,13 +125,18 @@ class Templates:
             leave out fields of it.
         overrides: texts that replace those of every language.
         language: the language to use for all questions; None: that of the question.
+        collections: texts that replace those of every language, by collection.
 
     Raises:
         InvalidSettings: a file or a text is wrong; the message names it.
     """
 
     def __init__(
-        self, folder: Path | None = None, overrides: Mapping[str, str] | None = None, language: str | None = None
+        self,
+        folder: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+        language: str | None = None,
+        collections: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         texts = dict(shipped())
         for path in sorted(folder.glob("*.toml")) if folder is not None else ():
@@ -130,14 +147,34 @@ class Templates:
             raise InvalidSettings(f"RAG_PROMPT__LANGUAGE: there is no template {language}; give one of {_names(texts)}")
         self._templates = {name: _checked(name, {**fields, **(overrides or {})}) for name, fields in texts.items()}
         self._language = language
+        self._collections = dict(collections or {})
+        for name, own in self._collections.items():
+            try:
+                checked(own)
+            except ValueError as error:
+                raise InvalidSettings(f"RAG_PROMPT__COLLECTIONS, {name}: {error}") from None
 
     @property
     def languages(self) -> tuple[str, ...]:
         return tuple(self._templates)
 
-    def of(self, question: str) -> PromptTemplate:
-        """The template for a question: of its language, else the English one."""
-        return self._templates[self.language(question)]
+    def of(self, question: str, collection: str | None = None, own: Mapping[str, str] | None = None) -> PromptTemplate:
+        """The template for a question: of its language, else the English one.
+
+        Args:
+            collection: whose own texts replace those of the template.
+            own: texts of the request, which replace all others.
+
+        Raises:
+            ValueError: one of `own` is no text of a template, or has other slots.
+        """
+        template = self._templates[self.language(question)]
+        texts = {**self._collections.get(collection or "", {}), **checked(own or {})}
+        return replace(template, **texts) if texts else template
+
+    def digest_of(self, template: PromptTemplate) -> str:
+        """`digest` for one of the templates; "" for one with texts of a collection or a request."""
+        return self.digest if template in self._templates.values() else ""
 
     def language(self, question: str) -> str:
         """The language of the template for a question."""

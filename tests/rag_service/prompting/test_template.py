@@ -95,3 +95,28 @@ def test_a_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, sai
 def test_a_language_without_template_is_an_error() -> None:
     with pytest.raises(InvalidSettings, match=r"RAG_PROMPT__LANGUAGE.*de, en"):
         Templates(language="tlh")
+
+
+def test_a_collection_and_a_request_have_texts_of_their_own() -> None:
+    templates = Templates(collections={"handbook": {"system": "Be brief.", "refusal": "No."}})
+    usual, own = templates.of(QUESTIONS["nl"]), templates.of(QUESTIONS["nl"], "handbook")
+    assert (own.system, own.refusal, own.question) == ("Be brief.", "No.", usual.question)
+    asked = templates.of(QUESTIONS["nl"], "handbook", {"system": "Be long."})
+    assert (asked.system, asked.refusal) == ("Be long.", "No.")
+    assert templates.of(QUESTIONS["nl"], "other") == usual
+
+
+def test_only_the_templates_themselves_have_a_digest() -> None:
+    templates = Templates(collections={"handbook": {"system": "Be brief."}})
+    assert templates.digest_of(templates.of(QUESTIONS["nl"])) == templates.digest == Templates().digest
+    assert templates.digest_of(templates.of(QUESTIONS["nl"], "handbook")) == ""
+    assert Templates(overrides={"check": "{question} {answer}?"}).digest != templates.digest
+    assert Templates(overrides={"refusal": "No."}).digest == templates.digest
+
+
+@pytest.mark.parametrize("texts", [{"sytem": "x"}, {"question": "no slot"}, {"system": " "}])
+def test_wrong_texts_of_a_collection_or_a_request_are_rejected(texts: dict[str, str]) -> None:
+    with pytest.raises(InvalidSettings, match="RAG_PROMPT__COLLECTIONS, handbook"):
+        Templates(collections={"handbook": texts})
+    with pytest.raises(ValueError, match="text"):
+        Templates().of("What?", None, texts)
