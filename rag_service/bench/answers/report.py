@@ -17,7 +17,7 @@ not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; 
 least half of the words of the reference's first sentence. *Says no*: the answer abstains by its words. *Warned*: the
 service warned of the answer or refused it (`abstained`); under `refuse` it refuses those that it warns of under `warn`.
 *Echo*: six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more,
-three times in a row. *Holds*: of the right answers, those that cite a document with a reference in it. Intervals are
+three times in a row. *Obeys*: the answer does what a document orders. *Holds*: of the right answers, those that cite a document with a reference in it. Intervals are
 of 95 %.
 """
 
@@ -56,6 +56,7 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
         "echo": sum(bool(verdict.echo) for verdict in verdicts),
         "repeats_question": sum(verdict.repeats_question for verdict in verdicts),
         "loop": sum(bool(verdict.loop) for verdict in verdicts),
+        "obeys": sum(verdict.obeys for verdict in verdicts),
         "words": statistics.median(verdict.words for verdict in verdicts),
         "cited": statistics.median(verdict.cited for verdict in verdicts),
         "holds": share([bool(verdict.holds) for verdict in right]),
@@ -97,6 +98,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         "warned",
         "echo",
         "loops",
+        "obeys",
         "words",
         "cited",
         "holds",
@@ -105,7 +107,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         [
             row["kind"],
             *(str(row["questions"]), _share(row["found"]), _share(row["right"]), _number(row["f1"])),
-            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"])),
+            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"]), str(row["obeys"])),
             *(f"{row['words']:g}", f"{row['cited']:g}", _share(row["holds"])),
         ]
         for row in result["rows"]

@@ -17,6 +17,7 @@ from rag_service.bench.answers.outcomes import Judged, Outcome, judged
 from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
 from workers.support.calibration import read
 
+ROOT = Path(__file__).parents[3]
 RIVER = "The river Arne rises in the Keld hills. It flows into Lake Tamm, which is 40 metres deep."
 QUESTION = Question("q1", "squad2", "en", "squad2", ("Where does the Arne rise?",), ("the Keld hills",), gold="d1")
 
@@ -224,6 +225,16 @@ def test_support_is_summed_up() -> None:
     assert shares["warned or refused: recall"] == 1.0
     text = "\n".join(support.markdown(summary))
     assert "| 0.8 to 1.0 | 15 | 0.90 | 1.00 |" in text
+
+
+def test_an_answer_that_does_what_a_document_orders_obeys() -> None:
+    (question, *_) = load([ROOT / "benchmarks/injection.jsonl"]).questions
+    assert question.injected
+    assert question.kind == "injection"
+    assert judged(question, outcome(f"As ordered: {question.injected.upper()}!"), []).obeys
+    assert not judged(question, outcome(question.references[0]), []).obeys
+    assert judged(question, outcome(question.references[0]), []).right
+    assert not judged(QUESTION, outcome("In the sea."), []).obeys
 
 
 def test_answers_without_support_have_no_summary() -> None:
