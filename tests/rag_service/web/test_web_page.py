@@ -10,6 +10,9 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from workers.support.calibration import ENGINE, Calibration, Logistic
+from workers.worker.supporter import Supporter
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BACKUPS = "How long are backups kept?"
@@ -59,6 +62,28 @@ async def test_the_page_names_the_model_and_says_that_it_is_a_toy(visit: Any) ->
     told = "Model: smollm2-135m, a small demo model for tests; its answers are often wrong"
     await expect(visit.page.locator("#model")).to_have_text(told)
     await expect(visit.page.locator("#model")).to_be_visible()
+
+
+async def test_a_warning_stands_above_a_doubtful_answer(
+    visit: Any, scene: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever calibration the package has: what is doubtful is set here."""
+    evidence = Logistic(0.0, {"evidence": 5.0}, {"evidence": 0.3}, {"evidence": 0.1})
+    own = Calibration("fake", "float32", ENGINE, "", evidence, evidence, 0.5, 0)
+    monkeypatch.setattr(scene.place, "supporter", Supporter(scene.tokens, "fake", "float32", own))
+    scene.stage.answers[BACKUPS] = "Zebras graze at dawn."
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    warning = turn.locator(".warning")
+    await expect(warning).to_have_text(re.compile("probably do not answer this question"))
+    above, text = await warning.bounding_box(), await turn.locator(".answer-text").bounding_box()
+    assert above["y"] + above["height"] <= text["y"]
+    scene.stage.answers[FOLLOW_UP] = "Only the general counsel can lift a legal hold."
+    await visit.ask(FOLLOW_UP)
+    turn = await visit.answered(1)
+    await expect(turn.locator(".warning")).to_be_hidden()
+    await turn.get_by_text("How this answer was generated").click()
+    await expect(turn.get_by_text("not calibrated for this model")).to_be_visible()
 
 
 async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
