@@ -19,7 +19,7 @@ _CHOSEN = "chosen by the target"
 def require_matplotlib() -> None:
     """Raises BenchError if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise BenchError("--plots needs matplotlib; install it with `pip install matplotlib`, or leave --plots out")
+        raise BenchError("plots need matplotlib; install it with `pip install matplotlib`, or leave the option out")
 
 
 def draw(rows: Sequence[Row], folder: Path, cost_curve: Mapping[str, Any] | None = None) -> list[Path]:

@@ -14,7 +14,7 @@ from decoder.bench.decode.run_file import RunFile, read_lines
 from decoder.bench.results import write_json, write_markdown
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
-from rag_service.bench.answers import report, support
+from rag_service.bench.answers import plot, report, support
 from rag_service.bench.answers.ask import ask_all
 from rag_service.bench.answers.items import Material, load
 from rag_service.bench.answers.outcomes import Judged, Outcome, Verdict, judged
@@ -52,6 +52,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--calibrate", type=Path, metavar="OUT", help="also fit a calibration for RAG_ANSWERS__CALIBRATION"
     )
+    parser.add_argument("--plot", type=Path, metavar="OUT.svg", help="also draw how good `support` is")
     parser.add_argument("--note", help="remark for the result, such as what else ran on the machine")
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
     parser.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
@@ -60,6 +61,8 @@ def build_parser(program: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Ask what is missing, and write the result of all. Raises BenchError, InvalidSettings, RagError."""
+    if options.plot:
+        plot.require_matplotlib()
     settings = load_settings(**({"model": options.model} if options.model else {}))
     material = load(options.data, options.removed, half=options.half, limit=options.limit, categories=options.languages)
     facts: dict[str, object] = {
@@ -107,6 +110,8 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     }
     if options.calibrate:
         _calibrate(options.calibrate, entries, Path(settings.model).name, settings.number_format, templates.digest)
+    if options.plot:
+        plot.draw(options.plot, entries)
     write_json(options.json, result)
     write_markdown(options.markdown, report.markdown(result))
     say(report.markdown(result))

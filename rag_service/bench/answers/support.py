@@ -29,7 +29,7 @@ def summary(judged: Sequence[Judged]) -> dict[str, Any]:
         return {}
     return {
         "separation": _separation(scored),
-        "calibration": _bins(scored),
+        "calibration": bins(scored),
         "abstaining": _abstaining(scored),
         "ms": _rounded(statistics.median(outcome.support_ms for _, outcome, _ in scored)),
     }
@@ -101,7 +101,7 @@ def _separation(scored: Sequence[Judged]) -> list[dict[str, Any]]:
     return rows
 
 
-def _bins(scored: Sequence[Judged]) -> list[dict[str, Any]]:
+def bins(scored: Sequence[Judged]) -> list[dict[str, Any]]:
     """Mean support and share of right answers, of answers that do not abstain, by bins of support."""
     answered = [(o.support, v.right) for _, o, v in scored if o.support is not None and not v.abstains]
     rows = []

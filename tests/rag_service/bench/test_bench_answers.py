@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from decoder.recording.prompts import BenchError
-from rag_service.bench.answers import judge, report, support
+from rag_service.bench.answers import judge, plot, report, support
 from rag_service.bench.answers.items import Question, load
 from rag_service.bench.answers.outcomes import Judged, Outcome, judged
 from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
@@ -272,3 +272,9 @@ def test_the_report_has_a_row_for_each_kind() -> None:
     assert compared["right"] == {"difference": 0.0, "low": 0.0, "high": 0.0}
     result = {"rows": [row], "support": support.summary(entries), "environment": {"model": "m"}}
     assert "| squad2 | 6 |" in report.markdown(result)
+
+
+def test_the_plot_is_drawn(tmp_path: Path) -> None:
+    entries = [scored(n, "squad2", n % 4 != 0, 0.9 if n % 4 else 0.3) for n in range(20)]
+    plot.draw(tmp_path / "support.svg", [*entries, *(scored(20 + n, "removed", False, 0.1) for n in range(10))])
+    assert "<svg" in (tmp_path / "support.svg").read_text()
