@@ -47,7 +47,7 @@ class Logistic:
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Attributes:
-    model, dtype, engine, prompt: what it holds for; `prompt` is `Templates.digest`.
+    model, dtype, engine, prompt, languages: what it holds for; `prompt` is `Templates.digest`.
     support, answerable: the two regressions.
     threshold: answers with less chance that the passages answer the question are refused or warned of.
     answers: number of judged answers that it was fitted to.
@@ -61,9 +61,11 @@ class Calibration:
     answerable: Logistic
     threshold: float
     answers: int
+    languages: Sequence[str]
 
-    def holds_for(self, model: str, dtype: str, prompt: str) -> bool:
-        return (self.model, self.dtype, self.engine, self.prompt) == (model, dtype, ENGINE, prompt)
+    def holds_for(self, model: str, dtype: str, prompt: str, language: str) -> bool:
+        own = (self.model, self.dtype, self.engine, self.prompt)
+        return own == (model, dtype, ENGINE, prompt) and language in self.languages
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -91,15 +93,17 @@ def shipped() -> Sequence[Calibration]:
     return [read(file.read_text(encoding="utf-8")) for file in files]
 
 
-def find(model: str, dtype: str, prompt: str, own: Calibration | None = None) -> tuple[Calibration, bool]:
-    """The calibration to use, and whether it holds for this model, number format and prompt.
+def find(
+    model: str, dtype: str, prompt: str, language: str, own: Calibration | None = None
+) -> tuple[Calibration, bool]:
+    """The calibration to use, and whether it holds for this model, number format, prompt and language.
 
     Args:
         own: the operator's, used before the package's.
     """
     candidates = [*([own] if own else ()), *shipped()]
     for candidate in candidates:
-        if candidate.holds_for(model, dtype, prompt):
+        if candidate.holds_for(model, dtype, prompt, language):
             return candidate, True
     return candidates[0], False
 

@@ -69,7 +69,7 @@ class Supporter:
         common = {**checking.signals, "asked": evidence.asked(), **({} if odds is None else {"check": odds})}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
-        calibration, calibrated = find(self._model, self._dtype, checking.prompt, self._own)
+        calibration, calibrated = find(self._model, self._dtype, checking.prompt, checking.language, self._own)
         answerable = calibration.answerable.chance(signals)
         return Support(
             support=round(calibration.support.chance(signals), DIGITS),

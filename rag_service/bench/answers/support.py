@@ -50,7 +50,8 @@ def calibration(judged: Sequence[Judged], model: str, dtype: str, prompt: str) -
     answerable = fit([outcome.signals for _, outcome, _ in scored], [question.answerable for question, _, _ in scored])
     chances = sorted(answerable.chance(outcome.signals) for question, outcome, _ in scored if question.answerable)
     threshold = chances[int(FALSE_REFUSALS * len(chances))]
-    return Calibration(model, dtype, ENGINE, prompt, support, answerable, threshold, len(scored))
+    languages = sorted({question.language for question, _, _ in scored})
+    return Calibration(model, dtype, ENGINE, prompt, support, answerable, threshold, len(scored), languages)
 
 
 def markdown(result: Mapping[str, Any]) -> list[str]:

@@ -58,7 +58,7 @@ def working(tokens: Tokens, data_dir: Path, tmp_path_factory: pytest.TempPathFac
         place = make_worker_context(server.url, tokens, engine, library, data_dir / "uploads", kv_cache_bytes=2**20)
         evidence = Logistic(0.0, {"evidence": 2.0}, {"evidence": 0.4}, {"evidence": 0.2})
         check = Logistic(0.0, {"check": 5.0}, {"check": 0.0}, {"check": 1.0})
-        own = Calibration("fake", "float32", ENGINE, "", evidence, check, 0.5, 0)
+        own = Calibration("fake", "float32", ENGINE, "", evidence, check, 0.5, 0, ["en"])
         place.runtime.store.holds = lambda owner: True  # type: ignore[method-assign]  # the scripted engine has no rows
         place.supporter = Supporter(tokens, "fake", "float32", own)
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):

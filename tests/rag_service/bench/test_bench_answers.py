@@ -248,7 +248,7 @@ def test_a_calibration_is_fitted_with_a_threshold_that_refuses_few(tmp_path: Pat
     entries = [scored(n, "squad2", chance.random() < 0.8, chance.uniform(0.3, 1.0)) for n in range(100)]
     entries += [scored(100 + n, "removed", False, chance.uniform(0.0, 0.5)) for n in range(100)]
     fitted = support.calibration(entries, "m", "float32", "digest")
-    assert fitted.holds_for("m", "float32", "digest")
+    assert fitted.holds_for("m", "float32", "digest", "en")
     assert fitted.answers == 200
     answerable = [fitted.answerable.chance(o.signals) for q, o, _ in entries if q.answerable]
     assert sum(one < fitted.threshold for one in answerable) == 8

@@ -69,7 +69,7 @@ async def test_a_warning_stands_above_a_doubtful_answer(
 ) -> None:
     """Whichever calibration the package has: what is doubtful is set here."""
     evidence = Logistic(0.0, {"evidence": 5.0}, {"evidence": 0.3}, {"evidence": 0.1})
-    own = Calibration("fake", "float32", ENGINE, "", evidence, evidence, 0.5, 0)
+    own = Calibration("fake", "float32", ENGINE, "", evidence, evidence, 0.5, 0, ["en"])
     monkeypatch.setattr(scene.place, "supporter", Supporter(scene.tokens, "fake", "float32", own))
     scene.stage.answers[BACKUPS] = "Zebras graze at dawn."
     await visit.ask(BACKUPS)

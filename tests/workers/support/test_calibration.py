@@ -12,7 +12,7 @@ import pytest
 from workers.support.calibration import ENGINE, MOST_ODDS, Calibration, Logistic, find, fit, read, shipped
 
 FLAT = Logistic(0.0, {"check": 1.0}, {"check": 2.0}, {"check": 4.0})
-OWN = Calibration("own", "float32", ENGINE, "abc", FLAT, FLAT, 0.3, 10)
+OWN = Calibration("own", "float32", ENGINE, "abc", FLAT, FLAT, 0.3, 10, ["en"])
 
 
 def test_a_chance_is_the_logistic_function_of_the_standardised_signals() -> None:
@@ -62,20 +62,28 @@ def test_another_file_is_no_calibration(text: str) -> None:
 
 
 def test_the_operators_own_is_used_where_it_holds() -> None:
-    assert find("own", "float32", "abc", OWN) == (OWN, True)
+    assert find("own", "float32", "abc", "en", OWN) == (OWN, True)
 
 
 @pytest.mark.parametrize(
-    ("model", "dtype", "prompt"), [("x", "float32", "abc"), ("own", "bfloat16", "abc"), ("own", "float32", "d")]
+    ("model", "dtype", "prompt", "language"),
+    [
+        ("x", "float32", "abc", "en"),
+        ("own", "bfloat16", "abc", "en"),
+        ("own", "float32", "d", "en"),
+        ("own", "float32", "abc", "nl"),
+    ],
 )
-def test_another_model_dtype_or_prompt_is_uncalibrated(model: str, dtype: str, prompt: str) -> None:
-    assert find(model, dtype, prompt, OWN) == (OWN, False)
+def test_another_model_dtype_prompt_or_language_is_uncalibrated(
+    model: str, dtype: str, prompt: str, language: str
+) -> None:
+    assert find(model, dtype, prompt, language, OWN) == (OWN, False)
 
 
 def test_the_packages_calibrations_say_what_they_hold_for() -> None:
     for one in shipped():
         assert one.engine == ENGINE
-        assert find(one.model, one.dtype, one.prompt) == (one, True)
+        assert find(one.model, one.dtype, one.prompt, one.languages[0]) == (one, True)
         assert 0 < one.threshold < 1
         assert one.support.weights["evidence"] > 0
-    assert find("unknown", "float32", "") == (shipped()[0], False)
+    assert find("unknown", "float32", "", "en") == (shipped()[0], False)
