@@ -23,7 +23,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion as search
 from retriever.search.fusion import Ranked
 from retriever.search.index import VectorIndex
-from retriever.search.standout import DEPTH, Standout, standout
+from retriever.search.standout import DEPTH, standout
 from retriever.stores import records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
@@ -45,7 +45,7 @@ class SearchResult:
     """Passages, best first; and how far the best candidate stands out: None outside `hybrid` and for one candidate."""
 
     passages: list[Passage]
-    standout: Standout | None = None
+    margin: float | None = None
 
 
 class Collection:

@@ -99,6 +99,8 @@ class Retrieval:
                 language=language_of(rewritten.query),
             )
             passages = [asdict(passage) for passage in found.passages]
-            return Retrieved(rewritten.query, passages, rewritten.ms, asdict(found.standout) if found.standout else {})
+            return Retrieved(
+                rewritten.query, passages, rewritten.ms, {} if found.margin is None else {"margin": found.margin}
+            )
 
         return await anyio.to_thread.run_sync(search)

@@ -13,7 +13,7 @@ class Retrieved:
     Attributes:
         query: the text that was searched for; None without a search.
         passages: best first, in the form that jobs carry.
-        signals: `match` and `margin` of the search (`retriever/search/standout.py`), if it gave them.
+        signals: the `margin` of the search (`retriever/search/standout.py`), if it gave one.
         rewrite_ms: time of rewriting the question; None if it was not tried.
     """
 

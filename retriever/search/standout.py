@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retriever.words import Words, split
 
@@ -20,21 +19,14 @@ PLACE = 6
 """The candidate that the best one is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standout:
-    """Attributes:
-    match: likeness of the most alike candidate: cosine (-1 to 1) plus share of words (0 to 1).
-    margin: how much more than that of the `PLACE`-th, or of the last if there are fewer.
-    """
+def standout(question: str, texts: Mapping[int, str], dense: Sequence[tuple[int, float]], words: Words) -> float:
+    """How much more the best candidate is like the question than the `PLACE`-th, or than the last if there are fewer.
 
-    match: float
-    margin: float
+    Likeness is a cosine (-1 to 1) plus a share of words (0 to 1).
 
-
-def standout(question: str, texts: Mapping[int, str], dense: Sequence[tuple[int, float]], words: Words) -> Standout:
-    """Args:
-    texts: the candidates' texts with their headings, by row; at least two.
-    dense: (row, cosine), best first. A candidate that is not there counts as much as the last one.
+    Args:
+        texts: the candidates' texts with their headings, by row; at least two.
+        dense: (row, cosine), best first. A candidate that is not there counts as much as the last one.
     """
     asked = set(words.content(split(question)))
     contents = {row: set(words.content(split(text))) & asked for row, text in texts.items()}
@@ -45,4 +37,4 @@ def standout(question: str, texts: Mapping[int, str], dense: Sequence[tuple[int,
     lowest = min(cosines.values(), default=0.0)
     shares = {row: sum(weights[word] for word in content) / whole for row, content in contents.items()}
     likeness = sorted((cosines.get(row, lowest) + share for row, share in shares.items()), reverse=True)
-    return Standout(likeness[0], likeness[0] - likeness[min(PLACE, len(likeness)) - 1])
+    return likeness[0] - likeness[min(PLACE, len(likeness)) - 1]

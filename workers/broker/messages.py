@@ -113,7 +113,7 @@ class Checking(_Message):
     place of the segments from `check_at` on, except for the last one. None: the model is not asked."""
     check_at: int = 0
     signals: dict[str, float] = Field(default_factory=dict)
-    """Of the search: `match` and `margin`, if it gave them."""
+    """Of the search: its `margin`, if it gave one."""
     prompt: str = ""
     """Digest of the prompt templates: a calibration holds for one of them."""
     abstain: Abstain = "warn"

@@ -80,10 +80,6 @@ class Evidence:
         self._asked = self._content(question)
         self._asked_numbers = _numbers(split(question))
 
-    def asked(self) -> float:
-        """Share of the question's words that the best sentence has."""
-        return max((self._of_question(sentence) for sentence in self._sentences), default=0.0)
-
     def of(self, claim: str) -> Found:
         """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
 

@@ -66,7 +66,7 @@ class Supporter:
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
         found = [evidence.of(text[start:end]) for start, end in spans]
-        common = {**checking.signals, "asked": evidence.asked(), **({} if odds is None else {"check": odds})}
+        common = {**checking.signals, **({} if odds is None else {"check": odds})}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
         calibration, calibrated = find(self._model, self._dtype, checking.prompt, checking.language, self._own)

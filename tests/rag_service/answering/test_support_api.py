@@ -97,7 +97,7 @@ async def test_a_stated_answer_is_supported(client: httpx.AsyncClient, stage: St
     assert answer["note"] is None
     assert [(one["start"], one["end"]) for one in answer["sentences"]] == [(0, len(STATED))]
     assert {citation["support"] for citation in answer["citations"]} == {answer["support"]}
-    assert {"evidence", "covered", "asked", "check"} <= set(answer["signals"])
+    assert {"evidence", "covered", "check"} <= set(answer["signals"])
     (check,) = stage.checks
     assert f'Question: "{ASKED["question"]}"\nProposed answer: "{STATED}"' in check
     assert check.count(STATED) == 2, "the passages are in the prompt of the check"

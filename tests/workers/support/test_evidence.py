@@ -73,12 +73,6 @@ def test_nothing_has_no_evidence() -> None:
     evidence = Evidence("Who?", ["The fox jumps."])
     assert evidence.of("") == evidence.of("...") == evidence.of("Zebras graze.") == Found()
     assert Evidence("Who jumps?", []).of("The fox.") == Found()
-    assert Evidence("Who jumps?", []).asked() == 0.0
-
-
-def test_asked_is_the_share_of_the_question_in_one_sentence() -> None:
-    assert Evidence("Does the fox jump?", ["The fox jumps."]).asked() == pytest.approx(1.0)
-    assert Evidence("Does the zebra graze?", ["The fox jumps."]).asked() == 0.0
 
 
 def test_sentences_are_places_in_the_text() -> None:
