@@ -16,8 +16,8 @@ from workers.support.calibration import ENGINE, Calibration, fit
 
 BINS = 5
 """Bins of the calibration table."""
-FALSE_REFUSALS = 0.08
-"""Share of answerable questions that a fitted threshold refuses: below the 0.10 that is aimed at elsewhere."""
+FALSE_REFUSALS = 0.1
+"""Share of the answerable questions that a fitted threshold refuses."""
 
 Chosen = Callable[[Judged], bool]
 
