@@ -64,6 +64,11 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in found if start < end]
 
 
+def repeats(question: str, answer: str) -> bool:
+    """Whether an answer is the question again, which small models do where they know none."""
+    return split(answer) == split(question)
+
+
 class Evidence:
     """The sentences of some passages, to be searched for claims.
 

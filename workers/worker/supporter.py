@@ -15,7 +15,7 @@ from typing import Literal
 from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
 from workers.support.calibration import Calibration, find
-from workers.support.evidence import Evidence, Found, sentences
+from workers.support.evidence import Evidence, Found, repeats, sentences
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner
 from workers.worker.runtime import Runtime
@@ -75,7 +75,7 @@ class Supporter:
             support=round(calibration.support.chance(signals), DIGITS),
             answerable=round(answerable, DIGITS),
             calibrated=calibrated and odds is not None,
-            abstained=_abstained(checking, answerable < calibration.threshold),
+            abstained=_abstained(checking, answerable < calibration.threshold or repeats(job.question, text)),
             sentences=[
                 SentenceSupport(
                     start=start,

@@ -124,6 +124,16 @@ async def test_a_doubtful_answer_is_warned_of_by_default(client: httpx.AsyncClie
     assert "probably do not answer" in answer["note"]
 
 
+@pytest.mark.parametrize(
+    "text", ["What does the quick brown fox jump over?", "what does the quick brown fox jump over"]
+)
+async def test_the_question_is_no_answer(client: httpx.AsyncClient, stage: Stage, text: str) -> None:
+    stage.text = text
+    assert (await ask(client))["abstained"] == "warned"
+    assert (await ask(client, abstain="refuse"))["answer"] == REFUSAL
+    assert (await ask(client, abstain="off"))["answer"] == text
+
+
 async def test_refuse_gives_a_refusal_and_the_session_has_what_was_shown(
     client: httpx.AsyncClient, stage: Stage
 ) -> None:
