@@ -24,7 +24,7 @@ def split(text: str) -> list[str]:
 
 
 class Words:
-    """Content words in one language.
+    """Content words in one language. Not for several threads at once, because Snowball's stemmers are not.
 
     Args:
         language: an ISO 639-1 code; of one without stop words and stemmer, words are compared as they are.
@@ -34,10 +34,16 @@ class Words:
     def __init__(self, language: str, kept: Iterable[str] = ()) -> None:
         self._stops = (_stops(language) | _stops(_ENGLISH)) - frozenset(kept)
         self._stemmer = _stemmer(language)
+        self._stems: dict[str, str] = {}
 
     def content(self, words: Iterable[str]) -> list[str]:
         """The stems of words, as `split` gives them, in order and without stop words."""
-        return [self._stemmer.stemWord(word) if self._stemmer else word for word in words if not self._stop(word)]
+        return [self._stem(word) for word in words if not self._stop(word)]
+
+    def _stem(self, word: str) -> str:
+        if word not in self._stems:
+            self._stems[word] = word if self._stemmer is None else self._stemmer.stemWord(word)
+        return self._stems[word]
 
     def _stop(self, word: str) -> bool:
         return word in self._stops and not word[0].isdigit()
@@ -52,9 +58,8 @@ def _stops(language: str) -> frozenset[str]:
     return frozenset(word.casefold().replace("’", "'") for word in words)
 
 
-@cache
 def _stemmer(language: str) -> Any:
-    """Snowball's stemmer for a language; None if there is none."""
+    """A stemmer of Snowball's for a language; None if there is none."""
     import snowballstemmer
 
     name = _NAMES.get(language)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from retriever.words import Words, split
@@ -42,3 +45,17 @@ def test_a_language_without_stemmer_and_stop_words_is_compared_as_it_is() -> Non
 
 def test_an_apostrophe_of_either_kind_is_the_same() -> None:
     assert split("don’t") == split("don't") == ["don't"]
+
+
+def test_threads_do_not_share_a_stemmer() -> None:
+    """Snowball's stemmers keep the word that they work on."""
+    words = [f"{start}ational{end}izations" for start in ("oper", "nation", "rel") for end in ("", "ly", "ness")] * 40
+    expected = Words("en").content(words)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: Words("en").content(words), range(64)))
+    finally:
+        sys.setswitchinterval(before)
+    assert all(one == expected for one in found)

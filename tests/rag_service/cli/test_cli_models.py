@@ -78,7 +78,7 @@ def test_pull_without_names_pulls_the_models_of_the_settings(
     pulled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert rag("models", "pull").exit_code == 0
-    assert pulled == [DEFAULT_MODEL]
+    assert pulled == [DEFAULT_MODEL, DEFAULT_EMBEDDING_MODEL]
     monkeypatch.setenv("RAG_MODEL", "owner/large")
     monkeypatch.setenv("RAG_DRAFT_MODEL", "owner/small")
     monkeypatch.setenv("RAG_EMBEDDING_MODEL", "openai:text-embedding-3-small")
