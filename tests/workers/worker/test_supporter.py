@@ -118,3 +118,23 @@ def test_odds_take_a_missing_word_as_the_least_likely_one(tokens: Tokens) -> Non
     yes, no = (tokens.encode_content(word).ids[0] for word in ("Yes", "No"))
     assert supporter._odds({yes: -1.0, no: -3.0}) == pytest.approx(2.0)
     assert supporter._odds({yes: -1.0, yes + no + 1: -5.0}) == pytest.approx(4.0)
+
+
+def test_support_is_the_same_with_and_without_speculation(tokens: Tokens) -> None:
+    """In a session, whose next check begins on rows that passes over drafts wrote."""
+    found = []
+    for drafter in ("auto", "off"):
+        runtime = Runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"), tokens, KvStore(64 * 2**20))
+        made = job()
+        prompt = assemble(tokens, made.segments)[0]
+        params = SamplingParams(max_tokens=40)
+        ids = [t for s in runtime.submit(prompt, params, owner=MINE, drafter=drafter) for t in s.tokens]
+        earlier = Segment(kind="answer", key="a", ids=ids)
+        segments = [*made.segments, earlier, *made.segments[1:]]
+        follow_up = job(segments=segments, checking=made.checking.model_copy(update={"check_at": 6}))
+        prompt = assemble(tokens, segments)[0]
+        list(runtime.submit(prompt, params, owner=MINE, drafter=drafter))
+        found.append((ids, supported(runtime, tokens, follow_up)))
+        runtime.close(20)
+    assert found[0] == found[1]
+    assert "check" in found[0][1].signals
