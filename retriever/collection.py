@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retriever import lexical
-from retriever.embedder import Embedder
+from retriever import lexical as bm25
+from retriever.embedder import Embedder, Vectors
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
 from retriever.parsing.file_reader import ReadLimits
-from retriever.search import fusion as search
-from retriever.search.fusion import Ranked
+from retriever.search import fusion
+from retriever.search.fusion import Candidates, Ranked
 from retriever.search.index import VectorIndex
-from retriever.search.standout import DEPTH, standout
 from retriever.stores import records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
@@ -35,17 +34,9 @@ from retriever.types import (
     Passage,
     Progress,
     SearchMode,
+    SearchResult,
     SourceDocument,
 )
-from retriever.words import Words
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Passages, best first; and how far the best candidate stands out: None outside `hybrid` and for one candidate."""
-
-    passages: list[Passage]
-    margin: float | None = None
 
 
 class Collection:
@@ -113,8 +104,24 @@ class Collection:
         pass the filter form a list of little weight, fused with the others by reciprocal rank in every mode.
         Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
         """
-        question = search.checked(question, top_k, mode, filter)
-        vector = None
+        question = fusion.checked(question, top_k, mode, filter)
+        vector = cache(partial(self._embedder.embed_query, question))
+        found = self.candidates(question, vector, mode, filter, candidates)
+        return fusion.fused([found], question, top_k, language)
+
+    def candidates(
+        self,
+        question: str,
+        vector: Callable[[], Vectors],
+        mode: SearchMode,
+        filter: Mapping[str, Any] | None,
+        earlier: Sequence[str],
+    ) -> Candidates:
+        """The lists of one snapshot for a question that `fusion.checked` has cleaned; arguments as `find`.
+
+        `vector()`: the question's, float32 [dimension]; not called in mode `lexical` and for an empty collection.
+        """
+        embedded = None
         if mode != "lexical":
             with self._store.read() as connection:
                 facts = store.facts(connection)
@@ -122,34 +129,36 @@ class Collection:
             if facts.embedder != self._embedder.name:
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             if empty:
-                return SearchResult([])
-            vector = self._embedder.embed_query(question)
+                return Candidates([], None if mode == "dense" else [])
+            embedded = vector()
         allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
-        lists: list[tuple[float, Ranked]] = []
+        dense = lexical = before = None
         with self._index_lock, self._store.read() as connection:
             facts = store.facts(connection)
-            if vector is not None:
-                if vector.shape != (facts.dimension,):
+            if embedded is not None:
+                if embedded.shape != (facts.dimension,):
                     stored = f"{facts.embedder} of dimension {facts.dimension}"
-                    raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(vector)}")
+                    raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(embedded)}")
                 self._index.sync(connection, facts)
                 rows = None
                 if allowed:
                     rows = np.array([row for (row,) in connection.execute(allowed, parameters)], dtype=np.int64)
-                lists.append((1.0, self._index.search(vector, search.DEPTH, rows)))
+                dense = self._index.search(embedded, fusion.DEPTH, rows)
             if mode != "dense":
-                lists.append((1.0, lexical.search(connection, question, search.DEPTH, allowed, parameters)))
-            if candidates:
-                places = [search.place(chunk_id) for chunk_id in candidates]
-                earlier = records.rows_of(connection, places, allowed, parameters)
-                lists.append((search.CANDIDATES_WEIGHT, [(row, -float(rank)) for rank, row in enumerate(earlier)]))
-            found = search.passages(connection, search.best(connection, lists, top_k))
-            if mode != "hybrid":
-                return SearchResult(found)
-            dense, lexically = (ranked[:DEPTH] for _, ranked in lists[:2])
-            compared = records.chunks_at(connection, {row for row, _ in [*dense, *lexically]})
-            texts = {row: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for row, one in compared.items()}
-            return SearchResult(found, standout(question, texts, dense, Words(language)) if len(texts) > 1 else None)
+                lexical = bm25.search(connection, question, fusion.DEPTH, allowed, parameters)
+            if earlier:
+                places = [fusion.place(chunk_id) for chunk_id in earlier]
+                rows_before = records.rows_of(connection, places, allowed, parameters)
+                before = [(row, -float(rank)) for rank, row in enumerate(rows_before)]
+            lists = dense, lexical, before
+            chunks = records.chunks_at(connection, {row for ranked in lists for row, _ in ranked or ()})
+        keys = {row: (chunk.document_id, chunk.chunk.ordinal, self.name) for row, chunk in chunks.items()}
+
+        def keyed(ranked: list[tuple[int, float]] | None) -> Ranked | None:
+            return None if ranked is None else [(keys[row], score) for row, score in ranked if row in keys]
+
+        by_key = {keys[row]: chunk for row, chunk in chunks.items()}
+        return Candidates(keyed(dense), keyed(lexical), keyed(before), by_key)
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""

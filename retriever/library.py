@@ -10,14 +10,19 @@ import copy
 import re
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from retriever.collection import Collection
 from retriever.embedder import Embedder
 from retriever.errors import CollectionExists, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
+from retriever.search import fusion
 from retriever.stores import store
+from retriever.types import SearchMode, SearchResult
 
 DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""
@@ -91,6 +96,32 @@ class Library:
         if not self._shown(name) or not self._exists(folder):
             raise UnknownCollection(name, self.collections())
         return self._open_collections.get(folder, lambda: Collection(folder, name, self._embedder, self._limits))
+
+    def find(
+        self,
+        names: Sequence[str],
+        question: str,
+        top_k: int = 5,
+        mode: SearchMode = "hybrid",
+        filter: Mapping[str, Any] | None = None,
+        *,
+        candidates: Sequence[tuple[str, str]] = (),
+        language: str = "en",
+    ) -> SearchResult:
+        """As `Collection.find`, over all the chunks of several collections. The question is embedded once.
+
+        `names`: each once. `candidates`: (collection, chunk id), best first.
+        Raises InvalidName, UnknownCollection, InvalidQuery, EmbedderMismatch.
+        """
+        question = fusion.checked(question, top_k, mode, filter)
+        vector = cache(partial(self._embedder.embed_query, question))
+        found = [
+            self.collection(name).candidates(
+                question, vector, mode, filter, [chunk for collection, chunk in candidates if collection == name]
+            )
+            for name in names
+        ]
+        return fusion.fused(found, question, top_k, language)
 
     def collections(self) -> list[str]:
         """The names, in order."""

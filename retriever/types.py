@@ -92,6 +92,7 @@ class Passage:
     better. `rank` counts from 1. `text == document.text[source_start:source_end]`.
     """
 
+    collection: str
     document_id: str
     chunk_id: str
     title: str
@@ -102,6 +103,14 @@ class Passage:
     source_end: int
     score: float
     rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages, best first; and how far the best candidate stands out: None outside `hybrid` and for one candidate."""
+
+    passages: list[Passage]
+    margin: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

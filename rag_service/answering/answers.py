@@ -90,7 +90,14 @@ def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: A
         return []
     shown = [p for p in job.passages if p.get("in_prompt", True)]
     cited = [
-        CitedPassage(p["document_id"], p["chunk_id"], p["source_start"], passage_text(p["text"], tokens)) for p in shown
+        CitedPassage(
+            p.get("collection", ""),
+            p["document_id"],
+            p["chunk_id"],
+            p["source_start"],
+            passage_text(p["text"], tokens),
+        )
+        for p in shown
     ]
     if support is None:
         statements = stated(job.question, done.text, [p["text"] for p in shown])
@@ -102,7 +109,7 @@ def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: A
         ]
     spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=settings.min_run, statements=statements)
     if job.edit is not None:
-        before = [Citation(**{**citation, "support": None}) for citation in job.edit.citations]
+        before = [Citation(**{"collection": "", **citation, "support": None}) for citation in job.edit.citations]
         spans = carry(job.edit.text, before, done.text, spans)
     if support is not None:
         spans = [replace(one, support=_support(one, support)) for one in spans]

@@ -19,6 +19,7 @@ from rag_service.answering.retrieval import QuestionInContext
 from rag_service.answering.service import Service
 from rag_service.answering.turns import busy, check_room, claim
 from rag_service.contract.answer import Answer
+from rag_service.contract.collections import split
 from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
 from rag_service.errors import Forbidden, InvalidRequest
@@ -73,7 +74,8 @@ class Pipeline(Service):
             raise Forbidden("Your key has the role reader, and `prompt` needs the role editor. Leave it out.")
         self.admission.check(request)
         if not isinstance(request, EditRequest) and request.collection is not None:
-            self.library.collection(request.collection)  # unknown names are rejected in every mode
+            for name in split(request.collection):  # unknown names are rejected in every mode
+                self.library.collection(name)
         self.admission.check_capacity()
 
     async def _next_turn(
@@ -229,9 +231,9 @@ class Pipeline(Service):
         return self.sessions.turns(self.principal.owner, session_id, self.tokens.hash)
 
     def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
-        """The collection of the session's last turn, else `default` if it exists."""
+        """The collections of the session's last turn, else `default` if it exists."""
         if turns:
             last = self.answers.stream(turns[-1].answer_id).record()
-            if last is not None and last["collection"] in self.library.collections():
+            if last is not None and set(split(last["collection"] or "")) <= set(self.library.collections()):
                 return last["collection"]
         return DEFAULT_COLLECTION if DEFAULT_COLLECTION in self.library.collections() else None

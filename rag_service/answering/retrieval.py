@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from rag_service.access.principal import Principal
 from rag_service.answering.query_rewriter import Rewritten
+from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.languages import language_of
 from rag_service.prompting.retrieved import Retrieved
@@ -40,19 +41,19 @@ class QuestionInContext:
     Attributes:
         past: the exchanges before it, oldest first.
         session_id: "" if the client sends the history.
-        candidates: ids of the chunks that the last turn retrieved, best first.
+        candidates: (collection, id) of the chunks that the last turn retrieved, best first.
     """
 
     question: str
     past: Sequence[Exchange] = ()
     session_id: str = ""
-    candidates: Sequence[str] = ()
+    candidates: Sequence[tuple[str, str]] = ()
 
     @classmethod
     def in_session(cls, question: str, session_id: str, turns: Sequence[TurnRecord]) -> QuestionInContext:
         """Args: turns: those of the session, oldest first."""
         last = turns[-1].passages if turns else []
-        candidates = [str(passage["chunk_id"]) for passage in last if not passage.get("earlier")]
+        candidates = [(str(one.get("collection")), str(one["chunk_id"])) for one in last if not one.get("earlier")]
         return cls(question, exchanges(turns), session_id, candidates)
 
 
@@ -74,7 +75,7 @@ class Retrieval:
         options: RetrievalOptions,
         question: QuestionInContext,
     ) -> Retrieved:
-        """Passages for a question; none without a collection or in mode `none`.
+        """Passages for a question; none without a collection or in mode `none`. `collection` may name several.
 
         Raises:
             UnknownCollection, EmbedderMismatch, InvalidQuery
@@ -90,7 +91,8 @@ class Retrieval:
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
         def search() -> Retrieved:
-            found = library.collection(collection).find(
+            found = library.find(
+                split(collection),
                 rewritten.query,
                 top_k,
                 mode,  # type: ignore[arg-type]

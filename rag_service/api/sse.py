@@ -105,10 +105,11 @@ def source_of(event: TokenEvent, job: GenerateJob) -> dict[str, Any] | None:
         edited = job.edit is not None and job.edit.segment == first.segment
         source["kind"] = "edited" if edited else segment.kind
         if segment.document_id is not None:
-            source |= {"document_id": segment.document_id, "chunk_id": segment.chunk_id}
+            source |= segment.model_dump(include={"collection", "document_id", "chunk_id"})
     elif first.segment is not None and first.segment - len(job.segments) < len(job.unread):
         passage = job.unread[first.segment - len(job.segments)]
-        source |= {"kind": "passage", "document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
+        names = ("collection", "document_id", "chunk_id")
+        source |= {"kind": "passage", **{name: passage.get(name) for name in names}}
     elif first.segment == job.predicted_segment and job.prediction is not None:
         source["kind"] = "prediction"
     return source

@@ -133,7 +133,7 @@ def _agreements(
 
 def _cited(answer: Text, passages: Sequence[Text], threshold: int) -> list[Quotation]:
     """The copied citations of `cite`."""
-    numbered = [CitedPassage(str(n), str(n), 0, passage) for n, passage in enumerate(passages)]
+    numbered = [CitedPassage("", str(n), str(n), 0, passage) for n, passage in enumerate(passages)]
     return [
         Quotation(c.answer_start, c.answer_end, int(c.chunk_id))
         for c in cite(answer, numbered, min_run=threshold)

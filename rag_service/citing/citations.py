@@ -36,6 +36,7 @@ MOSTLY = 0.8
 class CitedPassage:
     """A passage that an answer may cite; `content.text` is the document's text from `source_start` on."""
 
+    collection: str
     document_id: str
     chunk_id: str
     source_start: int
@@ -48,6 +49,7 @@ class Citation:
 
     answer_start: int
     answer_end: int
+    collection: str
     document_id: str
     chunk_id: str
     source_start: int
@@ -133,7 +135,9 @@ def _copied(answer: Text, passages: Sequence[CitedPassage], runs: Sequence[Run])
     for span in equal_spans(answer, [p.content for p in passages], runs):
         p = passages[span.passage]
         place = p.source_start + span.at
-        yield Citation(span.start, span.end, p.document_id, p.chunk_id, place, place + span.length, kind="copied")
+        yield Citation(
+            span.start, span.end, p.collection, p.document_id, p.chunk_id, place, place + span.length, kind="copied"
+        )
 
 
 def _retrieved(
@@ -146,6 +150,7 @@ def _retrieved(
             yield Citation(
                 one.start,
                 one.end,
+                p.collection,
                 p.document_id,
                 p.chunk_id,
                 at + one.source_start,

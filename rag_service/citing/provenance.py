@@ -131,18 +131,17 @@ class Provenance:
     def _passage(self, segment: Segment) -> Place:
         """A passage's segment holds the passage's text, trimmed, after its title."""
         for passage in self._job.passages:
-            if passage["chunk_id"] == segment.chunk_id and passage["document_id"] == segment.document_id:
+            if (passage.get("collection"), passage["chunk_id"]) == (segment.collection, segment.chunk_id):
                 text = passage["text"]
                 head = max(0, segment.text.rfind(text.strip()))
                 moved = passage["source_start"] + len(text) - len(text.lstrip()) - head
                 offsets = self._tokens.encode_content(segment.text).offsets
                 return Place("passage", _names(passage), _moved(offsets, moved, passage))
-        names = {"document_id": segment.document_id or "", "chunk_id": segment.chunk_id or ""}
-        return Place("passage", names)
+        return Place("passage", _names(segment.model_dump(include={"collection", "document_id", "chunk_id"})))
 
 
 def _names(passage: dict[str, Any]) -> dict[str, str]:
-    return {"document_id": passage["document_id"], "chunk_id": passage["chunk_id"]}
+    return {name: passage.get(name) or "" for name in ("collection", "document_id", "chunk_id")}
 
 
 def _moved(offsets: Sequence[tuple[int, int]], by: int, passage: dict[str, Any]) -> list[tuple[int, int]]:

@@ -114,7 +114,7 @@ def show(answer: dict[str, Any], screen: Console) -> None:
 
 def show_sources(answer: dict[str, Any], screen: Console) -> None:
     """Print citations and passages."""
-    numbers = {passage["chunk_id"]: passage["rank"] for passage in answer["passages"]}
+    numbers = {(passage.get("collection"), passage["chunk_id"]): passage["rank"] for passage in answer["passages"]}
     if answer["citations"]:
         screen.print("Citations", style="bold")
     shown: set[str] = set()
@@ -122,7 +122,7 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
         text = " ".join(answer["answer"][citation["answer_start"] : citation["answer_end"]].split())
         text = text if len(text) <= QUOTED_CHARS else text[: QUOTED_CHARS - 1] + "…"
         place = f"{citation['document_id']} {citation['source_start']}–{citation['source_end']}"
-        line = f"  [{numbers[citation['chunk_id']]}] {citation['kind']} “{text}” ({place})"
+        line = f"  [{numbers[citation.get('collection'), citation['chunk_id']]}] {citation['kind']} “{text}” ({place})"
         if line not in shown:  # an answer that repeats itself repeats its citations
             screen.print(line)
         shown.add(line)

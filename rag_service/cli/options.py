@@ -22,8 +22,8 @@ Collection = Annotated[
     typer.Option(
         "--collection",
         "-c",
-        metavar="NAME",
-        help="Collection to search.  [default: the session's, else `default` if it exists]",
+        metavar="NAME[,NAME…]",
+        help="Collection to search, or several.  [default: the session's, else `default` if it exists]",
     ),
 ]
 SessionId = Annotated[

@@ -15,6 +15,7 @@ class CitationOut(ResponseBody):
 
     answer_start: int
     answer_end: int
+    collection: str = ""
     document_id: str
     chunk_id: str
     source_start: int
@@ -32,6 +33,7 @@ class SentenceOut(ResponseBody):
 
 
 class PassageOut(ResponseBody):
+    collection: str = ""
     document_id: str
     chunk_id: str
     title: str

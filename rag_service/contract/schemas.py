@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from decoder.drafter_names import DrafterName
 from rag_service.contract.answer import PassageOut
+from rag_service.contract.collections import joined
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, ResponseBody, at_most
 from workers.broker.messages import Abstain, IngestFailure, JobProgress, ListedJob
@@ -116,7 +117,11 @@ class AnswerOptions(GenerationOptions):
 
 class QueryRequest(AnswerOptions):
     question: str = Field(json_schema_extra=NOT_BLANK)
-    collection: str | None = Field(default=None, description="Default: the session's collection, else `default`.")
+    collection: Annotated[str, BeforeValidator(joined, json_schema_input_type=str | list[str])] | None = Field(
+        default=None,
+        description="Name of a collection, or of several: a list, or one text with commas between the names. Default: "
+        "the session's, else `default`.",
+    )
     session_id: SessionId | None = Field(
         default=None, description="The session to continue; an unknown id starts a session. Default: a new session."
     )

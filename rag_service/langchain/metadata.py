@@ -48,9 +48,10 @@ def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
 
 def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str, Any]]) -> list[Annotation]:
     """Citations as LangChain's annotations. `start_index` and `end_index` point into the answer, `extras` into the
-    source: `document_id`, `chunk_id`, `source_start`, `source_end` (code points of the document's text), `kind`.
+    source: `collection`, `document_id`, `chunk_id`, `source_start`, `source_end` (code points of the document's text),
+    `kind`.
     """
-    by_chunk = {passage["chunk_id"]: passage for passage in passages}
+    by_chunk = {(passage.get("collection"), passage["chunk_id"]): passage for passage in passages}
     annotations: list[Annotation] = []
     for number, citation in enumerate(citations):
         annotation: dict[str, Any] = {
@@ -60,11 +61,11 @@ def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str
             "end_index": citation["answer_end"],
             "extras": {
                 name: citation[name]
-                for name in ("document_id", "chunk_id", "source_start", "source_end", "kind")
+                for name in ("collection", "document_id", "chunk_id", "source_start", "source_end", "kind")
                 if name in citation
             },
         }
-        if (passage := by_chunk.get(citation["chunk_id"])) is not None:
+        if (passage := by_chunk.get((citation.get("collection"), citation["chunk_id"]))) is not None:
             start, end = (citation[name] - passage["source_start"] for name in ("source_start", "source_end"))
             annotation["title"] = passage["title"]
             annotation["cited_text"] = passage["text"][start:end]

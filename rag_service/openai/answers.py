@@ -112,13 +112,13 @@ class Form(ABC):
 
     def annotations(self, answer: Answer) -> list[dict[str, Any]]:
         """Citations as `url_citation`; the URL is the document's, its fragment the characters (RFC 5147)."""
-        titles = {passage.document_id: passage.title for passage in answer.passages}
+        titles = {(passage.collection, passage.document_id): passage.title for passage in answer.passages}
         annotations = []
         for citation in answer.citations or ():
-            document = f"v1/collections/{quote(self.collection or '', safe='')}/documents/{quote(citation.document_id)}"
+            document = f"v1/collections/{quote(citation.collection, safe='')}/documents/{quote(citation.document_id)}"
             url = f"{self.base_url}{document}#char={citation.source_start},{citation.source_end}"
             place = {"start_index": citation.answer_start, "end_index": citation.answer_end}
-            title = titles.get(citation.document_id, citation.document_id)
+            title = titles.get((citation.collection, citation.document_id), citation.document_id)
             annotations.append({"type": "url_citation", "url_citation": {**place, "title": title, "url": url}})
         return annotations
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.answering.served_model import served_name, short_name
+from rag_service.contract.collections import joined, split
 from rag_service.errors import NotFound
 from rag_service.settings import Settings
 from retriever import InvalidName, UnknownCollection
@@ -26,12 +27,13 @@ def collection_of(model: str, pipeline: Pipeline) -> str | None:
         NotFound: there is no such model.
     """
     if model.startswith(PREFIX):
-        name = model.removeprefix(PREFIX)
         try:
-            pipeline.library.collection(name)
-        except (UnknownCollection, InvalidName):
+            names = str(joined(model.removeprefix(PREFIX)))
+            for name in split(names):
+                pipeline.library.collection(name)
+        except (UnknownCollection, InvalidName, ValueError):
             raise _unknown(model, pipeline.settings) from None
-        return name
+        return names
     if model not in (DEFAULT, served_name(pipeline.settings), pipeline.settings.model):
         raise _unknown(model, pipeline.settings)
     return None

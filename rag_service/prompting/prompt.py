@@ -109,12 +109,12 @@ def build(
     dropped = min(turns[-1].gone, bare) if turns else 0
     dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
-    shown_before = _chunk_ids(s for turn in turns[bare:] for s in turn.segments)
+    shown_before = _chunks(s for turn in turns[bare:] for s in turn.segments)
 
     def assemble(bare: int, dropped: int, fits: int) -> Prompt:
         earlier = [_contents(turn, with_passages=n >= bare) for n, turn in enumerate(turns)][dropped:]
-        shown = _chunk_ids(s for turn in earlier for s in turn.user)
-        new = [passage for passage in passages[:fits] if passage["chunk_id"] not in shown]
+        shown = _chunks(s for turn in earlier for s in turn.user)
+        new = [passage for passage in passages[:fits] if _chunk(passage) not in shown]
         if edited is None:
             user = _question(question, template, grounded, bool(passages or shown))
         else:
@@ -128,7 +128,7 @@ def build(
             listed(passages, passages[:fits], shown, turns),
             None if edited is None else _last(segments, edited.key),
             turns_without_passages=bare,
-            passages_dropped=len(shown_before - _chunk_ids(segments)),
+            passages_dropped=len(shown_before - _chunks(segments)),
             dropped_turns=dropped,
             newly_dropped_turns=dropped - dropped_before,
         )
@@ -175,9 +175,17 @@ def _contents(turn: TurnRecord, with_passages: bool) -> _Turn:
     return _Turn(system, tuple(s for s in prompt if s.kind not in skipped), answer)
 
 
-def _chunk_ids(segments: Iterable[Segment]) -> set[str | None]:
+Chunk = tuple[str | None, str | None]
+"""(collection, chunk id)."""
+
+
+def _chunks(segments: Iterable[Segment]) -> set[Chunk]:
     """The chunks of the passages among the segments."""
-    return {segment.chunk_id for segment in segments if segment.kind == "passage"}
+    return {(segment.collection, segment.chunk_id) for segment in segments if segment.kind == "passage"}
+
+
+def _chunk(passage: Passage) -> Chunk:
+    return passage.get("collection"), passage["chunk_id"]
 
 
 def _question(question: str, template: PromptTemplate, grounded: bool, any_passages: bool) -> list[Segment]:
@@ -256,6 +264,7 @@ def passage_segment(passage: Passage, template: PromptTemplate) -> Segment:
         kind="passage",
         key=_key(text),
         text=text,
+        collection=passage.get("collection"),
         document_id=passage["document_id"],
         chunk_id=passage["chunk_id"],
     )
@@ -279,19 +288,19 @@ def length(segment: Segment, tokens: PromptTokens) -> int:
 
 
 def listed(
-    passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[str | None], turns: Sequence[TurnRecord]
+    passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[Chunk], turns: Sequence[TurnRecord]
 ) -> list[dict[str, Any]]:
-    in_prompt = shown | {passage["chunk_id"] for passage in fitting}
+    in_prompt = shown | {_chunk(passage) for passage in fitting}
     # For an edit, `earlier` stays as it was for the answer under edit.
     listed = [
-        {**passage, "in_prompt": passage["chunk_id"] in in_prompt, "earlier": bool(passage.get("earlier"))}
+        {**passage, "in_prompt": _chunk(passage) in in_prompt, "earlier": bool(passage.get("earlier"))}
         for passage in passages
     ]
-    known = {passage["chunk_id"] for passage in passages}
+    known = {_chunk(passage) for passage in passages}
     rank = len(listed)
     for passage in (passage for turn in reversed(turns) for passage in turn.passages):
-        if passage["chunk_id"] in shown and passage["chunk_id"] not in known:
-            known.add(passage["chunk_id"])
+        if _chunk(passage) in shown and _chunk(passage) not in known:
+            known.add(_chunk(passage))
             rank += 1
             listed.append({**passage, "in_prompt": True, "earlier": True, "rank": rank})
     return listed

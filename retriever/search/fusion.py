@@ -1,18 +1,21 @@
-"""A question → the best chunks of one snapshot: dense, lexical, or both fused by reciprocal rank.
+"""The candidates of one or several collections → the best passages: lists fused by reciprocal rank. Pure.
 
-Equal scores are ordered by document id, then by position. Knows no files and no threads.
+Equal scores are ordered by document id, then by position, then by collection.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from retriever.errors import InvalidQuery
 from retriever.parsing.text import clean
-from retriever.stores import records
-from retriever.types import Passage, SearchMode
+from retriever.search.standout import DEPTH as COMPARED
+from retriever.search.standout import standout
+from retriever.stores.records import ChunkRecord, canonical
+from retriever.types import Passage, SearchMode, SearchResult
+from retriever.words import Words
 
 RRF_K = 60
 """Reciprocal rank fusion: a chunk scores 1 / (RRF_K + rank) in each list (Cormack et al. 2009)."""
@@ -25,8 +28,23 @@ MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 MAX_FILTERS = 16
 
-Ranked = list[tuple[int, float]]
-"""(chunk row, score), best first."""
+Key = tuple[str, int, str]
+"""Document id, position among the document's chunks, collection."""
+Ranked = list[tuple[Key, float]]
+"""(chunk, score), best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What the lists of one collection hold for a question: dense by cosine, lexical by BM25, earlier by their order.
+
+    A list that the mode does not ask for is None.
+    """
+
+    dense: Ranked | None = None
+    lexical: Ranked | None = None
+    earlier: Ranked | None = None
+    chunks: Mapping[Key, ChunkRecord] = field(default_factory=dict)
 
 
 def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | None) -> str:
@@ -43,33 +61,54 @@ def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | Non
     if where is not None and (len(where) > MAX_FILTERS or any(not isinstance(key, str) for key in where)):
         raise InvalidQuery(f"filter must be an object with at most {MAX_FILTERS} metadata keys and their values")
     try:
-        records.canonical(dict(where or {}))
+        canonical(dict(where or {}))
     except (TypeError, ValueError) as error:
         raise InvalidQuery(f"the filter's values must be plain JSON: {error}") from None
     return text
 
 
-def best(connection: sqlite3.Connection, lists: Sequence[tuple[float, Ranked]], top_k: int) -> Ranked:
+def fused(found: Sequence[Candidates], question: str, top_k: int, language: str) -> SearchResult:
+    """The `top_k` best of all collections. A list of several collections is that of one with all their chunks.
+
+    (Cosines of one embedder compare; BM25 weighs a word by how rare it is in its own collection, so a word that only
+    one collection is about counts more in the others.)
+
+    Args:
+        question: with its words in `language` (ISO 639-1), to compare the candidates by.
+    """
+    chunks = {key: chunk for part in found for key, chunk in part.chunks.items()}
+    dense = _merged([part.dense for part in found])
+    lexical = _merged([part.lexical for part in found])
+    earlier = _merged([part.earlier for part in found])
+    lists = [(1.0, dense), (1.0, lexical), (CANDIDATES_WEIGHT, earlier)]
+    best = _best([(weight, ranked) for weight, ranked in lists if ranked is not None], top_k)
+    passages = [_passage(chunks[key], key, score, rank) for rank, (key, score) in enumerate(best, start=1)]
+    if dense is None or lexical is None:
+        return SearchResult(passages)
+    compared = {key: chunks[key] for key, _ in [*dense[:COMPARED], *lexical[:COMPARED]]}
+    texts = {key: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for key, one in compared.items()}
+    margin = standout(question, texts, dense[:COMPARED], Words(language)) if len(texts) > 1 else None
+    return SearchResult(passages, margin)
+
+
+def _merged(lists: Sequence[Ranked | None]) -> Ranked | None:
+    present = [ranked for ranked in lists if ranked is not None]
+    return _ordered([pair for ranked in present for pair in ranked])[:DEPTH] if present else None
+
+
+def _best(lists: Sequence[tuple[float, Ranked]], top_k: int) -> Ranked:
     """The `top_k` best of one list by its own scores, or of several (weight, list) fused by reciprocal rank."""
-    keys = records.order_keys(connection, {row for _, ranked in lists for row, _ in ranked})
-
-    def ordered(ranked: Ranked) -> Ranked:
-        present = [pair for pair in ranked if pair[0] in keys]
-        return sorted(present, key=lambda pair: (-pair[1], keys[pair[0]]))
-
     if len(lists) == 1:
-        return ordered(lists[0][1])[:top_k]
-    fused: dict[int, float] = {}
+        return lists[0][1][:top_k]
+    scores: dict[Key, float] = {}
     for weight, ranked in lists:
-        for rank, (row, _) in enumerate(ordered(ranked), start=1):
-            fused[row] = fused.get(row, 0.0) + weight / (RRF_K + rank)
-    return ordered(list(fused.items()))[:top_k]
+        for rank, (key, _) in enumerate(ranked, start=1):
+            scores[key] = scores.get(key, 0.0) + weight / (RRF_K + rank)
+    return _ordered(list(scores.items()))[:top_k]
 
 
-def passages(connection: sqlite3.Connection, ranked: Ranked) -> list[Passage]:
-    """The ranked chunks as passages, in order; deleted rows are left out."""
-    chunks = records.chunks_at(connection, [row for row, _ in ranked])
-    return [_passage(chunks[row], score, rank) for rank, (row, score) in enumerate(ranked, start=1) if row in chunks]
+def _ordered(ranked: Ranked) -> Ranked:
+    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
 
 def chunk_id(document_id: str, ordinal: int) -> str:
@@ -83,9 +122,10 @@ def place(chunk: str) -> tuple[str, int]:
     return document_id, int(ordinal) if ordinal.isdecimal() and len(ordinal) < 10 else -1
 
 
-def _passage(record: records.ChunkRecord, score: float, rank: int) -> Passage:
+def _passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
     chunk = record.chunk
     return Passage(
+        collection=key[2],
         document_id=record.document_id,
         chunk_id=chunk_id(record.document_id, chunk.ordinal),
         title=record.title or record.document_id,

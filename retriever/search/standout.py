@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from retriever.words import Words, split
+
+Key = TypeVar("Key", bound=Hashable)
 
 DEPTH = 30
 """Best candidates of each list that are compared."""
@@ -19,14 +22,14 @@ PLACE = 6
 """The candidate that the best one is compared with."""
 
 
-def standout(question: str, texts: Mapping[int, str], dense: Sequence[tuple[int, float]], words: Words) -> float:
+def standout(question: str, texts: Mapping[Key, str], dense: Sequence[tuple[Key, float]], words: Words) -> float:
     """How much more the best candidate is like the question than the `PLACE`-th, or than the last if there are fewer.
 
     Likeness is a cosine (-1 to 1) plus a share of words (0 to 1).
 
     Args:
-        texts: the candidates' texts with their headings, by row; at least two.
-        dense: (row, cosine), best first. A candidate that is not there counts as much as the last one.
+        texts: the candidates' texts with their headings; at least two.
+        dense: (candidate, cosine), best first. A candidate that is not there counts as much as the last one.
     """
     asked = set(words.content(split(question)))
     contents = {row: set(words.content(split(text))) & asked for row, text in texts.items()}

@@ -134,18 +134,6 @@ def chunks(connection: sqlite3.Connection, document_id: str) -> list[ChunkRecord
     return _chunk_records(connection, "d.id = ? ORDER BY c.ordinal", (document_id,))
 
 
-def order_keys(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, tuple[str, int]]:
-    """Document id and ordinal of the chunks at `rows`, by row: the order in which equal scores are listed."""
-    order: dict[int, tuple[str, int]] = {}
-    for batch in _batches(rows):
-        query = (
-            "SELECT c.row, d.id, c.ordinal FROM chunks c JOIN documents d ON d.row = c.document "
-            f"WHERE c.row IN ({','.join('?' * len(batch))})"
-        )
-        order.update((row, (document_id, ordinal)) for row, document_id, ordinal in connection.execute(query, batch))
-    return order
-
-
 def rows_of(
     connection: sqlite3.Connection,
     places: Iterable[tuple[str, int]],

@@ -35,6 +35,7 @@ class Segment(_Message):
     """Content hash for content, answer id for answers: names the segment in caches and provenance."""
     text: str = ""
     ids: list[int] | None = None
+    collection: str | None = None
     document_id: str | None = None
     chunk_id: str | None = None
 

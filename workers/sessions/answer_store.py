@@ -83,14 +83,14 @@ def erase_answers(client: RedisClient, tenant: str, answer_ids: Iterable[str]) -
 
 
 def erase_collection(client: RedisClient, tenant: str, collection: str) -> None:
-    """Delete a collection's stores for all tokenizers."""
+    """Delete the stores of a collection, alone and with others, for all tokenizers."""
     with unavailable():
         for name in [str(member) for member in client.smembers(keys.stores(tenant))]:
-            if name.partition(":")[2] == collection:
+            if collection in name.partition(":")[2].split(","):
                 client.delete(keys.store_answers(tenant, name), keys.store_order(tenant, name))
                 client.srem(keys.stores(tenant), name)
 
 
 def store_name(collection: str | None, tokenizer: str) -> str:
-    """Name of the store of a collection's answers in one tokenizer's ids."""
+    """Name of the store of a collection's answers in one tokenizer's ids; of several, with commas between them."""
     return f"{tokenizer}:{collection or ''}"

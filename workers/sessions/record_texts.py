@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workers.broker import keys, wire
@@ -38,9 +38,9 @@ class _NamedTexts:
     def __init__(self, message: GenerateJob | TurnRecord) -> None:
         self.texts: dict[str, str] = {}
         data = message.model_dump()
-        cores = {str(p["chunk_id"]): str(p.get("text", "")).strip() for p in data["passages"] if "chunk_id" in p}
+        cores = {_chunk(p): str(p.get("text", "")).strip() for p in data["passages"] if "chunk_id" in p}
         for segment in data["segments"]:
-            segment["text"] = self._text(segment["text"], cores.get(str(segment["chunk_id"]), ""))
+            segment["text"] = self._text(segment["text"], cores.get(_chunk(segment), ""))
         data["passages"] = [self._passage(passage, rank) for rank, passage in enumerate(data["passages"], 1)]
         if isinstance(message, GenerateJob):
             data["segments"] = self._turns(data["segments"])
@@ -78,6 +78,11 @@ class _NamedTexts:
                 turns.append(self._name(turn))
                 turn = []
         return [*turns, *turn]
+
+
+def _chunk(part: Mapping[str, Any]) -> tuple[str, str]:
+    """What names the chunk of a passage or of its segment."""
+    return str(part.get("collection")), str(part["chunk_id"])
 
 
 class _Reading:

@@ -131,7 +131,8 @@ class Conversation:
             CliError: one of them does not.
         """
         if self._collection is not None:
-            self._api.send(calls.collection(self._collection))
+            for name in self._collection.split(","):
+                self._api.send(calls.collection(name))
         elif self.last is None:
             names = {collection.name for collection in self._api.send(calls.collections())}
             if DEFAULT_COLLECTION not in names:

@@ -41,7 +41,7 @@ export function runs(points, spans, citations, passages, earlier = () => null) {
   return result;
 }
 
-const key = (one) => `${one.document_id}\n${one.chunk_id}`;
+const key = (one) => `${one.collection ?? ""}\n${one.chunk_id}`;
 
 function drafted(span, indices, passages) {
   const mark = { start: span.answer_start, end: span.answer_end, kind: span.kind, drafter: span.drafter, cited: null };

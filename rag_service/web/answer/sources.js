@@ -89,8 +89,9 @@ export class Sources {
     const flags = [passage.earlier ? "from an earlier turn" : null,
       passage.in_prompt === false ? "not read: the model's window was full" : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
-    if (collection) {
-      card.append(button("Show the whole document", (event) => showDocument(event.target, card, passage, collection, mark),
+    const from = passage.collection || collection;
+    if (from) {
+      card.append(button("Show the whole document", (event) => showDocument(event.target, card, passage, from, mark),
         { class: "link" }));
     }
     return card;

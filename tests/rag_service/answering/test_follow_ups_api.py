@@ -60,21 +60,21 @@ async def test_the_passages_are_those_of_the_rewritten_question(
     client: httpx.AsyncClient, world: Any, session: str
 ) -> None:
     pipeline: Any = client.pipeline  # type: ignore[attr-defined]
-    searched: list[tuple[str, list[str]]] = []
-    collection = type(pipeline.library.collection("animals"))
-    find = collection.find
+    searched: list[tuple[str, list[tuple[str, str]]]] = []
+    library = type(pipeline.library)
+    find = library.find
 
-    def watched(self: Any, question: str, *args: Any, **named: Any) -> Any:
+    def watched(self: Any, names: list[str], question: str, *args: Any, **named: Any) -> Any:
         searched.append((question, list(named["candidates"])))
-        return find(self, question, *args, **named)
+        return find(self, names, question, *args, **named)
 
     world.stage.rewritten = "Who walk over the bridge of Köln, the fox?"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collection, "find", watched)
+        patch.setattr(library, "find", watched)
         first = (await client.get(f"/v1/sessions/{session}")).json()["turns"][0]["passages"]
         await ask(client, "And the bridge of Köln, who?", session_id=session)
         await ask(client, "What do many naïve café owners visit?", session_id=session)
-    found = [passage["chunk_id"] for passage in first]
+    found = [("animals", passage["chunk_id"]) for passage in first]
     assert searched[0] == (world.stage.rewritten, found), "the last turn's passages stay candidates"
     assert searched[1][0] == "What do many naïve café owners visit?"
 
@@ -239,6 +239,10 @@ async def test_a_passage_that_left_the_window_may_come_back(client: httpx.AsyncC
     from rag_service.answering.retrieval import QuestionInContext
 
     answer = Segment(kind="answer", key="a", text="Yes.")
-    passages = [{"chunk_id": "a:0"}, {"chunk_id": "b:0", "earlier": True}, {"chunk_id": "c:0", "in_prompt": False}]
+    own = [{"chunk_id": "a:0"}, {"chunk_id": "b:0", "earlier": True}, {"chunk_id": "c:0", "in_prompt": False}]
+    passages = [{"collection": "animals", **passage} for passage in own]
     turn = TurnRecord(answer_id="a", question="q", segments=[answer], passages=passages, created=0.0)
-    assert QuestionInContext.in_session("And?", session, [turn]).candidates == ["a:0", "c:0"]
+    assert QuestionInContext.in_session("And?", session, [turn]).candidates == [
+        ("animals", "a:0"),
+        ("animals", "c:0"),
+    ]

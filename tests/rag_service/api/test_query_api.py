@@ -266,6 +266,7 @@ async def test_token_events_name_the_passage_they_copy(client: httpx.AsyncClient
     assert source_of(event, job) == {
         "drafter": "pld",
         "kind": "passage",
+        "collection": "animals",
         "document_id": "foxes",
         "chunk_id": job.segments[index].chunk_id,
         "copied": 2,

@@ -21,7 +21,7 @@ def test_copied_spans_select_equal_text(
     answer = before + common + after
     ids = tokens.encode_content(answer).ids
     shown = answer[: max(0, len(answer) - cut)]
-    passage = CitedPassage("d", "d:0", 100, passage_text(after + common + before, tokens))
+    passage = CitedPassage("c", "d", "d:0", 100, passage_text(after + common + before, tokens))
     for citation in cite(answer_text(ids, shown, tokens), [passage], min_run=min_run):
         if citation.kind == "copied":
             here = shown[citation.answer_start : citation.answer_end]
@@ -34,7 +34,7 @@ def test_copied_spans_select_equal_text(
 def test_any_ids_are_cited_exactly(tokens: Tokens, ids: list[int], text: str) -> None:
     """Ids a model may choose, broken characters included."""
     shown = tokens.decode(ids)
-    passages = [CitedPassage("d", "d:0", 0, passage_text(part, tokens)) for part in (text, shown)]
+    passages = [CitedPassage("c", "d", "d:0", 0, passage_text(part, tokens)) for part in (text, shown)]
     for citation in cite(answer_text(ids, shown, tokens), passages, min_run=2):
         source = text if citation.document_id == "d" and citation.kind == "copied" else ""
         here = shown[citation.answer_start : citation.answer_end]
@@ -56,7 +56,7 @@ def test_spans_cover_the_text(text: str) -> None:
 def test_offsets_that_leave_out_a_leading_space_still_meet() -> None:
     """Some tokenizers' offsets begin after the space that their token carries."""
     answer = Text([1, 2], [(0, 4), (4, 8)], "The fox ")
-    passage = CitedPassage("d", "d:0", 10, Text([1, 2], [(0, 3), (4, 7)], "The fox"))
+    passage = CitedPassage("c", "d", "d:0", 10, Text([1, 2], [(0, 3), (4, 7)], "The fox"))
     (citation,) = cite(answer, [passage], min_run=2)
     assert (citation.answer_start, citation.answer_end) == (0, 7)
     assert (citation.source_start, citation.source_end) == (10, 17)
@@ -73,7 +73,7 @@ def pieces(*tokens: str) -> Text:
 
 def spans_of(answer: Text, source: Text, min_run: int = 2) -> list[tuple[str, int]]:
     """Text and place in the source of what is cited as copied."""
-    cited = cite(answer, [CitedPassage("d", "d:0", 0, source)], min_run=min_run)
+    cited = cite(answer, [CitedPassage("c", "d", "d:0", 0, source)], min_run=min_run)
     return [(answer.text[c.answer_start : c.answer_end], c.source_start) for c in cited if c.kind == "copied"]
 
 
@@ -117,15 +117,15 @@ def test_shorter_runs_are_not_cited(min_run: int) -> None:
 def test_stop_words_are_not_cited_by_default() -> None:
     source = pieces("one", " of", " the", " most", " of", " all", " in", " the", " end", " it", " is", " a", " cat")
     answer = pieces("some", " of", " the", " dogs", " in", " the", " end", " it", " was", " a", " one", " of", " the")
-    assert cite(answer, [CitedPassage("d", "d:0", 0, source)]) == []
+    assert cite(answer, [CitedPassage("c", "d", "d:0", 0, source)]) == []
 
 
 def test_a_reworded_sentence_is_a_retrieved_citation() -> None:
     stating = "Refunds are granted within thirty days after purchase when the receipt is shown."
     source = f"Everyone is welcome. {stating} Come again!"
     passages = [
-        CitedPassage("x", "x:0", 0, Text([], [], "Nothing about it here at all.")),
-        CitedPassage("d", "d:3", 40, Text([], [], source)),
+        CitedPassage("c", "x", "x:0", 0, Text([], [], "Nothing about it here at all.")),
+        CitedPassage("c", "d", "d:3", 40, Text([], [], source)),
     ]
     answer = "Sure. Within thirty days after purchase, refunds are granted. Bananas grow in tropical places."
     statements = stated("When are refunds granted?", answer, [passage.content.text for passage in passages])
@@ -146,5 +146,5 @@ def test_a_sentence_that_says_the_opposite_is_not_cited() -> None:
 def test_a_sentence_that_is_copied_is_not_cited_again() -> None:
     source = pieces("we", " saw", " René", " and", " his", " cat", ".")
     statements = [Stated(0, len(source.text), 0, 0, len(source.text))]
-    cited = cite(source, [CitedPassage("d", "d:0", 0, source)], min_run=2, statements=statements)
+    cited = cite(source, [CitedPassage("c", "d", "d:0", 0, source)], min_run=2, statements=statements)
     assert [citation.kind for citation in cited] == ["copied"]

@@ -8,7 +8,7 @@ from rag_service.citing.citations import Citation, carry
 
 
 def copied(start: int, end: int, source: int, chunk: str = "c1") -> Citation:
-    return Citation(start, end, "d1", chunk, source, source + end - start, kind="copied")
+    return Citation(start, end, "c", "d1", chunk, source, source + end - start, kind="copied")
 
 
 BEFORE = "Backups are kept for thirty days. They are encrypted. Ask the desk."
@@ -33,7 +33,7 @@ def test_changed_spans_are_not_cited() -> None:
 def test_what_is_found_anew_wins() -> None:
     grown = copied(0, 53, 500, "c9")
     assert carry(BEFORE, CITED, BEFORE, [grown]) == [grown]
-    retrieved = Citation(0, 33, "d1", "c1", 0, 200, kind="retrieved")
+    retrieved = Citation(0, 33, "c", "d1", "c1", 0, 200, kind="retrieved")
     assert carry(BEFORE, CITED, BEFORE, [retrieved]) == [*CITED[:1], retrieved, *CITED[1:]]
 
 

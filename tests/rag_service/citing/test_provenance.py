@@ -15,6 +15,7 @@ from workers.broker.messages import GenerateJob, Sampling, Segment, TokenEvent, 
 from workers.tokens.tokenizer import Tokens
 
 PASSAGE = {
+    "collection": "guides",
     "document_id": "d",
     "chunk_id": "c",
     "title": "Guide",
@@ -34,7 +35,7 @@ def job(tokens: Tokens) -> GenerateJob:
     text = f"[Guide > Köln]\n{str(PASSAGE['text']).strip()}\n\n"
     segments = [
         Segment(kind="template", key="t", text="<|im_start|>"),
-        Segment(kind="passage", key="p", text=text, document_id="d", chunk_id="c"),
+        Segment(kind="passage", key="p", text=text, collection="guides", document_id="d", chunk_id="c"),
         Segment(kind="answer", key="first", text=EARLIER, ids=tokens.encode_content(EARLIER).ids),
     ]
     return GenerateJob(
@@ -102,7 +103,8 @@ def test_every_kind_of_source_is_named(tokens: Tokens, job: GenerateJob) -> None
     ends = [end for _, end in tokens.encode_content(UNREAD["text"]).offsets]
     assert named(segment=0, offset=0) == {"kind": "template"}
     assert named(segment=2, offset=0) == {"kind": "answer", "answer_id": "first", "source_start": 0, "source_end": 2}
-    unread = {"kind": "passage", "document_id": "d", "chunk_id": "u", "source_start": 7, "source_end": 7 + ends[0]}
+    unread = {"kind": "passage", "collection": "guides", "document_id": "d", "chunk_id": "u"}
+    unread |= {"source_start": 7, "source_end": 7 + ends[0]}
     assert named(segment=3, offset=0) == unread
     assert named(segment=4, offset=0) == {"kind": "prediction"}
     assert named(segment=5, offset=0) == {"kind": "store"}

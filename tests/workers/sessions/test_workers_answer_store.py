@@ -36,9 +36,13 @@ def test_tenants_collections_and_tokenizers_have_stores_of_their_own(client: Any
     store.add("t", store_name("d", "tokenizer"), "c", [1])
     store.add("t", store_name("c", "another"), "e", [1])
     store.add("t", store_name(None, "tokenizer"), "f", [1])
+    store.add("t", store_name("b,c", "tokenizer"), "g", [1])
+    store.add("t", store_name("b,cc", "tokenizer"), "h", [1])
     assert names(store) == ["a"]
     erase_collection(client, "t", "c")
     assert names(store) == names(store, store_name("c", "another")) == []
+    assert names(store, store_name("b,c", "tokenizer")) == [], "what is kept of several goes with each of them"
+    assert names(store, store_name("b,cc", "tokenizer")) == ["h"]
     assert names(store, tenant="u") == ["b"]
     assert names(store, store_name("d", "tokenizer")) == ["c"]
     assert names(store, store_name(None, "tokenizer")) == ["f"]
