@@ -42,6 +42,8 @@ class LoadedDocument:
     kind: TextKind
     pages: tuple[int, ...] = ()
     """Offset at which each page begins, in order; empty for formats without pages."""
+    date: str | None = None
+    """The date that the file gives itself, ISO 8601; None if it gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,15 @@ class Passage:
     """A chunk retrieved for a question.
 
     `score`: hybrid = reciprocal rank fusion (0 to 0.033), dense = cosine (-1 to 1), lexical = BM25 (above 0); higher is
-    better. `rank` counts from 1. `text == document.text[source_start:source_end]`.
+    better. `rank` counts from 1. `date` is the document's own (`metadata["date"]`), ISO 8601.
+    `text == document.text[source_start:source_end]`.
     """
 
     collection: str
     document_id: str
     chunk_id: str
     title: str
+    date: str | None
     page: int | None
     heading: str | None
     text: str

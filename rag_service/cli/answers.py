@@ -131,6 +131,7 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
     for passage in answer["passages"]:
         title = heading_line(passage)
         page = f", page {passage['page']}" if passage["page"] else ""
+        page += f", {passage['date']}" if passage.get("date") else ""
         omitted = "" if passage["in_prompt"] else " – left out: the model's window is full"
         earlier = " – from an earlier turn" if passage["earlier"] else ""
         screen.print(f"  [{passage['rank']}] {title} ({passage['document_id']}{page}){earlier}{omitted}")

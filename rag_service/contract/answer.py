@@ -37,6 +37,7 @@ class PassageOut(ResponseBody):
     document_id: str
     chunk_id: str
     title: str
+    date: str | None = Field(default=None, description="The document's own date, ISO 8601, if it has one.")
     page: int | None = None
     heading: str | None = None
     text: str

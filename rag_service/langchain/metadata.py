@@ -69,7 +69,9 @@ def cited(citations: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str
             start, end = (citation[name] - passage["source_start"] for name in ("source_start", "source_end"))
             annotation["title"] = passage["title"]
             annotation["cited_text"] = passage["text"][start:end]
-            annotation["extras"] |= {name: passage[name] for name in ("page", "heading", "rank") if passage.get(name)}
+            annotation["extras"] |= {
+                name: passage[name] for name in ("date", "page", "heading", "rank") if passage.get(name)
+            }
         annotations.append(cast(Citation, annotation))
     return annotations
 

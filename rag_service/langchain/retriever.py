@@ -17,8 +17,8 @@ class RagServiceRetriever(Service, BaseRetriever):
     """The best passages of a collection. `collection`, `k`, `mode` and `filter` are also options of every call.
 
     A document has the passage's text; its metadata holds the passage's place: `collection`, `document_id`,
-    `chunk_id`, `title`, `page`, `heading`, `source_start` and `source_end` (code points in the document's text),
-    `score` and `rank`.
+    `chunk_id`, `title`, `date`, `page`, `heading`, `source_start` and `source_end` (code points in the document's
+    text), `score` and `rank`.
 
     Raises (when called):
         RagError: `rag_service.client` has the tree.
@@ -63,7 +63,7 @@ def _documents(passages: list[PassageOut], collection: str) -> list[Document]:
         Document(
             id=passage.chunk_id,
             page_content=passage.text,
-            metadata={"collection": collection, **passage.model_dump(exclude=omitted)},
+            metadata={**passage.model_dump(exclude=omitted), "collection": collection},
         )
         for passage in passages
     ]

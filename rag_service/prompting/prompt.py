@@ -258,8 +258,9 @@ def _assemble(
 
 
 def passage_segment(passage: Passage, template: PromptTemplate) -> Segment:
-    """A passage with its title and heading, ending with a line end."""
-    text = template.passage.format(title=heading_line(passage), text=passage["text"].strip())
+    """A passage with its title, heading and date, ending with a line end."""
+    title = f"{heading_line(passage)} ({passage['date']})" if passage.get("date") else heading_line(passage)
+    text = template.passage.format(title=title, text=passage["text"].strip())
     return Segment(
         kind="passage",
         key=_key(text),

@@ -1,7 +1,7 @@
 """Front matter: the block of YAML between `---` lines at the very start of a Markdown text. It is not prose.
 
-Finds the block's end and its `title` without parsing YAML: if a line cannot belong to a mapping, the `---` is a
-thematic break and the text after it is prose.
+Finds the block's end, its `title` and its date without parsing YAML: if a line cannot belong to a mapping, the `---`
+is a thematic break and the text after it is prose.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import itertools
 import re
 from collections.abc import Iterable
 
+from retriever.dates import iso_date
+
 MAX_LINES = 200
 """A longer block is prose."""
 
@@ -17,7 +19,8 @@ _OPENS = re.compile(r"---[ \t]*\n")
 _CLOSES = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _KEY = re.compile(r"""(?:"[^"]{1,100}"|'[^']{1,100}'|\w[^:#"'\[\]{}]{0,100})[ \t]*:(?:[ \t]|$)""")
 _GOES_ON = re.compile(r"[ \t]|#|-[ \t]|-$|[\]}]")
-_TITLE = re.compile(r"""["']?title["']?[ \t]*:(?:[ \t]+(?P<value>.*)|[ \t]*$)""")
+_VALUE = re.compile(r"""["']?(?P<key>\w+)["']?[ \t]*:(?:[ \t]+(?P<value>.*)|[ \t]*$)""")
+_DATES = ("updated", "last_modified", "lastmod", "modified", "date", "datum", "fecha", "published", "created")
 _BLOCK_SCALAR = re.compile(r"[|>][-+0-9]*[ \t]*(?:#.*)?$")
 _COMMENT = re.compile(r"(?:^|[ \t])#.*$")
 
@@ -30,9 +33,18 @@ def end(text: str) -> int:
 
 def title(text: str) -> str | None:
     """The front matter's `title`; None without one."""
+    return _value(text, "title")
+
+
+def date(text: str) -> str | None:
+    """When the text was last changed, or written, as its front matter says: ISO 8601; None if it does not say it."""
+    return next((found for key in _DATES if (found := iso_date(_value(text, key)))), None)
+
+
+def _value(text: str, key: str) -> str | None:
     lines, _ = _lines(text) or ([], 0)
     for number, line in enumerate(lines):
-        if match := _TITLE.match(line):
+        if (match := _VALUE.match(line)) and match["key"] == key:
             more = itertools.takewhile(lambda line: not line or line[0].isspace(), lines[number + 1 :])
             return _scalar((match["value"] or "").strip(), more)
     return None

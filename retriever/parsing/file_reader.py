@@ -75,7 +75,7 @@ class FileReader:
         if failure:
             kind: type[LoadError] = UnsupportedFormat if failure == "unsupported" else UnreadableDocument
             raise kind(answer["reason"])
-        return LoadedDocument(answer["title"], answer["text"], answer["kind"], tuple(answer["pages"]))
+        return LoadedDocument(**{**answer, "pages": tuple(answer["pages"])})
 
     def close(self) -> None:
         """End the child process. The reader stays usable."""

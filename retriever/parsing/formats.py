@@ -71,7 +71,8 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 def _markdown(data: bytes, stem: str) -> LoadedDocument:
     text = decode(data)
-    return LoadedDocument(title=markdown_title(text) or stem, text=text, kind="markdown")
+    title = markdown_title(text) or stem
+    return LoadedDocument(title=title, text=text, kind="markdown", date=front_matter.date(text))
 
 
 def _plain(data: bytes, stem: str) -> LoadedDocument:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.html_depth import too_complex
 from retriever.parsing.text import clean, decode
@@ -29,6 +30,10 @@ FILLED_COLUMNS = 100
 """Rows are padded to the table's width, up to this many columns."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.IGNORECASE)
+_DATES = (
+    "article:modified_time", "og:updated_time", "dcterms.modified", "last-modified", "article:published_time",
+    "dcterms.created", "dcterms.date", "dc.date", "date",
+)  # fmt: skip
 _BACKTICKS = re.compile("`{3,}")
 
 
@@ -40,6 +45,7 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
         raise UnreadableDocument(f"the page cannot be read in reasonable time: {reason}; save the text it shows")
     tree = LexborHTMLParser(page)
     title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
+    date = _date(tree)
     tree.strip_tags(_DROPPED)
     text = ""
     for selector in ("main, [role=main]", "body"):
@@ -48,7 +54,16 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
             text = _Writer().write(root)
     if not text:
         raise UnreadableDocument("no text found in the page; it may be built by scripts: save the text it shows")
-    return LoadedDocument(title=title, text=text, kind="markdown")
+    return LoadedDocument(title=title, text=text, kind="markdown", date=date)
+
+
+def _date(tree: LexborHTMLParser) -> str | None:
+    """When the page was last changed, or written, as its head says."""
+    found = {
+        (node.attributes.get("property") or node.attributes.get("name") or "").lower(): node.attributes.get("content")
+        for node in tree.css("meta[content]")
+    }
+    return next((date for name in _DATES if (date := iso_date(found.get(name)))), None)
 
 
 def _one_line(node: LexborNode | None) -> str:

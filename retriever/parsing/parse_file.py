@@ -2,7 +2,7 @@
 
 `file_reader` starts it as `python -m retriever.parsing.parse_file MEMORY CPU_SECONDS INPUT_BYTES TEXT_CHARS`. A
 request is one JSON line on stdin, `{"path", "name"}`. An answer is 8 bytes of length (big-endian) and a JSON object on
-stdout: `{"title", "text", "kind", "pages"}` or `{"failure": "unsupported"|"unreadable", "reason", "last"}`. An empty
+stdout: the fields of `LoadedDocument`, or `{"failure": "unsupported"|"unreadable", "reason", "last"}`. An empty
 answer comes first, when the process is ready. The process ends when stdin does, or after an answer with `last`.
 
 Imports the standard library and the parsers only: no torch, no numpy, no database.
@@ -15,6 +15,7 @@ import os
 import resource
 import struct
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +62,7 @@ def _answer(path: Path, name: str, input_bytes: int, text_chars: int) -> dict[st
     if len(loaded.text) > text_chars:
         size = f"{len(loaded.text):,} characters of text, more than the {text_chars:,} allowed"
         return {"failure": "unreadable", "reason": f"the file has {size}; split it"}
-    return {"title": loaded.title, "text": loaded.text, "kind": loaded.kind, "pages": loaded.pages}
+    return asdict(loaded)
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:

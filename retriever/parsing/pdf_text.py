@@ -11,6 +11,7 @@ from itertools import accumulate
 
 import pypdfium2
 
+from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.text import clean
 from retriever.types import LoadedDocument
@@ -56,7 +57,8 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
         raise UnreadableDocument("no text found; it may be a scan: run text recognition (OCR) over it first")
     starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
     title = _title(document) or stem
-    return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=starts)
+    date = iso_date(_metadata(document, "ModDate")) or iso_date(_metadata(document, "CreationDate"))
+    return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=starts, date=date)
 
 
 def _tidy(text: str) -> str:
@@ -66,8 +68,12 @@ def _tidy(text: str) -> str:
 
 
 def _title(document: pypdfium2.PdfDocument) -> str | None:
-    try:
-        title = clean(str(document.get_metadata_value("Title"))).strip()
-    except (pypdfium2.PdfiumError, KeyError, UnicodeDecodeError):
-        return None
+    title = _metadata(document, "Title")
     return title if title and not _FILE_LIKE_TITLE.search(title) else None
+
+
+def _metadata(document: pypdfium2.PdfDocument, key: str) -> str:
+    try:
+        return clean(str(document.get_metadata_value(key))).strip()
+    except (pypdfium2.PdfiumError, KeyError, UnicodeDecodeError):
+        return ""

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from retriever.dates import iso_date
 from retriever.errors import InvalidQuery
 from retriever.parsing.text import clean
 from retriever.search.standout import DEPTH as COMPARED
 from retriever.search.standout import standout
+from retriever.search.versions import Dated, newest_first
 from retriever.stores.records import ChunkRecord, canonical
 from retriever.types import Passage, SearchMode, SearchResult
 from retriever.words import Words
@@ -24,6 +26,8 @@ DEPTH = 100
 CANDIDATES_WEIGHT = 0.05
 """Weight of the chunks that an earlier question retrieved; the question's own lists weigh 1. It lifts a chunk by a
 place or two, and retrieves it if the question itself retrieves nothing."""
+NEAR = 2
+"""Newer versions of a passage are looked for among so many times as many passages as are wanted."""
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 MAX_FILTERS = 16
@@ -81,8 +85,15 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
     lexical = _merged([part.lexical for part in found])
     earlier = _merged([part.earlier for part in found])
     lists = [(1.0, dense), (1.0, lexical), (CANDIDATES_WEIGHT, earlier)]
-    best = _best([(weight, ranked) for weight, ranked in lists if ranked is not None], top_k)
-    passages = [_passage(chunks[key], key, score, rank) for rank, (key, score) in enumerate(best, start=1)]
+    ranked = _best([(weight, ranked) for weight, ranked in lists if ranked is not None])
+
+    def dated(pair: tuple[Key, float]) -> Dated:
+        record = chunks[pair[0]]
+        return Dated(f"{pair[0][2]}/{pair[0][0]}", record.title, iso_date(record.date), record.chunk.text)
+
+    best = newest_first(ranked[: NEAR * top_k], dated, question)[:top_k]
+    scores = [score for _, score in ranked]
+    passages = [_passage(chunks[key], key, scores[n], n + 1) for n, (key, _) in enumerate(best)]
     if dense is None or lexical is None:
         return SearchResult(passages)
     compared = {key: chunks[key] for key, _ in [*dense[:COMPARED], *lexical[:COMPARED]]}
@@ -96,15 +107,15 @@ def _merged(lists: Sequence[Ranked | None]) -> Ranked | None:
     return _ordered([pair for ranked in present for pair in ranked])[:DEPTH] if present else None
 
 
-def _best(lists: Sequence[tuple[float, Ranked]], top_k: int) -> Ranked:
-    """The `top_k` best of one list by its own scores, or of several (weight, list) fused by reciprocal rank."""
+def _best(lists: Sequence[tuple[float, Ranked]]) -> Ranked:
+    """One list by its own scores, or several (weight, list) fused by reciprocal rank."""
     if len(lists) == 1:
-        return lists[0][1][:top_k]
+        return lists[0][1]
     scores: dict[Key, float] = {}
     for weight, ranked in lists:
         for rank, (key, _) in enumerate(ranked, start=1):
             scores[key] = scores.get(key, 0.0) + weight / (RRF_K + rank)
-    return _ordered(list(scores.items()))[:top_k]
+    return _ordered(list(scores.items()))
 
 
 def _ordered(ranked: Ranked) -> Ranked:
@@ -129,6 +140,7 @@ def _passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
         document_id=record.document_id,
         chunk_id=chunk_id(record.document_id, chunk.ordinal),
         title=record.title or record.document_id,
+        date=iso_date(record.date),
         page=chunk.page,
         heading=" > ".join(chunk.heading) or None,
         text=chunk.text,

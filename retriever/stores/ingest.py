@@ -11,9 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from retriever.chunking import front_matter
 from retriever.chunking.chunker import chunk, embedding_text
 from retriever.embedder import Embedder, Vectors
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
@@ -156,9 +157,8 @@ class Ingest:
         texts = [embedding_text(loaded.title, part) for part in chunks]
         hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)
-        return NewDocument(
-            identity, _name(source), loaded, content_hash, source.metadata, chunks, texts=texts, hashes=hashes
-        )
+        metadata = {**({"date": loaded.date} if loaded.date else {}), **source.metadata}
+        return NewDocument(identity, _name(source), loaded, content_hash, metadata, chunks, texts=texts, hashes=hashes)
 
     def _content_hash(self, source: SourceDocument) -> str:
         """Digest of everything that determines the stored document."""
@@ -187,9 +187,10 @@ class Ingest:
                 raise UnreadableDocument(f"the text is longer than {self.limits.text_chars:,} characters; split it")
             plain = PurePath(source.name).suffix.lower() in (".txt", ".text")
             title = markdown_title(text) or PurePath(source.name).stem
-            loaded = LoadedDocument(title, text, "plain" if plain else "markdown")
+            date = None if plain else front_matter.date(text)
+            loaded = LoadedDocument(title, text, "plain" if plain else "markdown", date=date)
         title = clean(source.title or loaded.title).strip()
-        return LoadedDocument(" ".join(title.split())[:500], loaded.text, loaded.kind, loaded.pages)
+        return replace(loaded, title=" ".join(title.split())[:500])
 
     def _store_waiting(self) -> bool:
         """Embed and store the waiting documents in one transaction; False if cancelled before that."""

@@ -48,6 +48,8 @@ class ChunkRecord:
     row: int
     document_id: str
     title: str
+    date: object
+    """The document's `metadata["date"]`."""
     chunk: Chunk
 
 
@@ -201,14 +203,14 @@ def _batches(rows: Iterable[int]) -> Iterator[list[int]]:
 
 def _chunk_records(connection: sqlite3.Connection, where: str, parameters: Sequence[object]) -> list[ChunkRecord]:
     rows = connection.execute(
-        "SELECT c.row, d.id, d.title, c.ordinal, c.start, c.end, substr(d.text, c.start + 1, c.end - c.start), "
-        "c.headings, c.page "
+        "SELECT c.row, d.id, d.title, json_extract(d.metadata, '$.date'), c.ordinal, c.start, c.end, "
+        "substr(d.text, c.start + 1, c.end - c.start), c.headings, c.page "
         f"FROM chunks c JOIN documents d ON d.row = c.document WHERE {where}",
         tuple(parameters),
     )
     return [
-        ChunkRecord(row, document_id, title, Chunk(ordinal, start, end, text, tuple(json.loads(headings)), page))
-        for row, document_id, title, ordinal, start, end, text, headings, page in rows
+        ChunkRecord(row, document_id, title, date, Chunk(ordinal, start, end, text, tuple(json.loads(headings)), page))
+        for row, document_id, title, date, ordinal, start, end, text, headings, page in rows
     ]
 
 

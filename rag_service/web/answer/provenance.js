@@ -109,7 +109,7 @@ const KINDS = {
 /** The place of a passage in its document: the headings below the title, and the page. */
 export function placeOf(passage) {
   const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
-  return [headings.join(" › "), passage.page ? `page ${passage.page}` : null].filter(Boolean).join(" · ");
+  return [headings.join(" › "), passage.page ? `page ${passage.page}` : null, passage.date].filter(Boolean).join(" · ");
 }
 
 /** The source of a mark, in words. */

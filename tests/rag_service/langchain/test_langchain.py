@@ -292,8 +292,8 @@ async def test_documents_say_where_they_stand(retriever: RagServiceRetriever, li
     assert [document.id for document in await retriever.ainvoke("quick brown fox")] == [d.id for d in found]
     first = found[0].metadata
     assert set(first) == {
-        "collection", "document_id", "chunk_id", "title", "page", "heading", "source_start", "source_end", "score",
-        "rank",
+        "collection", "document_id", "chunk_id", "title", "date", "page", "heading", "source_start", "source_end",
+        "score", "rank",
     }  # fmt: skip
     assert (first["collection"], first["document_id"], first["rank"]) == ("animals", "foxes", 1)
     with RagClient(live_url) as rag:

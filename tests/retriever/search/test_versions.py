@@ -1,0 +1,83 @@
+"""Of several versions of a document the newest comes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retriever import Collection, Library, SourceDocument
+from retriever.search.versions import Dated, newest_first
+from tests.support.hash_embedder import HashEmbedder
+
+LIMIT = "The limit for a hotel is {} euros a night, breakfast included. Rooms are booked by the office."
+QUESTION = "What is the limit for a hotel?"
+
+
+def one(document: str, title: str, amount: int, date: str | None = None) -> Dated:
+    return Dated(document, title, date, LIMIT.format(amount))
+
+
+def order(*ranked: Dated, question: str = QUESTION) -> list[str]:
+    return [item.document for item in newest_first(ranked, lambda item: item, question)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Travel policy 2024", "Travel policy 2025"),
+        ("Travel policy (draft, 2023-11)", "Travel policy 2024-02-01"),
+        ("Travel policy v1.2 of 2024", "Travel Policy v2 of 2025"),
+    ],
+)
+def test_a_year_in_the_title_tells(older: str, newer: str) -> None:
+    assert order(one("a", older, 120), one("b", newer, 140)) == ["b", "a"]
+    assert order(one("b", newer, 140), one("a", older, 120)) == ["b", "a"]
+
+
+def test_a_document_s_own_date_tells() -> None:
+    assert order(one("a", "Travel", 120, "2024-05-01"), one("b", "Travel", 140, "2024-05-02")) == ["b", "a"]
+    assert order(one("a", "Travel", 120, "2024-05"), one("b", "Travel", 140)) == ["a", "b"], "no date, no version"
+    assert order(one("a", "Travel", 120, "2024"), one("b", "Travel", 140, "2024")) == ["a", "b"]
+
+
+def test_other_documents_keep_their_places() -> None:
+    ranked = [
+        one("old", "Travel policy 2023", 100),
+        one("town", "Travel policy Zurich 2025", 210),
+        Dated("else", "Travel policy 2026", None, "Trains are second class. Taxis only at night."),
+        one("new", "Travel policy 2025", 140),
+        one("mid", "Travel policy 2024", 120),
+    ]
+    assert order(*ranked) == ["new", "town", "else", "mid", "old"]
+
+
+def test_chapters_are_no_versions() -> None:
+    ranked = [one("a", "Chapter 3", 1, "2020"), one("b", "Chapter 4", 1, "2021")]
+    assert order(*ranked) == ["a", "b"]
+    assert order(one("a", "2024", 1), one("b", "2025", 1)) == ["a", "b"], "a title that is only a year names no family"
+
+
+def test_the_year_that_the_question_names_comes_first() -> None:
+    ranked = [one("new", "Travel policy 2025", 140), one("old", "Travel policy 2024", 120)]
+    assert order(*ranked, question="What was the limit for a hotel in 2024?") == ["old", "new"]
+    assert order(*ranked, question="What was the limit for a hotel in 2019?") == ["new", "old"]
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Collection:
+    collection = Library(tmp_path, HashEmbedder(64)).create("c")
+    texts = {
+        "old": ("Travel policy 2024", LIMIT.format(120)),
+        "new": ("Travel policy 2025", LIMIT.format(140) + " Trains too."),
+    }
+    collection.ingest([SourceDocument(document_id=key, title=title, text=text) for key, (title, text) in texts.items()])
+    return collection
+
+
+def test_a_search_gives_the_newest_first_and_counts_ranks_from_one(policies: Collection) -> None:
+    question = f"{LIMIT.format(120)} Which limit?"
+    found = policies.search(question, 2)
+    assert [(passage.document_id, passage.rank) for passage in found] == [("new", 1), ("old", 2)]
+    assert found[0].score >= found[1].score
+    assert [passage.document_id for passage in policies.search(question, 1)] == ["new"], "also if only one is wanted"
