@@ -35,6 +35,7 @@ from retriever.types import (
     Passage,
     Progress,
     SearchMode,
+    SearchResult,
     SourceDocument,
 )
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from retriever.parsing.file_reader import FileReader, ReadLimits
     from retriever.parsing.formats import SUPPORTED, load_file
     from retriever.search.fusion import chunk_id
+    from retriever.search.mentions import Mentions
 
 __all__ = [
     "SUPPORTED",
@@ -67,11 +69,13 @@ __all__ = [
     "Library",
     "LoadError",
     "LoadedDocument",
+    "Mentions",
     "Passage",
     "Progress",
     "ReadLimits",
     "RetrieverError",
     "SearchMode",
+    "SearchResult",
     "SentenceTransformerEmbedder",
     "SourceDocument",
     "UnknownCollection",
@@ -89,6 +93,7 @@ _HOMES = {
     "SentenceTransformerEmbedder": "embedder",
     "make_embedder": "embedder",
     "Library": "library",
+    "Mentions": "search.mentions",
     "SUPPORTED": "parsing.formats",
     "load_file": "parsing.formats",
     "FileReader": "parsing.file_reader",

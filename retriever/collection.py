@@ -23,6 +23,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.fusion import Candidates, Ranked
 from retriever.search.index import VectorIndex
+from retriever.search.mentions import Mention, mentions
 from retriever.stores import records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
@@ -159,6 +160,15 @@ class Collection:
 
         by_key = {keys[row]: chunk for row, chunk in chunks.items()}
         return Candidates(keyed(dense), keyed(lexical), keyed(before), by_key)
+
+    def mentions(
+        self, words: str, together: bool, filter: Mapping[str, Any] | None = None
+    ) -> tuple[list[Mention], int]:
+        """The documents that mention `words`, in no order, and the number of documents; `Library.mentions` says how."""
+        allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
+        with self._store.read() as connection:
+            found = mentions(connection, self.name, words, together, allowed, parameters)
+            return found, records.counts(connection)[0]
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""

@@ -41,6 +41,17 @@ def match_expression(question: str) -> str | None:
     return " OR ".join(terms) if terms else None
 
 
+def mention_expression(words: str, *, together: bool) -> str | None:
+    """An FTS5 expression that matches chunks with all of `words`, or with the words together in their order.
+
+    Each word, or with `together` the last one, may go on. None if there are no words.
+    """
+    spaced = "".join(char if _in_word(char) else " " for char in analyze(words[:20000])).split()[:MAX_WORDS]
+    if not spaced:
+        return None
+    return f'"{" ".join(spaced)}" *' if together else " AND ".join(f'"{word}" *' for word in spaced)
+
+
 def add(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, str]]) -> None:
     """Index chunks given as (row, headings, text)."""
     connection.executemany(

@@ -11,6 +11,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from retriever.errors import CollectionExists, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
+from retriever.search.mentions import Mentions
 from retriever.stores import store
 from retriever.types import SearchMode, SearchResult
 
@@ -122,6 +124,23 @@ class Library:
             for name in names
         ]
         return fusion.fused(found, question, top_k, language)
+
+    def mentions(self, names: Sequence[str], words: str, filter: Mapping[str, Any] | None = None) -> Mentions:
+        """All documents of some collections that mention `words`, those with the most such chunks first.
+
+        The words must stand together; the last one may go on. If they stand together nowhere, the documents that have
+        all of them in one chunk. Equal counts are ordered by document id and collection. The score of a passage is the
+        number of its document's chunks. Raises InvalidName, UnknownCollection, InvalidQuery.
+        """
+        words = fusion.checked(words, 1, "lexical", filter)
+        for together in (True, False):
+            parts = [self.collection(name).mentions(words, together, filter) for name in names]
+            found = [mention for part, _ in parts for mention in part]
+            if found:
+                break
+        found.sort(key=lambda one: (-one.chunks, one.passage.document_id, one.passage.collection))
+        ranked = [replace(one, passage=replace(one.passage, rank=n)) for n, one in enumerate(found, start=1)]
+        return Mentions(ranked, sum(count for _, count in parts), together)
 
     def collections(self) -> list[str]:
         """The names, in order."""

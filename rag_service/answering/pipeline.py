@@ -151,7 +151,10 @@ class Pipeline(Service):
             job = built.model_copy(update={"turn": NO_TURN})
         else:
             question, collection = QuestionInContext(request.question, request.past), request.collection
-            retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+            prose = not (request.json_schema or request.calls or request.tools)
+            retrieved = await self.retrieval.find(
+                self.library, self.principal, collection, request.retrieval, question, lists=prose
+            )
             template, support = await anyio.to_thread.run_sync(
                 self._template, request.question, collection, request.abstain
             )

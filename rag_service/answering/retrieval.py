@@ -18,9 +18,11 @@ from rag_service.access.principal import Principal
 from rag_service.answering.query_rewriter import Rewritten
 from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
+from rag_service.prompting import listing
 from rag_service.prompting.languages import language_of
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges
+from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import Library
 from workers.broker.messages import TurnRecord
@@ -60,9 +62,10 @@ class QuestionInContext:
 class Retrieval:
     """Finds passages for the questions of all tenants."""
 
-    def __init__(self, settings: Settings, rewriter: Rewrites) -> None:
+    def __init__(self, settings: Settings, rewriter: Rewrites, templates: Templates) -> None:
         self._settings = settings
         self._rewriter = rewriter
+        self._templates = templates
 
     def mode(self, options: RetrievalOptions) -> str:
         return options.mode or self._settings.retrieval.mode
@@ -74,8 +77,12 @@ class Retrieval:
         collection: str | None,
         options: RetrievalOptions,
         question: QuestionInContext,
+        *,
+        lists: bool = True,
     ) -> Retrieved:
         """Passages for a question; none without a collection or in mode `none`. `collection` may name several.
+
+        With `lists`, a question for a list of documents is answered here.
 
         Raises:
             UnknownCollection, EmbedderMismatch, InvalidQuery
@@ -91,6 +98,12 @@ class Retrieval:
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
         def search() -> Retrieved:
+            template = self._templates.of(rewritten.query)
+            words = listing.words_of(rewritten.query, template) if lists else None
+            if words is not None:
+                mentions = library.mentions(split(collection), words, options.filter)
+                cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
+                return Retrieved(words, cited, rewritten.ms, stated=listing.stated(words, mentions, template))
             found = library.find(
                 split(collection),
                 rewritten.query,

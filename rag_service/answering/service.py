@@ -89,7 +89,8 @@ class Service:
         self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
         self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
         brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)
-        self.retrieval = Retrieval(settings, Rewriter(settings, self.tokens, self.window, brief, self._async_redis))
+        rewriter = Rewriter(settings, self.tokens, self.window, brief, self._async_redis)
+        self.retrieval = Retrieval(settings, rewriter, self.templates)
         self.totals = Totals()
         self._warming: threading.Thread | None = None
 

@@ -115,7 +115,9 @@ def job(
         support: how its support is found; None for an answer without it.
     """
     limits = {"window": window, "max_tokens": max_tokens}
-    built = build(request, retrieved.passages, tokens, **limits, template=template, grounded=grounded)
+    built = build(request, retrieved.read, tokens, **limits, template=template, grounded=grounded)
+    if retrieved.stated:
+        built = built.citing(retrieved.passages)
     options = {"choice": request.choice, "logprobs": request.logprobs}
     prose = not (request.json_schema or request.calls or request.tools)
     repetition = repetitions.limit(prose and bool(built.passages))
@@ -132,7 +134,8 @@ def job(
         prediction=request.predicted,
         json_schema=request.json_schema,
         calls=request.calls,
-        checking=support.of(request.question, retrieved, built) if support and prose else None,
+        checking=support.of(request.question, retrieved, built) if support and prose and not retrieved.stated else None,
+        stated=retrieved.stated,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rag_service.errors import ContextOverflow
@@ -74,6 +74,11 @@ class Prompt:
     passages_dropped: int = 0
     dropped_turns: int = 0
     newly_dropped_turns: int = 0
+
+    def citing(self, passages: Sequence[Passage]) -> Prompt:
+        """The same prompt of an answer that cites passages which no model reads, before those of earlier turns."""
+        cited = [{**passage, "in_prompt": True, "earlier": False} for passage in passages]
+        return replace(self, passages=[*cited, *self.passages])
 
 
 def build(

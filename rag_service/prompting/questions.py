@@ -8,6 +8,7 @@ Next, from the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
@@ -54,9 +55,11 @@ def job(
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
     """
+    if retrieved.stated:
+        template = replace(template, no_passages="{question}")
     built = prompt.build(
         request.question,
-        retrieved.passages,
+        retrieved.read,
         turns,
         tokens,
         window=window,
@@ -64,6 +67,8 @@ def job(
         template=template,
         grounded=grounded,
     )
+    if retrieved.stated:
+        built = built.citing(retrieved.passages)
     return make_job(
         answer_id,
         principal,
@@ -75,7 +80,8 @@ def job(
         sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages))),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
-        checking=support.of(request.question, retrieved, built) if support else None,
+        checking=support.of(request.question, retrieved, built) if support and not retrieved.stated else None,
+        stated=retrieved.stated,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from workers.broker.messages import Stated
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
@@ -15,9 +17,16 @@ class Retrieved:
         passages: best first, in the form that jobs carry.
         signals: the `margin` of the search (`retriever/search/standout.py`), if it gave one.
         rewrite_ms: time of rewriting the question; None if it was not tried.
+        stated: the answer, if the search is all it takes.
     """
 
     query: str | None = None
     passages: list[dict[str, Any]] = field(default_factory=list)
     rewrite_ms: float | None = None
     signals: dict[str, float] = field(default_factory=dict)
+    stated: Stated | None = None
+
+    @property
+    def read(self) -> list[dict[str, Any]]:
+        """The passages that the model reads; none if it does not answer."""
+        return [] if self.stated else self.passages

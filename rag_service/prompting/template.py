@@ -29,8 +29,16 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "check": ("question", "answer"),
     "edit": ("instruction",),
     "edit_earlier": ("answer", "instruction"),
+    "listing": ("count", "total", "words"),
+    "listing_apart": ("count", "total", "words"),
+    "listing_none": ("total", "words"),
+    "listing_line": ("title", "passages"),
+    "listing_more": ("count",),
 }
 """The slots that a field must have, each once, in any order. Other fields have none."""
+UNTOLD = ("refusal", "greetings", "listing_questions", "listing", "listing_apart", "listing_none", "listing_line",
+          "listing_more")  # fmt: skip
+"""Texts that no model reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,9 @@ class PromptTemplate:
         greetings: words, separated by spaces; a message of these words alone is no question about documents.
         edit: what to change about the last answer.
         edit_earlier: what to change about an answer that is not the last one.
+        listing_questions: questions for a list of documents, one a line (`listing.py`).
+        listing, listing_apart, listing_none: answers to them: how many documents mention the words, have them apart in
+            one passage, or that none does; listing_line, listing_more: a document, and how many are not named.
     """
 
     system: str
@@ -60,10 +71,16 @@ class PromptTemplate:
     greetings: str
     edit: str
     edit_earlier: str
+    listing_questions: str
+    listing: str
+    listing_apart: str
+    listing_none: str
+    listing_line: str
+    listing_more: str
 
     def instructions(self) -> list[str]:
         """What the model is told: the texts without slots and the texts around slots."""
-        texts = [getattr(self, field.name) for field in fields(self) if field.name not in ("refusal", "greetings")]
+        texts = [getattr(self, field.name) for field in fields(self) if field.name not in UNTOLD]
         return [part for text in texts for part, slot in parts(text) if slot is None and part.strip()]
 
 
@@ -90,6 +107,8 @@ def check(name: str, text: object) -> str:
     Raises:
         ValueError: they are not; the message says which ones it must have.
     """
+    if name == "listing_questions" and isinstance(text, str):
+        return text
     wanted = SLOTS.get(name, ())
     if not isinstance(text, str):
         raise ValueError(f"the template text `{name}` must be a text, got {text!r}")

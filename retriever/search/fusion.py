@@ -93,7 +93,7 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
 
     best = newest_first(ranked[: NEAR * top_k], dated, question)[:top_k]
     scores = [score for _, score in ranked]
-    passages = [_passage(chunks[key], key, scores[n], n + 1) for n, (key, _) in enumerate(best)]
+    passages = [passage(chunks[key], key, scores[n], n + 1) for n, (key, _) in enumerate(best)]
     if dense is None or lexical is None:
         return SearchResult(passages)
     compared = {key: chunks[key] for key, _ in [*dense[:COMPARED], *lexical[:COMPARED]]}
@@ -133,7 +133,8 @@ def place(chunk: str) -> tuple[str, int]:
     return document_id, int(ordinal) if ordinal.isdecimal() and len(ordinal) < 10 else -1
 
 
-def _passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
+def passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
+    """A stored chunk as a passage."""
     chunk = record.chunk
     return Passage(
         collection=key[2],

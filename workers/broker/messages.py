@@ -150,6 +150,14 @@ class Support(_Message):
     """What both chances were computed from."""
 
 
+class Stated(_Message):
+    """An answer that the service states itself, from its search: no model runs."""
+
+    text: str
+    sentences: list[SentenceSupport] = Field(default_factory=list)
+    """What it cites: spans of the text, and of the job's passages."""
+
+
 class TurnRecord(_Message):
     """One finished turn of a session. The worker appends it."""
 
@@ -203,6 +211,8 @@ class GenerateJob(_Message):
     """Calls that the answer must consist of, in the form of the model's chat template; overrides `json_schema`."""
     checking: Checking | None = None
     """None: the answer has no support, as without passages."""
+    stated: Stated | None = None
+    """The answer, where the service knows it; None: the model generates it."""
     retrieval_query: str | None = None
     """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None

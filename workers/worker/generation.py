@@ -16,7 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from decoder import Corpus, DecodeStats, PromptSegment, RepetitionStop, SamplingParams
-from workers.broker.messages import DoneEvent, GenerateJob, Sampling, Segment, Support, TokenEvent, TurnRecord
+from workers.broker.messages import (
+    DoneEvent,
+    GenerateJob,
+    Sampling,
+    Segment,
+    Stated,
+    Support,
+    TokenEvent,
+    TurnRecord,
+)
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.grammar.grammars import Grammars
 from workers.sessions.answer_store import AnswerStore, store_name
@@ -131,9 +140,12 @@ def generate(
         status, streamed = stream.start(job.session_id)
         if status != "running":
             return None
+        before = stream.streamed() if streamed else []
+        if job.stated is not None:
+            relay = Relay(stream, TextStream(tokens), runtime.closing.wait, before)
+            return _state(job, job.stated, relay, tokens, 1e3 * max(started_at - job.created, 0.0))
         passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
-        before = stream.streamed() if streamed else []
         held = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, held)
         if relay.ids:
@@ -196,6 +208,31 @@ def generate(
     return done
 
 
+def _state(job: GenerateJob, stated: Stated, relay: Relay, tokens: Tokens, queued: float) -> DoneEvent:
+    """Write an answer that the service states itself, and its turn; the engine does nothing."""
+    prompt, parts = assemble(tokens, job.segments)
+    relay.replace(*_spelt(stated.text, tokens))
+    relay.show()
+    stats = DecodeStats()
+    done = DoneEvent(
+        text=relay.text,
+        ids=relay.ids,
+        finish_reason="stop",
+        usage=usage(job, 0, len(relay.ids), stats),
+        speculation=speculation(job.speculation.drafter, stats),
+        timings={"queued": queued, "prefill": 0.0, "first_token": 0.0, "decode": 0.0, "total": queued},
+        support=Support(support=1.0, answerable=1.0, calibrated=True, sentences=stated.sentences),
+    )
+    _finish(job, relay, done, tokens, prompt, parts)
+    return done
+
+
+def _spelt(text: str, tokens: Tokens) -> tuple[list[int], list[str]]:
+    """The ids of a text, and their texts: the first one has the whole text."""
+    ids = tokens.encode_content(text).ids
+    return ids, [text, *[""] * (len(ids) - 1)]
+
+
 def _ids(tokens: Tokens, passages: Mapping[str, Sequence[int]], segments: Sequence[Segment]) -> list[int]:
     return assemble(tokens, segments, None, passages)[0]
 
@@ -205,9 +242,7 @@ def _show(relay: Relay, support: Support | None, job: GenerateJob, tokens: Token
     if relay.finish_reason == "cancelled":
         relay.replace([], [])
     elif support is not None and support.abstained == "refused" and job.checking is not None:
-        text = job.checking.refusal
-        ids = tokens.encode_content(text).ids
-        relay.replace(ids, [text, *[""] * (len(ids) - 1)])
+        relay.replace(*_spelt(job.checking.refusal, tokens))
     relay.show()
 
 

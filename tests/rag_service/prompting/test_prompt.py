@@ -62,7 +62,7 @@ def turn(prompt: Prompt, number: int, tokens: Tokens, answer: str = "Because.") 
 def test_the_first_turn(tokens: Tokens) -> None:
     prompt = make(tokens, passages=[passage(1), passage(2)])
     kinds = [segment.kind for segment in prompt.segments if segment.kind != "template"]
-    assert kinds == ["system", "passage", "passage", "question"]
+    assert kinds == ["system", "passage", "passage", "instruction", "question"]
     assert prompt.new_from == 0
     assert prompt.tokens == len(ids(prompt, tokens)) == sum(length(s, tokens) for s in prompt.segments)
     assert all(s.text.endswith("\n") for s in prompt.segments if s.kind == "passage")

@@ -228,6 +228,8 @@ def test_a_restart_of_redis_in_the_middle(
         own.set(ALLOWED, 3)
         reader = Reader(own, "a1")
         reader.until(3)
+        own.set("written", 1)
+        assert own.execute_command("WAITAOF", 1, 0, 30_000)[0] == 1, "a busy disk takes a killed Redis its last second"
         os.kill(server.pid or 0, signal.SIGKILL)
         with pytest.raises(QueueUnavailable):
             reader.until(1000)

@@ -1,0 +1,93 @@
+"""Questions for a list of documents: which ones they are, and how they are answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_service.prompting.listing import MOST, stated, words_of
+from rag_service.prompting.template import Templates
+from retriever import Mentions, Passage
+from retriever.search.mentions import Mention
+
+TEMPLATES = Templates()
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "words"),
+    [
+        ("Which documents mention hotels?", "en", "hotels"),
+        ("which documents mention the “travel policy”", "en", "travel policy"),
+        ("What pages talk about parental leave?", "en", "parental leave"),
+        ("List all documents that mention Zurich.", "en", "Zurich"),
+        ("How many documents contain the word 'limit'?", "en", "limit"),
+        ("Show me documents about parental leave", "en", "parental leave"),
+        ("In which documents is the hotel limit mentioned?", "en", "hotel limit"),
+        ("Where is the laptop mentioned?", "en", "laptop"),
+        ("Welke documenten noemen de hotels?", "nl", "hotels"),
+        ("Welke documenten gaan over ouderschapsverlof?", "nl", "ouderschapsverlof"),
+        ("In welke documenten wordt het hotel genoemd?", "nl", "hotel"),
+        ("In welke bestanden staat Zürich?", "nl", "Zürich"),
+        ("Welche Dokumente erwähnen Hotels?", "de", "Hotels"),
+        ("In welchen Dokumenten wird das Hotel erwähnt?", "de", "Hotel"),
+        ("In wie vielen Dateien kommt Zürich vor?", "de", "Zürich"),
+        ("¿Qué documentos mencionan los hoteles?", "es", "hoteles"),
+        ("¿En qué documentos aparece la palabra hotel?", "es", "hotel"),
+        ("¿Cuántas páginas hablan de Zúrich?", "es", "Zúrich"),
+        ("哪些文档提到了旅行政策？", "zh", "旅行政策"),
+        ("列出所有关于酒店的文档", "zh", None),
+        ("哪些文件中提到酒店?", "zh", "酒店"),
+        ("What does the travel policy say about hotels?", "en", None),
+        ("Which documents do I need for parental leave?", "en", None),
+        ("What documents must visitors show at the gate?", "en", None),
+        ("Which hotels are mentioned?", "en", None),
+        ("Where is the laptop?", "en", None),
+        ("Which documents mention?", "en", None),
+        ("Which documents mention “”?", "en", None),
+        ("Welke documenten heb ik nodig?", "nl", None),
+        ("Welche Dokumente brauche ich für die Elternzeit?", "de", None),
+        ("¿Qué documentos necesito?", "es", None),
+        ("哪些文件是必需的？", "zh", None),
+        ("", "en", None),
+    ],
+)
+def test_what_is_asked_for(question: str, language: str, words: str | None) -> None:
+    assert words_of(question, TEMPLATES._templates[language]) == words
+
+
+def mention(number: int, text: str, chunks: int = 1) -> Mention:
+    passage = Passage(
+        "c", f"d{number}", f"d{number}:0", f"Title {number}", None, None, None, text, 0, len(text), 1.0, 1
+    )
+    return Mention(passage, chunks)
+
+
+def test_the_answer_counts_names_and_cites() -> None:
+    found = [mention(1, "All about the Hotel  limit.", 3), mention(2, "Limits of hotels.")]
+    answer = stated("hotel limit", Mentions(found, 7, True), TEMPLATES._templates["en"])
+    first, second = answer.sentences
+    assert answer.text == ("2 of 7 documents mention “hotel limit”:\n- Title 1 (passages: 3)\n- Title 2 (passages: 1)")
+    assert [answer.text[one.start : one.end] for one in answer.sentences] == [
+        "- Title 1 (passages: 3)",
+        "- Title 2 (passages: 1)",
+    ]
+    assert found[0].passage.text[first.source_start : first.source_end] == "Hotel  limit"
+    assert (second.passage, second.source_start, second.source_end) == (1, 0, len("Limits of hotels."))
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    found = [mention(n, "hotel") for n in range(MOST + 3)]
+    answer = stated("hotel", Mentions(found, 99, True), TEMPLATES._templates["en"])
+    assert len(answer.sentences) == MOST
+    assert answer.text.startswith(f"{MOST + 3} of 99")
+    assert answer.text.endswith("… and 3 more.")
+
+
+@pytest.mark.parametrize("language", TEMPLATES.languages)
+def test_nothing_is_said_to_be_nothing(language: str) -> None:
+    answer = stated("zebra {x}", Mentions([], 7, False), TEMPLATES._templates[language])
+    assert "7" in answer.text
+    assert "zebra {x}" in answer.text
+    assert answer.sentences == []
+    apart = stated("a b", Mentions([mention(1, "b a")], 7, False), TEMPLATES._templates[language])
+    together = stated("a b", Mentions([mention(1, "a b")], 7, True), TEMPLATES._templates[language])
+    assert apart.text != together.text
