@@ -24,6 +24,7 @@ from retriever.search import fusion
 from retriever.search.fusion import Candidates, Ranked
 from retriever.search.index import VectorIndex
 from retriever.search.mentions import Mention, mentions
+from retriever.search.named import Title, titled
 from retriever.stores import records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
@@ -169,6 +170,22 @@ class Collection:
         with self._store.read() as connection:
             found = mentions(connection, self.name, words, together, allowed, parameters)
             return found, records.counts(connection)[0]
+
+    def titled(self, words: str) -> list[Title]:
+        """The documents whose titles have all of the words."""
+        with self._store.read() as connection:
+            return titled(connection, self.name, words)
+
+    def whole(self, document_id: str) -> list[Passage]:
+        """All passages of a document in order, with score 1. Raises UnknownDocument."""
+        with self._store.read() as connection:
+            found = records.chunks(connection, document_id)
+        if not found:
+            raise UnknownDocument(document_id, self.name)
+        return [
+            fusion.passage(record, (document_id, record.chunk.ordinal, self.name), 1.0, rank)
+            for rank, record in enumerate(found, start=1)
+        ]
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""

@@ -23,8 +23,9 @@ from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.mentions import Mentions
+from retriever.search.named import the_one
 from retriever.stores import store
-from retriever.types import SearchMode, SearchResult
+from retriever.types import Passage, SearchMode, SearchResult
 
 DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""
@@ -124,6 +125,14 @@ class Library:
             for name in names
         ]
         return fusion.fused(found, question, top_k, language)
+
+    def named(self, names: Sequence[str], words: str) -> list[Passage]:
+        """All passages, in order, of the one document that the words name by its title; none if it is not one.
+
+        Of several versions it is the newest. Raises InvalidName, UnknownCollection.
+        """
+        one = the_one([title for name in names for title in self.collection(name).titled(words)])
+        return self.collection(one.collection).whole(one.document_id) if one else []
 
     def mentions(self, names: Sequence[str], words: str, filter: Mapping[str, Any] | None = None) -> Mentions:
         """All documents of some collections that mention `words`, those with the most such chunks first.

@@ -8,9 +8,10 @@ Next: `Collection.search` (`retriever/collection.py`), and back to the pipeline.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio.to_thread
 
@@ -24,7 +25,7 @@ from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
-from retriever import Library
+from retriever import Library, UnknownDocument
 from workers.broker.messages import TurnRecord
 
 
@@ -82,7 +83,8 @@ class Retrieval:
     ) -> Retrieved:
         """Passages for a question; none without a collection or in mode `none`. `collection` may name several.
 
-        With `lists`, a question for a list of documents is answered here.
+        A question about one whole document gets all its passages. With `lists`, a question for a list of documents is
+        answered here.
 
         Raises:
             UnknownCollection, EmbedderMismatch, InvalidQuery
@@ -98,14 +100,19 @@ class Retrieval:
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
         def search() -> Retrieved:
-            template = self._templates.of(rewritten.query)
-            words = listing.words_of(rewritten.query, template) if lists else None
-            if words is not None:
-                mentions = library.mentions(split(collection), words, options.filter)
+            names = split(collection)
+            if options.document_id is not None:
+                return Retrieved(None, _whole(library, names, options.document_id), rewritten.ms, whole=True)
+            named = self._templates.asked("whole", rewritten.query) if options.filter is None else None
+            if named is not None and (whole := library.named(names, named[0])):
+                return Retrieved(rewritten.query, [asdict(one) for one in whole], rewritten.ms, whole=True)
+            if lists and (listed := self._templates.asked("listing", rewritten.query)):
+                words, template = listed
+                mentions = library.mentions(names, words, options.filter)
                 cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
                 return Retrieved(words, cited, rewritten.ms, stated=listing.stated(words, mentions, template))
             found = library.find(
-                split(collection),
+                names,
                 rewritten.query,
                 top_k,
                 mode,  # type: ignore[arg-type]
@@ -119,3 +126,11 @@ class Retrieval:
             )
 
         return await anyio.to_thread.run_sync(search)
+
+
+def _whole(library: Library, names: Sequence[str], document_id: str) -> list[dict[str, Any]]:
+    """All passages of a document of one of the collections. Raises UnknownDocument."""
+    for name in names[:-1]:
+        with contextlib.suppress(UnknownDocument):
+            return [asdict(one) for one in library.collection(name).whole(document_id)]
+    return [asdict(one) for one in library.collection(names[-1]).whole(document_id)]

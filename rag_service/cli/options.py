@@ -26,6 +26,10 @@ Collection = Annotated[
         help="Collection to search, or several.  [default: the session's, else `default` if it exists]",
     ),
 ]
+Document = Annotated[
+    str | None,
+    typer.Option("--document", metavar="ID", help="Read the whole of this document, and search for nothing."),
+]
 SessionId = Annotated[
     str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to start.")
 ]

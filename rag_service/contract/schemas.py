@@ -34,6 +34,10 @@ class RetrievalOptions(RequestBody):
     top_k: int | None = Field(default=None, ge=1, le=1000, description="Maximum number of passages to retrieve.")
     mode: Mode | None = Field(default=None, description="`none` answers without passages.")
     filter: Filter | None = Field(default=None, description="Metadata keys and the exact values a document must have.")
+    document_id: DocumentId | None = Field(
+        default=None,
+        description="A document of the collection: its passages are read, all of them in order, and none are searched.",
+    )
     rewrite: bool | None = Field(
         default=None,
         description="Whether a follow-up that does not stand alone is rewritten from the conversation before the "

@@ -114,8 +114,16 @@ def job(
         repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
     """
-    limits = {"window": window, "max_tokens": max_tokens}
-    built = build(request, retrieved.read, tokens, **limits, template=template, grounded=grounded)
+    built = build(
+        request,
+        retrieved.read,
+        tokens,
+        window=window,
+        max_tokens=max_tokens,
+        template=template,
+        grounded=grounded,
+        whole=retrieved.whole,
+    )
     if retrieved.stated:
         built = built.citing(retrieved.passages)
     options = {"choice": request.choice, "logprobs": request.logprobs}
@@ -150,6 +158,7 @@ def build(
     max_tokens: int,
     template: PromptTemplate,
     grounded: bool,
+    whole: bool = False,
 ) -> Prompt:
     """The prompt of a conversation's next answer.
 
@@ -158,6 +167,7 @@ def build(
         window: tokens that the model can hold, prompt and answer together.
         template: our own texts.
         grounded: whether retrieval is on.
+        whole: whether the passages are those of one document: they keep their order, and the last ones are dropped.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -165,8 +175,11 @@ def build(
     """
     fits = len(passages)
     while True:
-        shown = [passage_segment(passage, template) for passage in reversed(passages[:fits])]  # the best one last
-        segments = _segments(request, shown, bool(passages), tokens, template if grounded else None)
+        ordered = passages[:fits] if whole else passages[:fits][::-1]  # the best one last
+        shown = [passage_segment(passage, template) for passage in ordered]
+        asked = template.whole if whole else template.question
+        text = asked if passages else template.no_passages
+        segments = _segments(request, shown, text, tokens, template if grounded else None)
         size = sum(length(segment, tokens) for segment in segments)
         if size == 0:
             raise BadRequest("The prompt is empty; write something to continue.", "empty_prompt", param="prompt")
@@ -178,9 +191,9 @@ def build(
 
 
 def _segments(
-    request: Conversation, passages: Sequence[Segment], found_any: bool, tokens: Tokens, template: PromptTemplate | None
+    request: Conversation, passages: Sequence[Segment], asked: str, tokens: Tokens, template: PromptTemplate | None
 ) -> list[Segment]:
-    """`template`: None answers without passages."""
+    """`asked`: the template's text with the question; `template`: None answers without passages."""
     if isinstance(request.prompt, str):
         return [content_segment("question", request.prompt)]
     if request.prompt is not None:
@@ -208,7 +221,6 @@ def _segments(
         text = message.text.strip() if tokens.strips_content else message.text
         contents = [content_segment(KINDS[message.role], text)] if text else []
         if template is not None and piece == question:
-            asked = template.question if found_any else template.no_passages
             contents = [*passages, *(filled(asked, {"question": contents[0]}) if contents else ())]
         elif template is not None and piece == 0:
             contents.append(content_segment("system", f"\n\n{template.system}" if text else template.system))

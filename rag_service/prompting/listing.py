@@ -6,7 +6,6 @@ A model would invent such a list; it reads five passages. So the service states 
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from rag_service.prompting.template import PromptTemplate
 from retriever import Mentions
@@ -14,40 +13,6 @@ from workers.broker.messages import SentenceSupport, Stated
 
 MOST = 20
 """Documents that an answer names; it counts all."""
-
-_SLOT = "{words}"
-_ALONE = re.compile(r"[\s\"'“”„«»‘’?.!。？！]+")
-
-
-def words_of(question: str, template: PromptTemplate) -> str | None:
-    """What a question wants the documents listed that mention it; None for any other question.
-
-    The template's `listing_questions` has a question a line; `/` stands between words of which any fits, `_` for a
-    space in one of them, and a word with `?` may be missing.
-    """
-    text = " ".join(question.split())
-    for line in template.listing_questions.splitlines():
-        if line.strip() and (match := _pattern(line).fullmatch(text)):
-            words = _ALONE.sub(" ", match["words"]).strip()
-            return words or None
-    return None
-
-
-@cache
-def _pattern(line: str) -> re.Pattern[str]:
-    """A line of `listing_questions` as a pattern. In lines without spaces between words, words follow each other."""
-    parts = line.split()
-    pattern = ""
-    for part in parts:
-        if part == _SLOT:
-            pattern += "(?P<words>.+?)"
-        else:
-            longest = sorted(part.removesuffix("?").split("/"), key=len, reverse=True)
-            choices = "|".join(re.escape(choice.replace("_", " ")) for choice in longest)
-            pattern += f"(?:(?:{choices})(?!\\w))" if part.isascii() else f"(?:{choices})"
-            pattern += "?" if part.endswith("?") else ""
-        pattern += r"\s*"
-    return re.compile(rf"\W*{pattern}[?？.。!]*", re.IGNORECASE)
 
 
 def stated(words: str, mentions: Mentions, template: PromptTemplate) -> Stated:

@@ -91,6 +91,7 @@ def build(
     max_tokens: int,
     template: PromptTemplate,
     grounded: bool = True,
+    whole: bool = False,
     edited: Segment | None = None,
 ) -> Prompt:
     """The prompt of a new turn.
@@ -103,6 +104,7 @@ def build(
         max_tokens: most tokens of the answer.
         template: our own texts. A session keeps the system message of its first turn.
         grounded: whether retrieval is on.
+        whole: whether the passages are those of one document: they keep their order, and the last ones are dropped.
         edited: the answer under edit, with its ids; None for a question.
 
     Raises:
@@ -121,10 +123,12 @@ def build(
         shown = _chunks(s for turn in earlier for s in turn.user)
         new = [passage for passage in passages[:fits] if _chunk(passage) not in shown]
         if edited is None:
-            user = _question(question, template, grounded, bool(passages or shown))
+            asked = template.whole if whole else template.question
+            user = _question(question, asked if passages or shown else template.no_passages, grounded)
         else:
             user = _edit(question, template, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
-        new_passages = [passage_segment(passage, template) for passage in reversed(new)]  # the best one last
+        ordered = new if whole else reversed(new)  # the best one last
+        new_passages = [passage_segment(passage, template) for passage in ordered]
         segments, new_from, size = _assemble([*new_passages, *user], earlier, tokens, system)
         return Prompt(
             segments,
@@ -193,11 +197,9 @@ def _chunk(passage: Passage) -> Chunk:
     return passage.get("collection"), passage["chunk_id"]
 
 
-def _question(question: str, template: PromptTemplate, grounded: bool, any_passages: bool) -> list[Segment]:
-    if not grounded:
-        return [content_segment("question", question)]
-    text = template.question if any_passages else template.no_passages
-    return filled(text, {"question": content_segment("question", question)})
+def _question(question: str, text: str, grounded: bool) -> list[Segment]:
+    content = content_segment("question", question)
+    return filled(text, {"question": content}) if grounded else [content]
 
 
 def _edit(instruction: str, template: PromptTemplate, edited: Segment, quoted: bool) -> list[Segment]:

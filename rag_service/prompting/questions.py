@@ -66,6 +66,7 @@ def job(
         max_tokens=max_tokens,
         template=template,
         grounded=grounded,
+        whole=retrieved.whole,
     )
     if retrieved.stated:
         built = built.citing(retrieved.passages)

@@ -18,6 +18,7 @@ class Retrieved:
         signals: the `margin` of the search (`retriever/search/standout.py`), if it gave one.
         rewrite_ms: time of rewriting the question; None if it was not tried.
         stated: the answer, if the search is all it takes.
+        whole: whether the passages are those of one document, in its order.
     """
 
     query: str | None = None
@@ -25,6 +26,7 @@ class Retrieved:
     rewrite_ms: float | None = None
     signals: dict[str, float] = field(default_factory=dict)
     stated: Stated | None = None
+    whole: bool = False
 
     @property
     def read(self) -> list[dict[str, Any]]:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rag_service.errors import InvalidSettings
+from rag_service.prompting import patterns
 
 DEFAULT_LANGUAGE = "en"
 """Language of the template for questions in a language that has none."""
@@ -26,6 +27,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "passage": ("title", "text"),
     "question": ("question",),
     "no_passages": ("question",),
+    "whole": ("question",),
     "check": ("question", "answer"),
     "edit": ("instruction",),
     "edit_earlier": ("answer", "instruction"),
@@ -36,8 +38,10 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "listing_more": ("count",),
 }
 """The slots that a field must have, each once, in any order. Other fields have none."""
-UNTOLD = ("refusal", "greetings", "listing_questions", "listing", "listing_apart", "listing_none", "listing_line",
-          "listing_more")  # fmt: skip
+UNTOLD = (
+    *("refusal", "greetings", "whole_questions", "listing_questions"),
+    *("listing", "listing_apart", "listing_none", "listing_line", "listing_more"),
+)
 """Texts that no model reads."""
 
 
@@ -56,7 +60,9 @@ class PromptTemplate:
         greetings: words, separated by spaces; a message of these words alone is no question about documents.
         edit: what to change about the last answer.
         edit_earlier: what to change about an answer that is not the last one.
-        listing_questions: questions for a list of documents, one a line (`listing.py`).
+        whole: a question about one whole document, after its passages.
+        whole_questions: such questions, one a line (`patterns.py`).
+        listing_questions: questions for a list of documents, one a line.
         listing, listing_apart, listing_none: answers to them: how many documents mention the words, have them apart in
             one passage, or that none does; listing_line, listing_more: a document, and how many are not named.
     """
@@ -71,6 +77,8 @@ class PromptTemplate:
     greetings: str
     edit: str
     edit_earlier: str
+    whole: str
+    whole_questions: str
     listing_questions: str
     listing: str
     listing_apart: str
@@ -107,8 +115,8 @@ def check(name: str, text: object) -> str:
     Raises:
         ValueError: they are not; the message says which ones it must have.
     """
-    if name == "listing_questions" and isinstance(text, str):
-        return text
+    if name.endswith("_questions") and isinstance(text, str):
+        return patterns.check(name, text)
     wanted = SLOTS.get(name, ())
     if not isinstance(text, str):
         raise ValueError(f"the template text `{name}` must be a text, got {text!r}")
@@ -203,6 +211,16 @@ class Templates:
 
         detected = language_of(question)
         return detected if detected in self._templates else DEFAULT_LANGUAGE
+
+    def asked(self, kind: Literal["whole", "listing"], question: str) -> tuple[str, PromptTemplate] | None:
+        """What a question of this kind is about, and the template whose `…_questions` it fits; None if it fits none.
+
+        The template of the question's language comes first: short questions are taken for other languages.
+        """
+        for template in (self.of(question), *self._templates.values()):
+            if words := patterns.words_of(question, getattr(template, f"{kind}_questions")):
+                return words, template
+        return None
 
     @cached_property
     def digest(self) -> str:

@@ -13,6 +13,7 @@ from rag_service.cli.options import (
     Abstain,
     ApiKey,
     Collection,
+    Document,
     Exact,
     Json,
     MaxTokens,
@@ -39,6 +40,7 @@ def ask(
     seed: Seed = None,
     exact: Exact = "default",
     top_k: TopK = None,
+    document: Document = None,
     abstain: Abstain = None,
     show_prompt: ShowPrompt = False,
     url: Url = None,
@@ -55,7 +57,7 @@ def ask(
         seed=seed,
         exact=exact,
         abstain=abstain,
-        retrieval=None if top_k is None else {"top_k": top_k},
+        retrieval=without_none(top_k=top_k, document_id=document) or None,
     )
     with connect(url, api_key) as api:
         answer = follow(api, calls.query(question, options), None if as_json else out())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.prompting.listing import MOST, stated, words_of
+from rag_service.prompting.listing import MOST, stated
+from rag_service.prompting.patterns import check, words_of
 from rag_service.prompting.template import Templates
 from retriever import Mentions, Passage
 from retriever.search.mentions import Mention
@@ -51,7 +52,36 @@ TEMPLATES = Templates()
     ],
 )
 def test_what_is_asked_for(question: str, language: str, words: str | None) -> None:
-    assert words_of(question, TEMPLATES._templates[language]) == words
+    assert words_of(question, TEMPLATES._templates[language].listing_questions) == words
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Summarise the travel policy.", "travel policy"),
+        ("Can you please summarize our on-call guide?", "on-call guide"),
+        ("Give me a short summary of the data retention document.", "data retention"),
+        ("What is the travel policy about?", "travel policy"),
+        ("Vat het reisbeleid samen", "reisbeleid"),
+        ("Waar gaat het reisbeleid over?", "reisbeleid"),
+        ("Fasse die Reiserichtlinie bitte zusammen!", "Reiserichtlinie"),
+        ("Worum geht es in der Reiserichtlinie?", "Reiserichtlinie"),
+        ("¿De qué trata la política de viajes?", "política de viajes"),
+        ("总结一下旅行政策", "旅行政策"),
+        ("What is the limit?", None),
+        ("Summarise.", None),
+        ("How do I summarise a document?", None),
+    ],
+)
+def test_which_document_is_meant(question: str, words: str | None) -> None:
+    asked = TEMPLATES.asked("whole", question)
+    assert (asked and asked[0]) == words
+
+
+def test_a_line_without_its_slot_is_refused() -> None:
+    assert check("listing_questions", "which {words}\n\n") == "which {words}\n\n"
+    with pytest.raises(ValueError, match="which documents"):
+        check("listing_questions", "where {words}\nwhich documents")
 
 
 def mention(number: int, text: str, chunks: int = 1) -> Mention:
