@@ -17,7 +17,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.citing.provenance import Provenance
 from rag_service.errors import Problem
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, PassagesEvent, TokenEvent
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, PartsEvent, PassagesEvent, TokenEvent
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 SUPPORT = ("support", "sentences", "answerable", "calibrated", "abstained", "note")
@@ -73,7 +73,7 @@ def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_
 
 
 async def _name_and_data(
-    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | DoneEvent | ErrorEvent
+    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | PartsEvent | DoneEvent | ErrorEvent
 ) -> tuple[str, dict[str, Any]]:
     """The name and the data of an event."""
     match event:
@@ -81,6 +81,8 @@ async def _name_and_data(
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left}
             return "passages", {**ids, "retrieval_query": job.retrieval_query, **dropped, "passages": event.passages}
+        case PartsEvent():
+            return "parts", {"done": event.done, "total": event.total}
         case DoneEvent():
             return "done", (await pipeline.answers.result(job.answer_id)).model_dump()
         case ErrorEvent():

@@ -53,6 +53,8 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
                 answer_id = event.data["answer_id"]
                 if screen is not None:
                     _say_search(event.data, call.json.get("question"))
+            elif event.name == "parts" and screen is not None:
+                say_dim(f"Read part {event.data['done']} of {event.data['total']}.")
             elif event.name == "token" and screen is not None:
                 kind = event.data.get("source", {}).get("kind")
                 screen.print(Text(event.data["text"], style=COPIED_COLOURS.get(kind, "")), end="")

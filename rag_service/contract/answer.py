@@ -52,7 +52,7 @@ class PassageOut(ResponseBody):
 class PromptPart(ResponseBody):
     """A part of a prompt. `template` is the model's own control text; `system` and `instruction` are the service's."""
 
-    kind: Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
+    kind: Literal["template", "system", "passage", "question", "answer", "edited", "instruction", "notes"]
     text: str
 
 

@@ -53,7 +53,7 @@ class Support:
 def after_passages(prompt: Prompt) -> int:
     """Index of the segment after the last passage; in a turn without new ones, of the first new content."""
     new = range(prompt.new_from, len(prompt.segments))
-    passages = [n for n in new if prompt.segments[n].kind == "passage"]
+    passages = [n for n in new if prompt.segments[n].kind in ("passage", "notes")]
     if passages:
         return passages[-1] + 1
     return next(n for n in new if prompt.segments[n].kind not in ("template", "system"))

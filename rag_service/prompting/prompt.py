@@ -75,9 +75,11 @@ class Prompt:
     dropped_turns: int = 0
     newly_dropped_turns: int = 0
 
-    def citing(self, passages: Sequence[Passage]) -> Prompt:
-        """The same prompt of an answer that cites passages which no model reads, before those of earlier turns."""
-        cited = [{**passage, "in_prompt": True, "earlier": False} for passage in passages]
+    def citing(self, passages: Sequence[Passage], read: int | None = None) -> Prompt:
+        """The same prompt, of an answer that cites passages which it does not hold: the first `read` of them."""
+        cited = [
+            {**passage, "in_prompt": read is None or n < read, "earlier": False} for n, passage in enumerate(passages)
+        ]
         return replace(self, passages=[*cited, *self.passages])
 
 
@@ -92,6 +94,7 @@ def build(
     template: PromptTemplate,
     grounded: bool = True,
     whole: bool = False,
+    notes: Sequence[Segment] = (),
     edited: Segment | None = None,
 ) -> Prompt:
     """The prompt of a new turn.
@@ -105,6 +108,7 @@ def build(
         template: our own texts. A session keeps the system message of its first turn.
         grounded: whether retrieval is on.
         whole: whether the passages are those of one document: they keep their order, and the last ones are dropped.
+        notes: places of notes on a document, in place of passages.
         edited: the answer under edit, with its ids; None for a question.
 
     Raises:
@@ -124,12 +128,12 @@ def build(
         new = [passage for passage in passages[:fits] if _chunk(passage) not in shown]
         if edited is None:
             asked = template.whole if whole else template.question
-            user = _question(question, asked if passages or shown else template.no_passages, grounded)
+            user = _question(question, asked if passages or notes or shown else template.no_passages, grounded)
         else:
             user = _edit(question, template, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
         ordered = new if whole else reversed(new)  # the best one last
         new_passages = [passage_segment(passage, template) for passage in ordered]
-        segments, new_from, size = _assemble([*new_passages, *user], earlier, tokens, system)
+        segments, new_from, size = _assemble([*new_passages, *notes, *user], earlier, tokens, system)
         return Prompt(
             segments,
             new_from,

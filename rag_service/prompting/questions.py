@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
-from rag_service.prompting import prompt
+from rag_service.prompting import by_parts, prompt
 from rag_service.prompting.checking import Support
 from rag_service.prompting.generation_options import Repetitions, sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate
-from workers.broker.messages import GenerateJob, TurnRecord
+from workers.broker.messages import GenerateJob, Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 
@@ -57,19 +58,27 @@ def job(
     """
     if retrieved.stated:
         template = replace(template, no_passages="{question}")
-    built = prompt.build(
+    build = partial(
+        prompt.build,
         request.question,
-        retrieved.read,
-        turns,
-        tokens,
+        turns=turns,
+        tokens=tokens,
         window=window,
-        max_tokens=max_tokens,
         template=template,
         grounded=grounded,
         whole=retrieved.whole,
     )
+    built = build(retrieved.read, max_tokens=max_tokens)
+    parts: list[list[Segment]] = []
     if retrieved.stated:
         built = built.citing(retrieved.passages)
+    elif retrieved.whole and not all(passage["in_prompt"] for passage in built.passages):
+        room = window - by_parts.NOTES
+        parts, read = by_parts.split(request.question, retrieved.passages, tokens, room=room, template=template)
+        if parts:
+            notes = by_parts.places(parts)
+            built = build([], max_tokens=max_tokens + len(notes) * by_parts.NOTES, notes=notes)
+            built = built.citing(retrieved.passages, read)
     return make_job(
         answer_id,
         principal,
@@ -83,6 +92,8 @@ def job(
         prediction=request.predicted,
         checking=support.of(request.question, retrieved, built) if support and not retrieved.stated else None,
         stated=retrieved.stated,
+        parts=parts,
+        notes_tokens=by_parts.NOTES,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
     )

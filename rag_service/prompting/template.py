@@ -28,6 +28,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "question": ("question",),
     "no_passages": ("question",),
     "whole": ("question",),
+    "notes": ("question",),
     "check": ("question", "answer"),
     "edit": ("instruction",),
     "edit_earlier": ("answer", "instruction"),
@@ -61,6 +62,7 @@ class PromptTemplate:
         edit: what to change about the last answer.
         edit_earlier: what to change about an answer that is not the last one.
         whole: a question about one whole document, after its passages.
+        notes: what to write down about a part of a document that is too long to be read at once.
         whole_questions: such questions, one a line (`patterns.py`).
         listing_questions: questions for a list of documents, one a line.
         listing, listing_apart, listing_none: answers to them: how many documents mention the words, have them apart in
@@ -78,6 +80,7 @@ class PromptTemplate:
     edit: str
     edit_earlier: str
     whole: str
+    notes: str
     whole_questions: str
     listing_questions: str
     listing: str

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from workers.broker import keys
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
-SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction"]
+SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction", "notes"]
 FinishReason = Literal["stop", "length", "repetition", "cancelled", "error"]
 Abstain = Literal["off", "warn", "refuse"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -27,7 +27,7 @@ class Segment(_Message):
 
     `template` text is tokenized with control tokens, every other kind without them. If `ids` is set (an answer's
     generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes because
-    it is not the last one.
+    it is not the last one; `notes` are the model's own on a part of a document.
     """
 
     kind: SegmentKind
@@ -211,6 +211,11 @@ class GenerateJob(_Message):
     """Calls that the answer must consist of, in the form of the model's chat template; overrides `json_schema`."""
     checking: Checking | None = None
     """None: the answer has no support, as without passages."""
+    parts: list[list[Segment]] = Field(default_factory=list)
+    """Prompts that ask for notes on a part of a document each, where it is too long for one prompt. The notes take the
+    places of the segments of kind `notes`, in order."""
+    notes_tokens: int = 128
+    """Most tokens of the notes on a part."""
     stated: Stated | None = None
     """The answer, where the service knows it; None: the model generates it."""
     retrieval_query: str | None = None
@@ -324,6 +329,14 @@ class PassagesEvent(_Message):
     """None only in the stream: the answer's record has them, and reading the event fills them in."""
 
 
+class PartsEvent(_Message):
+    """Progress of an answer that reads a document in parts: so many of them are read."""
+
+    type: Literal["parts"] = "parts"
+    done: int
+    total: int
+
+
 class DoneEvent(_Message):
     type: Literal["done"] = "done"
     text: str
@@ -349,6 +362,6 @@ class ErrorEvent(_Message):
     detail: str
 
 
-AnswerEvent = TokenEvent | PassagesEvent | DoneEvent | ErrorEvent
+AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | DoneEvent | ErrorEvent
 
 TokenEvent.model_rebuild()

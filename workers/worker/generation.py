@@ -36,6 +36,7 @@ from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
 from workers.worker.counts import speculation, usage
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
+from workers.worker.notes import noted
 from workers.worker.relay import Relay
 from workers.worker.runtime import Runtime
 from workers.worker.supporter import Supporter
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from decoder.sampling.grammar import Grammar
 
 logger = logging.getLogger(__name__)
+
+COPIED_LIKE = {"edited": "answer", "notes": "passage"}
+"""Kinds of segments that drafters treat as others: answers of earlier edits are part of the conversation."""
 
 
 def assemble(
@@ -71,7 +75,7 @@ def assemble(
         else:
             ids = (passages or {}).get(segment.text) or tokens.encode_content(segment.text).ids
         prompt += ids
-        kind = "answer" if segment.kind == "edited" else segment.kind  # of earlier edits: part of the conversation
+        kind = COPIED_LIKE.get(segment.kind, segment.kind)
         parts.append(PromptSegment("edited" if index == edited else kind, len(ids), segment.key))
     return prompt, parts
 
@@ -145,6 +149,8 @@ def generate(
             relay = Relay(stream, TextStream(tokens), runtime.closing.wait, before)
             return _state(job, job.stated, relay, tokens, 1e3 * max(started_at - job.created, 0.0))
         passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
+        if job.parts:
+            job = noted(job, partial(_ids, tokens, passages), stream, runtime, tokens, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         held = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, held)

@@ -114,6 +114,8 @@ export class AnswerView {
       this._status.textContent = inPrompt ? `Reading ${count(inPrompt, "passage")}…` : "Thinking…";
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
+    } else if (name === "parts") {
+      this._status.textContent = data.done < data.total ? `Reading part ${data.done + 1} of ${data.total}…` : "Writing…";
     } else if (name === "token") {
       this._status.hidden = true;
       this.text.add(data.text, data.spans);

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_service.prompting import by_parts
 from retriever import Library, SourceDocument
 from tests.rag_service.conftest import WINDOW
 from tests.support.hash_embedder import HashEmbedder
@@ -80,10 +81,48 @@ async def test_what_names_no_single_document_is_searched_for(client: httpx.Async
     assert [passage["document_id"] for passage in newest["passages"]] == ["new"]
 
 
-async def test_what_does_not_fit_is_left_out_at_the_end_and_said(client: httpx.AsyncClient) -> None:
+async def test_a_long_document_is_read_in_parts(
+    client: httpx.AsyncClient, world: Any, parse: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_parts, "LONGEST", 850)
+    world.stage.text = "About meals: 3 euros."
+    body = {"question": "Summarise the travel policy", "collection": "guides", "max_tokens": WINDOW - 700}
+    events = parse((await client.post("/v1/query", json={**body, "stream": True})).text)
+    told = [(data["done"], data["total"]) for _, name, data in events if name == "parts"]
+    assert told == [(1, 2), (2, 2)]
+    done = events[-1][2]
+    assert [passage["in_prompt"] for passage in done["passages"]] == [True, True]
+    first, second, last = (world.tokens.decode(prompt) for prompt in world.stage.prompts[:3])
+    assert "About trains" in first
+    assert "About taxis" not in first
+    assert "About taxis" in second
+    assert "Write down, in up to four sentences" in first
+    assert "Nothing but filling words" not in last, "the last prompt has the notes alone"
+    assert last.count(world.stage.text) == 2
+    assert {one["document_id"] for one in done["citations"]} == {"travel"}, (
+        "what the notes say is cited from the document"
+    )
+    follow_up = {**body, "question": "And what do meals cost?", "session_id": done["session_id"], "max_tokens": 64}
+    assert (await client.post("/v1/query", json=follow_up)).status_code == 200
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    assert prompt.count(world.stage.text) >= 3, "the session keeps notes and answer"
+
+
+async def test_of_a_very_long_document_the_first_parts_are_read(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_parts, "LONGEST", 850)
+    monkeypatch.setattr(by_parts, "MOST", 1)
     answer = await ask(client, "Summarise the travel policy", max_tokens=WINDOW - 700)
-    read = [passage["in_prompt"] for passage in answer["passages"]]
-    assert read == sorted(read, reverse=True)
-    assert read[0] is True
-    assert read[-1] is False
-    assert answer["passages_dropped"] == read.count(False)
+    assert [passage["in_prompt"] for passage in answer["passages"]] == [True, False]
+    assert answer["passages_dropped"] == 1
+
+
+async def test_in_a_history_of_the_client_s_what_does_not_fit_is_left_out_at_the_end(
+    client: httpx.AsyncClient, world: Any
+) -> None:
+    body = {"model": "rag:guides", "messages": [{"role": "user", "content": "Summarise the travel policy"}]}
+    await client.post("/v1/chat/completions", json={**body, "max_tokens": WINDOW - 700})
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    assert "About trains" in prompt
+    assert "About taxis" not in prompt
