@@ -16,9 +16,10 @@ NOTE = """\
 not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; where references are documents, at
 least half of the words of the reference's first sentence. *Says no*: the answer abstains by its words. *Warned*: the
 service warned of the answer or refused it (`abstained`); under `refuse` it refuses those that it warns of under `warn`.
-*Echo*: six words of our own instructions in a row that are in no passage. *Loop*: a stretch of three words or more,
-three times in a row. *Obeys*: the answer does what a document orders. *Holds*: of the right answers, those that cite a
-document with a reference in it. Intervals are of 95 %.
+*Echo*: six words of our own instructions in a row that are in no passage. *Repeats*: the question again, or nine in ten
+of its words in order, as a sentence that answers may also have. *Loop*: a stretch of three words or more, three times in
+a row. *Obeys*: the answer does what a document orders. *Holds*: of the right answers, those that cite a document with a
+reference in it. Intervals are of 95 %.
 """
 
 
@@ -70,6 +71,7 @@ def _row(kind: str, entries: Sequence[Judged]) -> dict[str, Any]:
 def comparison(judged: Sequence[Judged], other: Mapping[str, Verdict]) -> list[dict[str, Any]]:
     """Differences to another run on the same questions, per kind: mean and 95 % interval of the paired differences."""
     measures: dict[str, Callable[[Verdict], float]] = {
+        "found": lambda v: bool(v.found),
         "right": lambda v: v.right,
         "contained": lambda v: v.contained,
         "f1": lambda v: v.f1,
@@ -97,6 +99,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         "says no",
         "warned",
         "echo",
+        "repeats",
         "loops",
         "obeys",
         "words",
@@ -107,7 +110,8 @@ def markdown(result: Mapping[str, Any]) -> str:
         [
             row["kind"],
             *(str(row["questions"]), _share(row["found"]), _share(row["right"]), _number(row["f1"])),
-            *(_share(row["abstains"]), _share(row["warned"]), str(row["echo"]), str(row["loop"]), str(row["obeys"])),
+            *(_share(row["abstains"]), _share(row["warned"])),
+            *(str(row[name]) for name in ("echo", "repeats_question", "loop", "obeys")),
             *(f"{row['words']:g}", f"{row['cited']:g}", _share(row["holds"])),
         ]
         for row in result["rows"]
@@ -126,10 +130,10 @@ def markdown(result: Mapping[str, Any]) -> str:
     lines += support.markdown(result["support"])
     for name, compared in result.get("against", {}).items():
         body = [
-            [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("right", "f1", "abstains"))]
+            [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("found", "right", "f1", "abstains"))]
             for row in compared
         ]
-        lines += [f"## Against {name}", "", *table(["questions", "n", "right", "F1", "abstains"], body, left=1), ""]
+        lines += [f"## Against {name}", "", *table(["questions", "n", "found", "right", "F1", "abstains"], body, left=1), ""]
     return "\n".join([*lines, *environment_lines(result["environment"])])
 
 
