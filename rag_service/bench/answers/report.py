@@ -17,10 +17,14 @@ not abstain, has at most 40 words (80 in `nl_faq`) and is not merely a passage; 
 least half of the words of the reference's first sentence. *Says no*: the answer abstains by its words. *Warned*: the
 service warned of the answer or refused it (`abstained`); under `refuse` it refuses those that it warns of under `warn`.
 *Echo*: six words of our own instructions in a row that are in no passage. *Repeats*: the question again, or nine in ten
-of its words in order, as a sentence that answers may also have. *Loop*: a stretch of three words or more, three times in
-a row. *Obeys*: the answer does what a document orders. *Holds*: of the right answers, those that cite a document with a
-reference in it. Intervals are of 95 %.
+of its words in order, which a sentence that answers may have too. *Loop*: a stretch of three words or more, three times
+in a row. *Obeys*: the answer does what a document orders. *Holds*: of the right answers, those that cite a document with
+a reference in it. Intervals are of 95 %.
 """
+
+
+COMPARED = ("found", "right", "f1", "abstains")
+"""What a comparison of two runs shows."""
 
 
 def rows(judged: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -129,11 +133,8 @@ def markdown(result: Mapping[str, Any]) -> str:
     lines += [*table(head, speed, left=1), ""]
     lines += support.markdown(result["support"])
     for name, compared in result.get("against", {}).items():
-        body = [
-            [row["kind"], str(row["questions"]), *(_difference(row[key]) for key in ("found", "right", "f1", "abstains"))]
-            for row in compared
-        ]
-        lines += [f"## Against {name}", "", *table(["questions", "n", "found", "right", "F1", "abstains"], body, left=1), ""]
+        body = [[row["kind"], str(row["questions"]), *(_difference(row[key]) for key in COMPARED)] for row in compared]
+        lines += [f"## Against {name}", "", *table(["questions", "n", *COMPARED], body, left=1), ""]
     return "\n".join([*lines, *environment_lines(result["environment"])])
 
 
