@@ -19,7 +19,7 @@ from rag_service.access.principal import Principal
 from rag_service.answering.query_rewriter import Rewritten
 from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
-from rag_service.prompting import listing
+from rag_service.prompting.documents import listing
 from rag_service.prompting.languages import language_of
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges

@@ -13,8 +13,9 @@ from functools import partial
 
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
-from rag_service.prompting import by_parts, prompt
+from rag_service.prompting import prompt
 from rag_service.prompting.checking import Support
+from rag_service.prompting.documents import by_parts
 from rag_service.prompting.generation_options import Repetitions, sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved

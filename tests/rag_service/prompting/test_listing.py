@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.prompting.listing import MOST, stated
+from rag_service.prompting.documents.listing import MOST, stated
 from rag_service.prompting.patterns import check, words_of
 from rag_service.prompting.template import Templates
 from retriever import Mentions, Passage

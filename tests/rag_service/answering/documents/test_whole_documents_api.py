@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.prompting import by_parts
+from rag_service.prompting.documents import by_parts
 from retriever import Library, SourceDocument
 from tests.rag_service.conftest import WINDOW
 from tests.support.hash_embedder import HashEmbedder
