@@ -29,7 +29,8 @@ def present(
 ) -> Answer:
     """The answer in its present state; once it has ended, with citations. On request, with token ids and prompt."""
     done, error = record["result"], record["error"]
-    passages = [PassageOut(**passage) for passage in record["passages"]]
+    searched = record["collection"] or ""  # of passages stored before they named theirs
+    passages = [PassageOut(**{"collection": searched, **passage}) for passage in record["passages"]]
     fields: dict[str, Any] = {}
     if done is not None:
         fields |= _finished(done, record, tokens, settings)
@@ -91,7 +92,7 @@ def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: A
     shown = [p for p in job.passages if p.get("in_prompt", True)]
     cited = [
         CitedPassage(
-            p.get("collection", ""),
+            p.get("collection", job.collection or ""),
             p["document_id"],
             p["chunk_id"],
             p["source_start"],
