@@ -28,18 +28,21 @@ class Support:
     abstain: Abstain
 
     def of(self, question: str, retrieved: Retrieved, prompt: Prompt) -> Checking | None:
-        """For a question as its user wrote it; None if no passage is in the prompt."""
+        """For a question as its user wrote it; None if no passage is in the prompt.
+
+        About a document that was chosen by its name nothing is refused: its passages are there.
+        """
         if not any(passage.get("in_prompt", True) for passage in prompt.passages):
             return None
         asked, written = retrieved.query or question, parts(self.template.check)
         return Checking(
-            question=asked,
+            question="" if retrieved.whole else asked,  # a summary has few words of the question for it
             language=self.language,
             check=[{"question": asked.strip(), "answer": None}[slot] if slot else text for text, slot in written],
             check_at=after_passages(prompt),
             signals=retrieved.signals,
-            prompt=self.digest,
-            abstain=self.abstain,
+            prompt="" if retrieved.whole else self.digest,
+            abstain="off" if retrieved.whole else self.abstain,
             refusal=self.template.refusal,
         )
 

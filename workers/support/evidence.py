@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from retriever.words import Words, split
 from workers.support.polarity import NEGATIONS, NUMERALS, negations
@@ -90,24 +90,41 @@ class Evidence:
 
         A question claims nothing.
         """
+        return self._best(claim, self._of_question)[0]
+
+    def of_answer(self, claims: Sequence[str]) -> list[Found]:
+        """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
+        first = [self._best(claim, self._of_question) for claim in claims]
+        together = self._of_question(frozenset().union(*(words for _, words in first)))
+        found = []
+        for claim, (one, words) in zip(claims, first, strict=True):
+            if one.evidence and (asked := self._of_question(words)):
+                found.append(replace(one, evidence=one.evidence * together / asked))
+            else:
+                found.append(self._best(claim, lambda _: together)[0])
+        return found
+
+    def _best(self, claim: str, of_question: Callable[[frozenset[str]], float]) -> tuple[Found, frozenset[str]]:
+        """The best sentence for a claim, and its words."""
         claim = _YES_NO.sub("", claim)
         said = split(claim)
         words = self._content(claim)
         own = [word for word in words if word not in self._asked] or words
+        best: tuple[Found, frozenset[str]] = Found(), frozenset()
         if not own or claim.rstrip().endswith(("?", "？")):
-            return Found()
-        best = Found()
+            return best
         for sentence in self._sentences:
             stated = self._share(own, sentence.words)
             if not stated:
                 continue
-            evidence = stated * self._of_question(sentence)
+            evidence = stated * of_question(sentence.words)
             contradicts = self._contradicts(said, words, sentence)
             if contradicts:
                 evidence *= CONTRADICTED
-            if evidence > best.evidence:
+            if evidence > best[0].evidence:
                 covered = self._share(words, sentence.words)
-                best = Found(evidence, covered, sentence.passage, sentence.start, sentence.end, contradicts)
+                place = sentence.passage, sentence.start, sentence.end
+                best = Found(evidence, covered, *place, contradicts), sentence.words
         return best
 
     def _read(self, number: int, text: str) -> Iterable[_Sentence]:
@@ -127,8 +144,8 @@ class Evidence:
         whole = sum(map(self._weight, words))
         return sum(self._weight(word) for word in words if word in there) / whole if whole else 0.0
 
-    def _of_question(self, sentence: _Sentence) -> float:
-        return self._share(self._asked, sentence.words) if self._asked else 1.0
+    def _of_question(self, there: frozenset[str]) -> float:
+        return self._share(self._asked, there) if self._asked else 1.0
 
     def _contradicts(self, said: list[str], words: Sequence[str], sentence: _Sentence) -> bool:
         numbers = _numbers(said) - self._asked_numbers

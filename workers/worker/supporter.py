@@ -65,7 +65,7 @@ class Supporter:
         shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
-        found = [evidence.of(text[start:end]) for start, end in spans]
+        found = evidence.of_answer([text[start:end] for start, end in spans])
         common = {**checking.signals, **({} if odds is None else {"check": odds})}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}

@@ -91,3 +91,37 @@ def test_any_texts_give_a_share(question: str, claim: str, passage: str, languag
 @given(st.text(alphabet="ab c.\n", min_size=1, max_size=60))
 def test_the_same_text_always_gives_the_same(text: str) -> None:
     assert Evidence("a b", [text]).of("c a") == Evidence("a b", [text]).of("c a")
+
+
+PASSAGES = [
+    "The hotel limit is 140 euros. Alcohol is not paid.",
+    "The meal allowance is 45 euros. It was raised in May.",
+]
+
+
+def test_the_sentences_of_an_answer_speak_of_the_question_together() -> None:
+    evidence = Evidence("What are the hotel limit and the meal allowance?", PASSAGES)
+    claims = ["The hotel limit is 140 euros.", "The meal allowance is 45 euros."]
+    alone = [evidence.of(claim) for claim in claims]
+    together = evidence.of_answer(claims)
+    assert [one.passage for one in together] == [0, 1]
+    assert all(both.evidence > one.evidence > 0 for both, one in zip(together, alone, strict=True))
+    assert all(one.evidence == pytest.approx(1.0) for one in together)
+
+
+def test_a_sentence_without_a_word_of_the_question_counts_beside_others() -> None:
+    evidence = Evidence("What is the meal allowance?", PASSAGES)
+    assert evidence.of("Raised in May.").evidence == 0
+    first, second = evidence.of_answer(["The meal allowance is 45 euros.", "Raised in May."])
+    assert (second.passage, second.covered) == (1, pytest.approx(1.0))
+    assert 0 < second.evidence <= first.evidence
+
+
+def test_one_sentence_is_taken_as_it_is_and_a_contradiction_stays_one() -> None:
+    evidence = Evidence("What are the hotel limit and the meal allowance?", PASSAGES)
+    for claim in ("The hotel limit is 140 euros.", "Zebras graze.", "", "Alcohol is paid."):
+        assert evidence.of_answer([claim]) == [evidence.of(claim)]
+    wrong, right = evidence.of_answer(["The hotel limit is 150 euros.", "The meal allowance is 45 euros."])
+    assert wrong.contradicts
+    assert wrong.evidence < 0.3 < right.evidence
+    assert evidence.of_answer([]) == []
