@@ -24,6 +24,13 @@ CONTRADICTED = 0.2
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
 
+LONG_LINE = 40
+"""Characters from which on a line may have been broken for its length."""
+
+_LINE_END = re.compile(r"\n")
+_OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
+"""Headings, quotes and rows of tables."""
+_WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
 _CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
 _YES_NO = re.compile(r"^\s*(?:yes|no|ja|nee|nein|sí|si|oui|non|是|不|否)\s*[,.!:;，。！]\s*(?=\w)", re.IGNORECASE)
@@ -59,9 +66,21 @@ class _Sentence:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the sentences and lines of a text, without white space at their ends."""
-    found = ((match.start(), match.start() + len(match.group().rstrip())) for match in _SENTENCE.finditer(text))
+    """(start, end) of the sentences and lines of a text, without white space at their ends.
+
+    A line of prose that was broken for its length goes on in the next one.
+    """
+    matches = _SENTENCE.finditer(_LINE_END.sub(lambda match: " " if _goes_on(match) else "\n", text))
+    found = ((match.start(), match.start() + len(match.group().rstrip())) for match in matches)
     return [(start, end) for start, end in found if start < end]
+
+
+def _goes_on(line_end: re.Match[str]) -> bool:
+    """Whether the line before a line end is prose of some length, and the next one begins with a word of it."""
+    text, at = line_end.string, line_end.start()
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    long = len(line) >= LONG_LINE and line.count(" ") >= LONG_LINE // 10
+    return long and not _OWN_LINE.match(line) and bool(_WORD_OF_PROSE.match(text, at + 1))
 
 
 def repeats(question: str, answer: str) -> bool:

@@ -125,3 +125,32 @@ def test_one_sentence_is_taken_as_it_is_and_a_contradiction_stays_one() -> None:
     assert wrong.contradicts
     assert wrong.evidence < 0.3 < right.evidence
     assert evidence.of_answer([]) == []
+
+
+WRAPPED = """The hotel limit is 140 euros per night. In Zurich, London and
+New York the limit is 210 euros per night, and in all the other cities of
+the world it is what the desk says
+# Meals and drinks, for which other limits hold than for rooms
+- Meals cost 45 euros a day for everybody who travels, guests too
+- Drinks cost nothing
+Apples | 40 cents a piece in every shop | since the year 2020
+Pears | 50 cents
+1. One"""
+
+
+def test_a_sentence_goes_on_in_the_next_line_of_prose() -> None:
+    assert [WRAPPED[start:end].replace("\n", " ") for start, end in sentences(WRAPPED)] == [
+        "The hotel limit is 140 euros per night.",
+        "In Zurich, London and New York the limit is 210 euros per night, and in all the other cities of the world it "
+        "is what the desk says",
+        "# Meals and drinks, for which other limits hold than for rooms",
+        "- Meals cost 45 euros a day for everybody who travels, guests too",
+        "- Drinks cost nothing",
+        "Apples | 40 cents a piece in every shop | since the year 2020",
+        "Pears | 50 cents",
+        "1.",
+        "One",
+    ]
+    found = Evidence("What is the limit in New York?", [WRAPPED]).of("In New York the limit is 210 euros per night.")
+    assert found.evidence > 0.8
+    assert "\n" in WRAPPED[found.start : found.end]
