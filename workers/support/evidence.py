@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from retriever.words import Words, split
 from workers.support.polarity import NEGATIONS, NUMERALS, negations
@@ -114,14 +114,10 @@ class Evidence:
     def of_answer(self, claims: Sequence[str]) -> list[Found]:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         first = [self._best(claim, self._of_question) for claim in claims]
+        if len(claims) < 2:
+            return [one for one, _ in first]
         together = self._of_question(frozenset().union(*(words for _, words in first)))
-        found = []
-        for claim, (one, words) in zip(claims, first, strict=True):
-            if one.evidence and (asked := self._of_question(words)):
-                found.append(replace(one, evidence=one.evidence * together / asked))
-            else:
-                found.append(self._best(claim, lambda _: together)[0])
-        return found
+        return [self._best(claim, lambda _: together)[0] for claim in claims]
 
     def _best(self, claim: str, of_question: Callable[[frozenset[str]], float]) -> tuple[Found, frozenset[str]]:
         """The best sentence for a claim, and its words."""

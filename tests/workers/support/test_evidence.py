@@ -154,3 +154,10 @@ def test_a_sentence_goes_on_in_the_next_line_of_prose() -> None:
     found = Evidence("What is the limit in New York?", [WRAPPED]).of("In New York the limit is 210 euros per night.")
     assert found.evidence > 0.8
     assert "\n" in WRAPPED[found.start : found.end]
+
+
+def test_a_copied_sentence_is_not_compared_with_another_that_has_the_question_s_words() -> None:
+    passage = "The hotel limit is 140 euros. In Zurich it is 210 euros. The meal allowance is 45 euros."
+    evidence = Evidence("What does the policy say about hotels and meals?", [passage])
+    claims = [passage[start:end] for start, end in sentences(passage)]
+    assert [passage[one.start : one.end] for one in evidence.of_answer(claims)] == claims
