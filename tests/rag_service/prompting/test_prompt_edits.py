@@ -13,6 +13,7 @@ from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 TEMPLATE = Templates().of("Why do foxes jump over dogs?")
+LAST = "Your last answer is to be changed:\n"
 WHOLE = TEMPLATE.edit.partition("{instruction}\n\n")[2]
 EARLIER = TEMPLATE.edit_earlier.partition("{answer}")[0]
 
@@ -48,7 +49,7 @@ def new(prompt: Prompt) -> list[tuple[str, str]]:
 
 def test_the_last_answer_is_not_repeated(tokens: Tokens, turns: list[TurnRecord]) -> None:
     prompt = make(tokens, "Shorter.", [passage(2)], turns, edited=turns[1].segments[-1])
-    assert new(prompt) == [("instruction", "Shorter.\n\n"), ("instruction", WHOLE)]
+    assert new(prompt) == [("instruction", LAST), ("instruction", "Shorter.\n\n"), ("instruction", WHOLE)]
     assert prompt.edited is not None
     assert prompt.segments[prompt.edited] == turns[1].segments[-1]
     before = [segment for turn in turns for segment in turn.segments]
