@@ -3,7 +3,7 @@
 A follow-up is searched for in its rewritten form (`query_rewriter`), with the chunks of the last turn as candidates.
 Knows collections and conversations; knows no prompts of answers and no HTTP.
 
-Next: `Collection.search` (`retriever/collection.py`), and back to the pipeline.
+Next: `Library.find` (`retriever/library.py`), and back to the pipeline.
 """
 
 from __future__ import annotations
