@@ -3,7 +3,8 @@
 Knows how store, index and embedder work together; safe to use from several threads, and beside other processes that
 hold the same collection.
 
-Next, with the candidates of a query: `fused` (`search/fusion.py`); with its passages: `questions.job` (`rag_service/prompting/questions.py`).
+Next, with the candidates of a query: `fused` (`search/fusion.py`); with its passages: `questions.job`
+(`rag_service/prompting/questions.py`).
 """
 
 from __future__ import annotations
