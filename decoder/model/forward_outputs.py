@@ -22,12 +22,14 @@ class RequiredOutputs:
         queries: decoder layers whose queries, after the rotary embedding, are kept.
         all_logits: whether to keep the logits of every row that chose a token of the step, instead of the last row's.
         features: whether to keep the output of the final norm, from which the target's head computes logits.
+        last: decoder layers whose output is kept of the last row only. Rows of a reused prefix need not have it.
     """
 
     hidden: frozenset[int] = frozenset()
     queries: frozenset[int] = frozenset()
     all_logits: bool = False
     features: bool = False
+    last: frozenset[int] = frozenset()
 
     def __or__(self, other: RequiredOutputs) -> RequiredOutputs:
         return RequiredOutputs(
@@ -35,10 +37,11 @@ class RequiredOutputs:
             self.queries | other.queries,
             self.all_logits or other.all_logits,
             self.features or other.features,
+            self.last | other.last,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.hidden or self.queries or self.all_logits or self.features)
+        return bool(self.hidden or self.queries or self.all_logits or self.features or self.last)
 
 
 NOTHING = RequiredOutputs()
@@ -58,6 +61,7 @@ class ForwardOutputs:
         features: [rows, D], after the final norm; None if not required.
         masks: the adaptive rows, which the other attributes leave out. After `along`, those that follow the row that
             chose the step's last token. None if there are none.
+        last: layer -> [D], of the pass's last row.
     """
 
     logits: torch.Tensor
@@ -65,6 +69,7 @@ class ForwardOutputs:
     queries: Mapping[int, torch.Tensor] = field(default_factory=dict)
     features: torch.Tensor | None = None
     masks: MaskRows | None = None
+    last: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
     @property
     def has_logits(self) -> bool:
@@ -85,6 +90,7 @@ class ForwardOutputs:
             {layer: self.hidden[layer][start:stop] for layer in required_outputs.hidden},
             {layer: self.queries[layer][from_row:stop] for layer in required_outputs.queries},
             self.features[start:stop] if required_outputs.features and self.features is not None else None,
+            last={layer: self.hidden[layer][stop - 1] for layer in required_outputs.last},
         )
 
     @staticmethod
@@ -96,7 +102,7 @@ class ForwardOutputs:
         hidden = {layer: torch.cat([chunk.hidden[layer] for chunk in chunks]) for layer in last.hidden}
         features = [chunk.features for chunk in chunks if chunk.features is not None]
         all_features = torch.cat(features) if len(features) == len(chunks) else None
-        return ForwardOutputs(last.logits, hidden, last.queries, all_features)
+        return ForwardOutputs(last.logits, hidden, last.queries, all_features, last=last.last)
 
     def along(self, path: Sequence[int], all_logits: bool = False) -> ForwardOutputs:
         """The outputs of the root and the accepted nodes of a verify pass, as drafters observe them.

@@ -243,7 +243,8 @@ class TargetModel:
 
             return hook
 
-        hooks = [(decoder.layers[layer], keep_hidden(layer)) for layer in sorted(required_outputs.hidden)]
+        kept = sorted(required_outputs.hidden | required_outputs.last)
+        hooks = [(decoder.layers[layer], keep_hidden(layer)) for layer in kept]
         if required_outputs.features:
             hooks.append((decoder, lambda _module, _inputs, output: features.append(output[0][0])))
         if masks is not None:

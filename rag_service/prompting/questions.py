@@ -61,7 +61,7 @@ def job(
         template = replace(template, no_passages="{question}")
     build = partial(
         prompt.build,
-        request.question,
+        retrieved.in_full(request.question),
         turns=turns,
         tokens=tokens,
         window=window,

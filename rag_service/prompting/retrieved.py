@@ -28,6 +28,10 @@ class Retrieved:
     stated: Stated | None = None
     whole: bool = False
 
+    def in_full(self, question: str) -> str:
+        """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""
+        return question if self.rewrite_ms is None or self.query is None else self.query
+
     @property
     def read(self) -> list[dict[str, Any]]:
         """The passages that the model reads; none if it does not answer."""

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-SIGNALS = ("evidence", "covered", "check", "margin")
+SIGNALS = ("evidence", "covered", "check", "readout", "margin")
 """`evidence`, `covered`: of the words of the answer's weakest sentence (`evidence.py`); `check`: log-odds of the
-model's Yes; `margin`: of the search (`retriever/search/standout.py`)."""
+model's Yes; `readout`: log-odds of its state before it answers (`readout.py`); `margin`: of the search
+(`retriever/search/standout.py`)."""
 MOST_ODDS = 12.0
 """Bound of log-odds in both directions."""
 RIDGE = 1.0

@@ -1,7 +1,8 @@
-"""How far the passages state an answer: reads its words, and asks the model.
+"""How far the passages state an answer: reads its words and the model's state, and asks the model.
 
-The model is asked for one token, Yes or No, in a prompt that begins like the answer's, on a copy of its rows: the
-passages are not read again. Knows jobs, evidence and calibrations; knows no Redis.
+The state is that of the prompt's last token. The model is asked for one token, Yes or No, in a prompt that begins like
+the answer's. Both run on a copy of the answer's rows: the passages are not read again. Knows jobs, evidence, readouts
+and calibrations; knows no Redis.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
 from workers.support.calibration import Calibration, find
 from workers.support.evidence import Evidence, Found, repeats, sentences
+from workers.support.readout import Reader, shipped
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner
-from workers.worker.runtime import Runtime
+from workers.worker.runtime import GenerationHandle, Runtime
 
 TOP = 20
 """Likeliest tokens among which Yes and No are looked for."""
@@ -38,6 +41,7 @@ class Supporter:
 
     def __init__(self, tokens: Tokens, model: str, dtype: str, own: Calibration | None = None) -> None:
         self._model, self._dtype, self._own = model, dtype, own
+        self._readout = shipped().get(model)
         self._yes, self._no = (frozenset(tokens.encode_content(word).ids[0] for word in words) for words in (YES, NO))
 
     def support(
@@ -61,12 +65,18 @@ class Supporter:
         checking = job.checking
         if checking is None:
             return None
-        odds = self._ask(job, checking, text, assemble, runtime, cancelled, owner)
+        odds, read = None, None
+        if checking.check is not None and owner is not None and runtime.store.holds(owner):
+            # else the passages would be read again
+            run = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
+            odds = self._ask(job, checking.check, checking.check_at, text, assemble, run)
+            read = self._read(assemble(job.segments), run)
         shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
         found = evidence.of_answer([text[start:end] for start, end in spans])
-        common = {**checking.signals, **({} if odds is None else {"check": odds})}
+        asked = {"check": odds, "readout": read}
+        common = {**checking.signals, **{name: value for name, value in asked.items() if value is not None}}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
         calibration, calibrated = find(self._model, self._dtype, checking.prompt, checking.language, self._own)
@@ -92,25 +102,28 @@ class Supporter:
             signals={name: round(value, 4) for name, value in signals.items()},
         )
 
+    def _read(self, prompt: list[int], run: Callable[..., GenerationHandle]) -> float | None:
+        """The readout of the prompt; None if this model has none."""
+        if self._readout is None:
+            return None
+        reader = Reader(self._readout.layer)
+        with closing(run(prompt, SamplingParams(max_tokens=1), drafter=reader)) as handle:
+            list(handle)
+        return None if reader.state is None else self._readout.odds(reader.state)
+
     def _ask(
         self,
         job: GenerateJob,
-        checking: Checking,
+        check: Sequence[str | None],
+        check_at: int,
         text: str,
         assemble: Callable[[Sequence[Segment]], list[int]],
-        runtime: Runtime,
-        cancelled: Callable[[], bool],
-        owner: Owner | None,
+        run: Callable[..., GenerationHandle],
     ) -> float | None:
-        """Log-odds of the model's Yes; None if the job does not want it, or the passages would be read again."""
-        if checking.check is None or owner is None or not runtime.store.holds(owner):
-            return None
-        check = "".join(text if part is None else part for part in checking.check)
-        asked = [*job.segments[: checking.check_at], Segment(kind="instruction", key="", text=check), job.segments[-1]]
-        borrower = replace(owner, borrows=True)
-        one = SamplingParams(max_tokens=1, logprobs=TOP)
-        handle = runtime.submit(assemble(asked), one, cancelled, owner=borrower, drafter="plain")
-        with closing(handle):
+        """Log-odds of the model's Yes; None if it was cancelled."""
+        written = "".join(text if part is None else part for part in check)
+        asked = [*job.segments[:check_at], Segment(kind="instruction", key="", text=written), job.segments[-1]]
+        with closing(run(assemble(asked), SamplingParams(max_tokens=1, logprobs=TOP), drafter="plain")) as handle:
             measured = [token for step in handle for token in step.logprobs]
         return self._odds(dict(measured[0].top)) if measured else None
 

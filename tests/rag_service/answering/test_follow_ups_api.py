@@ -50,9 +50,10 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     assert "Question: What does the fox jump over?" in asked
     assert "Last question: And when?" in asked
     prompt = world.tokens.decode(world.stage.prompts[-1])
-    assert "And when?" in prompt, "the conversation keeps the user's words"
-    assert MEANT not in prompt
+    assert MEANT in prompt, "the model reads what the follow-up means"
+    assert "And when?" not in prompt
     turns = (await client.get(f"/v1/sessions/{session}")).json()["turns"]
+    assert [turn["question"] for turn in turns] == [FIRST["question"], "And when?"], "the user's words"
     assert [turn["retrieval_query"] for turn in turns] == [FIRST["question"], MEANT]
 
 

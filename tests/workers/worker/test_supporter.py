@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decoder import Engine, SamplingParams
 from tests.support.tiny_models import tiny_target
 from workers.broker.messages import Checking, GenerateJob, Sampling, Segment
+from workers.support.readout import Reader, Readout
 from workers.tokens.tokenizer import Tokens
+from workers.worker import supporter as supporter_module
 from workers.worker.generation import assemble
 from workers.worker.kv_store import KvStore, Owner
 from workers.worker.runtime import Runtime
@@ -96,6 +99,26 @@ def test_without_stored_rows_the_model_is_not_asked(runtime: Runtime, tokens: To
     assert "check" not in support.signals
     assert support.calibrated is False
     assert support.signals["evidence"] > 0
+
+
+def test_the_models_state_is_read_over_the_answers_rows(
+    runtime: Runtime, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, weights = job(), np.linspace(-1, 1, 32, dtype=np.float32)
+    readout = Readout(1, weights, 0.25)
+    monkeypatch.setattr(supporter_module, "shipped", lambda: {"tiny": readout})
+    assert "readout" not in supported(runtime, tokens, made).signals  # without rows
+    answered(runtime, tokens, made)
+    handles: list[Any] = []
+    submit = runtime.submit
+    monkeypatch.setattr(runtime, "submit", lambda *a, **o: handles.append(submit(*a, **o)) or handles[-1])
+    read = supported(runtime, tokens, made).signals["readout"]
+    prompt = assemble(tokens, made.segments)[0]
+    assert handles[-1].stats.cached_tokens == len(prompt) - 1  # only its last token ran again
+    reader = Reader(1)
+    list(submit(prompt, SamplingParams(max_tokens=1), drafter=reader))
+    assert reader.state is not None
+    assert read == pytest.approx(readout.odds(reader.state), abs=1e-4)
 
 
 def test_a_job_without_passages_has_no_support(runtime: Runtime, tokens: Tokens) -> None:
