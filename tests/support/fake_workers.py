@@ -274,7 +274,7 @@ def make_worker_context(
 def running_worker(
     redis_url: str, place: WorkerContext, *, info: dict[str, Any] | None = None, threads: int = 4
 ) -> Iterator[None]:
-    """A real Celery worker on threads of this process, with its heartbeat; entered once it is ready; several may run.
+    """A real Celery worker on threads of this process, with its heartbeat; entered once it is listed; several may run.
 
     At the end running answers go back to the queue, and the workplace is closed.
     """
@@ -301,7 +301,7 @@ def running_worker(
     def shut_down() -> None:
         raise WorkerShutdown(0)
 
-    ready = threading.Event()
+    ready, seen = threading.Event(), threading.Event()
     others = get_event_loop()
     set_event_loop(None)  # Celery shares one loop among all workers of a process, which cannot then end one by one
     worker = WorkController(
@@ -317,12 +317,17 @@ def running_worker(
     )
     set_event_loop(others)
     thread = threading.Thread(target=worker.start, name=f"worker-{place.name}", daemon=True)
+
+    def after_beat() -> None:
+        seen.set()
+        place.after_beat(app)
+
     heartbeat = Heartbeat(
         place.client,
         place.name,
         lambda: {**(info or {"model": "fake"}), **place.state(), "places": threads},
         lambda: place.runtime.alive,
-        lambda: place.after_beat(app),
+        after_beat,
         interval_s=0.2,
     )
     thread.start()
@@ -330,6 +335,8 @@ def running_worker(
         if not ready.wait(30):
             raise RuntimeError("the worker did not become ready within 30 s; is Redis running?")
         heartbeat.start()
+        if not seen.wait(30):
+            raise RuntimeError("the worker's first heartbeat did not come within 30 s; is Redis running?")
         yield
     finally:
         heartbeat.stop()
