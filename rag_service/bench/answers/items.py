@@ -23,7 +23,7 @@ from rag_service.bench.answers.judge import normalised
 
 Half = Literal["choose", "report", "all"]
 REMOVED = "removed"
-"""Kind of the questions whose document is not in the collection."""
+"""Kind of the questions whose document is not in the collection; in other languages than English with its code."""
 LANGUAGES = {"nl_faq": "nl"}
 """Languages of benchmarks whose items do not name theirs."""
 MOST_WORDS = {"nl_faq": 80}
@@ -113,7 +113,8 @@ def load(
             kinds.setdefault(question.kind, []).append(question)
     for folder in removed:
         questions, documents = _removed(folder)
-        kinds.setdefault(REMOVED, []).extend(questions)
+        for question in questions:
+            kinds.setdefault(question.kind, []).append(question)
         collections[questions[0].collection if questions else REMOVED] = {d.id: d for d in documents}
     chosen = [_half(questions, half)[:limit] for questions in kinds.values()]
     rounds = max(map(len, chosen), default=0)
@@ -164,15 +165,18 @@ def _question(where: str, item: dict[str, Any], collections: dict[str, dict[str,
 
 def _document(passage: str, title: str | None) -> Document:
     """A passage as a document. Its title: the article's, else the first line if a blank line follows it."""
+    return Document(hashlib.sha256(passage.encode()).hexdigest()[:24], _title(passage, title), passage)
+
+
+def _title(passage: str, title: str | None) -> str:
     first, _, rest = passage.partition("\n")
-    name = title.replace("_", " ") if title else (first if rest and len(first) < 200 else first[:80])
-    return Document(hashlib.sha256(passage.encode()).hexdigest()[:24], name, passage)
+    return title.replace("_", " ") if title else (first if rest and len(first) < 200 else first[:80])
 
 
 def _removed(folder: Path) -> tuple[list[Question], list[Document]]:
     """The questions of a retrieval set whose references are in no document but their own, and the other documents.
 
-    Every third document is taken out.
+    Every third document is taken out. A set's language is the end of its name, such as `_de`, or English.
     """
     corpus = [item for _, item in _lines(folder / "corpus.jsonl")]
     queries = [item for _, item in _lines(folder / "queries.jsonl")]
@@ -182,13 +186,16 @@ def _removed(folder: Path) -> tuple[list[Question], list[Document]]:
         gold[query] = document
     out = {item["_id"] for item in sorted(corpus, key=lambda item: _hash(item["_id"]))[::3]}
     documents = [
-        Document(re.sub(r"[^\w.-]", "-", item["_id"]), item["title"].replace("_", " "), item["text"])
+        Document(re.sub(r"[^\w.-]", "-", item["_id"]), _title(item["text"], item.get("title")), item["text"])
         for item in corpus
         if item["_id"] not in out
     ]
     left = normalised(" ".join(document.text for document in documents))
+    last = folder.name.rpartition("_")[2]
+    language = LANGUAGES.get(folder.name) or (last if len(last) == 2 else "en")
+    kind = REMOVED if language == "en" else f"{REMOVED}-{language}"
     questions = [
-        Question(f"removed-{query['_id']}", REMOVED, "en", f"{folder.name}-{REMOVED}", (query["text"],), ())
+        Question(f"{kind}-{query['_id']}", kind, language, f"{folder.name}-{REMOVED}", (query["text"],), ())
         for query in queries
         if gold.get(query["_id"]) in out
         and not any(f" {normalised(answer)} " in f" {left} " for answer in query.get("answers") or ())

@@ -165,6 +165,17 @@ def test_no_document_that_is_left_holds_the_answer_of_a_removed_one(tmp_path: Pa
     assert "removed-everywhere" not in {question.id for question in material.questions}
 
 
+def test_retrieval_sets_of_several_languages_stay_apart(tmp_path: Path) -> None:
+    for name in ("set_de", "set_zh", "nl_faq"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "corpus.jsonl", [{"_id": "T#0", "title": "", "text": "One line.\n\nAnd more."}])
+        write(tmp_path / name / "queries.jsonl", [{"_id": "q0", "text": "Which?"}])
+        (tmp_path / name / "qrels.tsv").write_text("query\tdocument\tscore\nq0\tT#0\t1", encoding="utf-8")
+    material = load([], [tmp_path / name for name in ("set_de", "set_zh", "nl_faq")])
+    found = {(question.id, question.kind, question.language) for question in material.questions}
+    assert found == {(f"removed-{code}-q0", f"removed-{code}", code) for code in ("de", "zh", "nl")}
+
+
 def test_files_without_passages_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no passages in `context`"):
         load([write(tmp_path / "f.jsonl", [item(1, context=None)])])
