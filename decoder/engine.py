@@ -122,6 +122,7 @@ class Engine:
             near_tie=self.near_tie if params.exact == "strict" else None,
             resumed=input_ids[len(prompt) :],
             kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
+            read=request.read,
         )
         if reuse is not None:
             reuse.used = True
@@ -188,7 +189,7 @@ class Engine:
             if sequence.near_tie is not None and sequence.tokens and len(ids) > 1:
                 ids = ids[: len(sequence.input_ids) - 1 - sequence.cache.length]  # the last one runs in its own pass
             if ids:
-                parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.drafter.required_outputs)))
+                parts.append((sequence, PromptChunk(sequence.cache, ids, sequence.prefill_required)))
                 room -= len(ids)
         trees = []
         load = PassLoad(len(decoding), sum(sequence.cache.length for sequence in decoding))
@@ -237,6 +238,7 @@ class Engine:
                 return Step((), (), None)
             outputs, sequence.prefill_outputs = ForwardOutputs.joined(sequence.prefill_outputs), []
             sequence.prefilled = True
+            sequence.read(outputs)
             if sequence.kept_rows is not None:
                 sequence.kept_rows.prompt(outputs)
         assert accepted is not None, "only a prompt chunk chooses no token"

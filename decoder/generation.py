@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence as Ids
 from typing import Any
 
+import torch
+
 from decoder.drafters.base import Drafter
 from decoder.drafts.accepted import Accepted
-from decoder.model.forward_outputs import ForwardOutputs
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.prefix import KeptRows, Prefix
 from decoder.sampling.params import SamplingParams
@@ -23,6 +25,7 @@ class Generation(Sequence):
         max_nodes: most draft nodes a step.
         near_tie: margin in logits below which a strict answer decides a token again; None if it is not strict.
         kept_rows: collects the rows of outputs for `detach_prefix`; None if it has no prefix to detach.
+        read: decoder layers to read at the prompt's last token.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Generation(Sequence):
         max_nodes: int = 0,
         near_tie: float | None = None,
         kept_rows: KeptRows | None = None,
+        read: frozenset[int] = frozenset(),
         resumed: Ids[int] = (),
         **options: Any,
     ) -> None:
@@ -52,9 +56,19 @@ class Generation(Sequence):
         """The tokens to prefill: the prompt, and the tokens of the answer that were generated before."""
         self.prefilled = False
         """Whether `input_ids` are in the cache and a token is chosen."""
+        self.prefill_required = drafter.required_outputs | RequiredOutputs(last=read)
+        """The outputs to keep of the passes over `input_ids`."""
+        self.states: dict[int, torch.Tensor] = {}
+        """Layer -> [D]: its output at the prompt's last token, once the prompt is prefilled. Empty if the answer was
+        resumed: the last token that is prefilled is not the prompt's."""
         self.prefill_outputs: list[ForwardOutputs] = []
         """The outputs of the passes over `input_ids`, until the prompt is prefilled."""
         self._cancelled = False
+
+    def read(self, outputs: ForwardOutputs) -> None:
+        """Keep what is to be read of the pass over the last of `input_ids`."""
+        if len(self.input_ids) == len(self.prompt):
+            self.states = {layer: state.clone() for layer, state in outputs.last.items()}
 
     @property
     def may_draft(self) -> bool:

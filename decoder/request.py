@@ -31,6 +31,7 @@ class RequestOptions(TypedDict, total=False):
     resumed: Ids[int]
     reuse: Prefix | None
     keep: bool
+    read: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Request:
         reuse: a prefix of an earlier sequence (`Generation.detach_prefix`). The new sequence takes over its cache and
             keeps the rows of the longest common prefix; it cannot be used again.
         keep: whether the sequence collects rows for `Generation.detach_prefix`.
+        read: decoder layers (0 is the first) whose output at the prompt's last token becomes `Generation.states`.
     """
 
     prompt_ids: Ids[int]
@@ -64,6 +66,7 @@ class Request:
     resumed: Ids[int] = ()
     reuse: Prefix | None = None
     keep: bool = False
+    read: frozenset[int] = frozenset()
 
     @property
     def nodes(self) -> int:
@@ -82,7 +85,7 @@ class Request:
             InvalidToken: a token id is outside the target's vocabulary.
             PromptTooLong: prompt and max_tokens exceed the target's window.
             ValueError: the segments do not tile the prompt, a bias forbids every token, there are stop strings without
-                a detokenizer, or max_nodes is below 0.
+                a detokenizer, max_nodes is below 0, or the target has no such layer to read.
         """
         params, length = self.params, len(self.prompt_ids)
         if not length:
@@ -101,5 +104,7 @@ class Request:
             raise ValueError(f"the segments cover {tiled} tokens, the prompt has {length}; make them tile the prompt")
         if params.stop and (self.detokenize or detokenize) is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
+        if unknown := sorted(layer for layer in self.read if not 0 <= layer < target.layers):
+            raise ValueError(f"read names layer {unknown[0]}; the target's are 0 to {target.layers - 1}")
         if self.nodes < 0:
             raise ValueError(f"max_nodes must be 0 or more, got {self.max_nodes}")

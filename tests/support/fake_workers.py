@@ -138,6 +138,7 @@ class FakeEngine:
         window: most prompt and answer ids together.
         before_step: called with each sequence before its prefill (no tokens yet) and before its part of each pass; may
             block or raise.
+        state: prompt ids -> what every layer that is read gives, a vector of one number.
     """
 
     def __init__(
@@ -148,7 +149,9 @@ class FakeEngine:
         tokens_per_step: int = 3,
         window: int = 8192,
         before_step: Callable[[Generation], None] = lambda sequence: None,
+        state: Callable[[Sequence[int]], float] = lambda prompt: 0.0,
     ) -> None:
+        self._state = state
         self._end = sorted(tokens.eos_ids)
         self._script = script or speak(tokens, "The quick brown fox jumps over the lazy dog.")
         self._tokens_per_step = tokens_per_step
@@ -164,6 +167,8 @@ class FakeEngine:
         **options: Unpack[RequestOptions],
     ) -> Generation:
         """As `decoder.Engine.start`, errors included; there are no rows to reuse or keep."""
+        import torch
+
         from decoder import Generation, PromptTooLong, SamplingParams
         from decoder.drafters import make_drafter
         from decoder.request import Request
@@ -176,7 +181,7 @@ class FakeEngine:
         stop = StopStrings(params.stop, request.detokenize) if params.stop and request.detokenize else None
         plain = make_drafter(str(request.drafter or "off"))
         ends = frozenset(self._end)
-        return Generation(
+        sequence = Generation(
             prompt_ids,
             params,
             request.segments,
@@ -189,6 +194,9 @@ class FakeEngine:
             domain=request.domain,
             resumed=request.resumed,
         )
+        if not request.resumed:
+            sequence.states = {layer: torch.tensor([self._state(prompt_ids)]) for layer in request.read}
+        return sequence
 
     def save(self) -> None:
         """Learns nothing."""

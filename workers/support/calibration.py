@@ -18,9 +18,11 @@ from pathlib import Path
 import numpy as np
 
 SIGNALS = ("evidence", "covered", "check", "readout", "margin")
-"""`evidence`, `covered`: of the words of the answer's weakest sentence (`evidence.py`); `check`: log-odds of the
-model's Yes; `readout`: log-odds of its state before it answers (`readout.py`); `margin`: of the search
-(`retriever/search/standout.py`)."""
+"""`evidence`, `covered`: of the words of the answer's weakest sentence (`evidence.py`); `readout`: log-odds of the
+model's state before it answers (`readout.py`); `check`: log-odds of its Yes, of models without a readout; `margin`: of
+the search (`retriever/search/standout.py`)."""
+BEFORE = ("readout", "margin")
+"""Those that are known before the answer. If the model has a readout, they are all that `answerable` needs."""
 MOST_ODDS = 12.0
 """Bound of log-odds in both directions."""
 RIDGE = 1.0

@@ -88,6 +88,11 @@ def repeats(question: str, answer: str) -> bool:
     return split(answer) == split(question)
 
 
+def begins(question: str, answer: str) -> bool:
+    """Whether an answer may still become the question again."""
+    return " ".join(split(question)).startswith(" ".join(split(answer)))
+
+
 class Evidence:
     """The sentences of some passages, to be searched for claims.
 

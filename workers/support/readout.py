@@ -14,17 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-
-from decoder.drafters.base import Drafter
-from decoder.drafts.accepted import Accepted
-from decoder.drafts.tree import DraftTree
-from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
-from decoder.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +35,6 @@ class Readout:
     def odds(self, state: NDArray[np.float32]) -> float:
         """Log-odds from a state, float32 [D]; natural logarithm."""
         return self.bias + float(self.weights.astype(np.float64) @ state)
-
-
-class Reader(Drafter):
-    """Drafts nothing, and keeps the state of the prompt's last token.
-
-    Args:
-        layer: decoder layer to read.
-    """
-
-    name: ClassVar[str] = "reader"
-
-    def __init__(self, layer: int) -> None:
-        self._layer = layer
-        self.required_outputs = RequiredOutputs(last=frozenset({layer}))
-        self.state: NDArray[np.float32] | None = None
-        """float32 [D], once the prompt is prefilled."""
-
-    def draft(self, sequence: Sequence, budget: int) -> DraftTree:
-        return DraftTree()
-
-    def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
-        if self.state is None:
-            self.state = outputs.last[self._layer].to(torch.float32).cpu().numpy()
 
 
 @cache

@@ -32,6 +32,7 @@ from workers.sessions.answer_store import AnswerStore, store_name
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.streams import AnswerStream
 from workers.sessions.token_log import SessionLog
+from workers.support.evidence import begins
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
 from workers.worker.counts import speculation, usage
@@ -132,7 +133,8 @@ def generate(
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
-    Where answers may be refused, the text is written only once that is decided.
+    Where answers may be refused, the text is written only once that is decided: if the model is read, with its first
+    token that does not repeat the question.
 
     Returns the last event; None if the answer is finished already or was erased.
 
@@ -152,8 +154,8 @@ def generate(
         if job.parts:
             job = noted(job, partial(_ids, tokens, passages), stream, runtime, tokens, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
-        held = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
-        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, held)
+        refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
         if relay.ids:
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
         grammar = (grammars or Grammars(tokens)).of_job(job)
@@ -169,24 +171,30 @@ def generate(
             domain=f"{job.tenant}/{job.collection or ''}",
             resumed=list(relay.ids),
             owner=owner,
+            read=supporter.reads(job) if supporter is not None else frozenset(),
         )
         first_token: float | None = None
+        refused: bool | None = None
         with closing(handle):
             for step in handle:
                 relay.take(step)
                 if first_token is None and step.tokens:
                     first_token = 1e3 * (time.perf_counter() - started)
-                if relay.finish_reason is not None:
+                    refused = supporter.refuses(job, handle.states) if supporter is not None else None
+                if relay.held and refused is False and not begins(job.question, relay.text):
+                    relay.show()
+                if refused or relay.finish_reason is not None:
                     break
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
         decoded = time.perf_counter()
         support = None
         if supporter is not None and relay.finish_reason != "cancelled":
             ids_of = partial(_ids, tokens, passages)
-            support = supporter.support(job, relay.text, ids_of, runtime, cancelled, owner)
+            text = "" if refused else relay.text
+            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states)
         generated = len(relay.ids)
-        if held:
-            _show(relay, support, job, tokens)
+        if refusing:
+            support = _decided(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0)
         done = DoneEvent(
@@ -243,13 +251,22 @@ def _ids(tokens: Tokens, passages: Mapping[str, Sequence[int]], segments: Sequen
     return assemble(tokens, segments, None, passages)[0]
 
 
-def _show(relay: Relay, support: Support | None, job: GenerateJob, tokens: Tokens) -> None:
-    """Write what was held back: the answer, the refusal in its place, or nothing of a cancelled answer."""
+def _decided(relay: Relay, support: Support | None, job: GenerateJob, tokens: Tokens) -> Support | None:
+    """Write what was held back: the answer, the refusal in its place, or nothing of a cancelled answer.
+
+    What was shown stays: an answer of which another worker wrote a part is not refused, but warned of.
+    """
     if relay.finish_reason == "cancelled":
-        relay.replace([], [])
+        if not relay.written:
+            relay.replace([], [])
     elif support is not None and support.abstained == "refused" and job.checking is not None:
-        relay.replace(*_spelt(job.checking.refusal, tokens))
+        ids, texts = _spelt(job.checking.refusal, tokens)
+        if relay.ids[: relay.written] == ids[: relay.written]:
+            relay.replace(ids, texts)
+        else:
+            support = support.model_copy(update={"abstained": "warned"})
     relay.show()
+    return support
 
 
 def corpora(

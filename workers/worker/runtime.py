@@ -12,13 +12,15 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from workers.errors import RuntimeClosed, is_out_of_memory
 from workers.worker.kv_store import KvStore, Owner
 
 if TYPE_CHECKING:
+    import torch
+
     from decoder import DecodeStats, Generation, SamplingParams, Step
     from decoder.request import RequestOptions
 
@@ -65,6 +67,8 @@ class GenerationHandle(Iterator["Step"]):
         self._sequence: Generation | None = None
         self._delivered: list[int] = []
         """Tokens delivered; a restarted sequence continues after them."""
+        self.states: Mapping[int, torch.Tensor] = {}
+        """What was to be read of the prompt (`Request.read`): layer -> [D]; from the first tokens on."""
         self.alone = False
         """Set after a failed pass with others: from then on this answer has its own passes."""
 
@@ -106,6 +110,7 @@ class GenerationHandle(Iterator["Step"]):
     def deliver(self, step: Step) -> bool:
         """Deliver a step. Returns whether the answer continues."""
         if step.tokens or step.finish_reason is not None:
+            self.states = self.states or self.sequence.states
             self._delivered += step.tokens
             self._arrived.put(step)
         return step.finish_reason is None

@@ -1,8 +1,8 @@
-"""How far the passages state an answer: reads its words and the model's state, and asks the model.
+"""How far the passages state an answer, by its words and by the model's own state or word.
 
-The state is that of the prompt's last token. The model is asked for one token, Yes or No, in a prompt that begins like
-the answer's. Both run on a copy of the answer's rows: the passages are not read again. Knows jobs, evidence, readouts
-and calibrations; knows no Redis.
+A model with a readout is read: its state at the prompt's last token comes with the answer's own prefill. Any other is
+asked for one token, Yes or No, in a prompt that begins like the answer's, on a copy of its rows: the passages are not
+read again. Knows jobs, evidence, readouts and calibrations; knows no Redis.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
 from workers.support.calibration import Calibration, find
 from workers.support.evidence import Evidence, Found, repeats, sentences
-from workers.support.readout import Reader, shipped
+from workers.support.readout import shipped
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner
 from workers.worker.runtime import GenerationHandle, Runtime
 
+if TYPE_CHECKING:
+    import torch
+
+States = Mapping[int, "torch.Tensor"]
+"""Layer -> [D]: what was read of an answer's prompt."""
 TOP = 20
 """Likeliest tokens among which Yes and No are looked for."""
 YES = ("Yes", " Yes", "yes", " yes")
@@ -44,6 +49,21 @@ class Supporter:
         self._readout = shipped().get(model)
         self._yes, self._no = (frozenset(tokens.encode_content(word).ids[0] for word in words) for words in (YES, NO))
 
+    def reads(self, job: GenerateJob) -> frozenset[int]:
+        """The layers to read of a job's prompt."""
+        wanted = self._readout is not None and job.checking is not None and job.checking.check is not None
+        return frozenset({self._readout.layer}) if wanted and self._readout is not None else frozenset()
+
+    def refuses(self, job: GenerateJob, states: States) -> bool | None:
+        """Whether an answer is refused before any of it is written; None if that takes the whole answer."""
+        if job.checking is None or job.checking.abstain != "refuse":
+            return False
+        signals = {**job.checking.signals, **self._read(states)}
+        calibration, _ = self._find(job.checking)
+        if not calibration.answerable.weights.keys() <= signals.keys():
+            return None
+        return calibration.answerable.chance(signals) < calibration.threshold
+
     def support(
         self,
         job: GenerateJob,
@@ -52,12 +72,14 @@ class Supporter:
         runtime: Runtime,
         cancelled: Callable[[], bool],
         owner: Owner | None,
+        states: States,
     ) -> Support | None:
         """The support of an answer's text; None for a job without passages.
 
         Args:
             assemble: a prompt's ids.
             owner: whose rows the answer's prompt left.
+            states: what was read of the prompt; of an answer that another worker began, nothing.
 
         Raises:
             the engine's errors, RuntimeClosed.
@@ -65,26 +87,27 @@ class Supporter:
         checking = job.checking
         if checking is None:
             return None
-        odds, read = None, None
-        if checking.check is not None and owner is not None and runtime.store.holds(owner):
+        own = self._read(states)
+        if not own and checking.check is not None and owner is not None and runtime.store.holds(owner):
             # else the passages would be read again
             run = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
-            odds = self._ask(job, checking.check, checking.check_at, text, assemble, run)
-            read = self._read(assemble(job.segments), run)
+            if self._readout is None:
+                own = self._ask(job, checking.check, checking.check_at, text, assemble, run)
+            else:
+                own = self._read_again(assemble(job.segments), run)
         shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
         evidence = Evidence(checking.question, shown, checking.language)
         spans = sentences(text)
         found = evidence.of_answer([text[start:end] for start, end in spans])
-        asked = {"check": odds, "readout": read}
-        common = {**checking.signals, **{name: value for name, value in asked.items() if value is not None}}
+        common = {**checking.signals, **own}
         weakest = min(found, key=lambda one: one.evidence, default=Found())
         signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
-        calibration, calibrated = find(self._model, self._dtype, checking.prompt, checking.language, self._own)
+        calibration, calibrated = self._find(checking)
         answerable = calibration.answerable.chance(signals)
         return Support(
             support=round(calibration.support.chance(signals), DIGITS),
             answerable=round(answerable, DIGITS),
-            calibrated=calibrated and odds is not None,
+            calibrated=calibrated and bool(own),
             abstained=_abstained(checking, answerable < calibration.threshold or repeats(job.question, text)),
             sentences=[
                 SentenceSupport(
@@ -102,14 +125,22 @@ class Supporter:
             signals={name: round(value, 4) for name, value in signals.items()},
         )
 
-    def _read(self, prompt: list[int], run: Callable[..., GenerationHandle]) -> float | None:
-        """The readout of the prompt; None if this model has none."""
-        if self._readout is None:
-            return None
-        reader = Reader(self._readout.layer)
-        with closing(run(prompt, SamplingParams(max_tokens=1), drafter=reader)) as handle:
+    def _find(self, checking: Checking) -> tuple[Calibration, bool]:
+        return find(self._model, self._dtype, checking.prompt, checking.language, self._own)
+
+    def _read(self, states: States) -> dict[str, float]:
+        """The readout, as a signal."""
+        if self._readout is None or self._readout.layer not in states:
+            return {}
+        return {"readout": self._readout.odds(states[self._readout.layer].float().cpu().numpy())}
+
+    def _read_again(self, prompt: list[int], run: Callable[..., GenerationHandle]) -> dict[str, float]:
+        """The readout of a prompt whose answer another worker began: one pass over its last token."""
+        assert self._readout is not None
+        layers = frozenset({self._readout.layer})
+        with closing(run(prompt, SamplingParams(max_tokens=1), drafter="plain", read=layers)) as handle:
             list(handle)
-        return None if reader.state is None else self._readout.odds(reader.state)
+        return self._read(handle.states)
 
     def _ask(
         self,
@@ -119,13 +150,13 @@ class Supporter:
         text: str,
         assemble: Callable[[Sequence[Segment]], list[int]],
         run: Callable[..., GenerationHandle],
-    ) -> float | None:
-        """Log-odds of the model's Yes; None if it was cancelled."""
+    ) -> dict[str, float]:
+        """Log-odds of the model's Yes, as a signal; none if it was cancelled."""
         written = "".join(text if part is None else part for part in check)
         asked = [*job.segments[:check_at], Segment(kind="instruction", key="", text=written), job.segments[-1]]
         with closing(run(assemble(asked), SamplingParams(max_tokens=1, logprobs=TOP), drafter="plain")) as handle:
             measured = [token for step in handle for token in step.logprobs]
-        return self._odds(dict(measured[0].top)) if measured else None
+        return {"check": self._odds(dict(measured[0].top))} if measured else {}
 
     def _odds(self, top: Mapping[int, float]) -> float:
         """Log-odds of Yes against No; a word that is not among the likeliest tokens counts as the least of them."""

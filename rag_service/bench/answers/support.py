@@ -12,7 +12,7 @@ from typing import Any
 from decoder.bench.results import table
 from rag_service.bench.answers.outcomes import Judged
 from rag_service.bench.answers.statistics import auroc, auroc_interval, wilson
-from workers.support.calibration import ENGINE, Calibration, fit
+from workers.support.calibration import BEFORE, ENGINE, SIGNALS, Calibration, fit
 
 BINS = 5
 """Bins of the calibration table."""
@@ -47,7 +47,9 @@ def calibration(judged: Sequence[Judged], model: str, dtype: str, prompt: str) -
     scored = [entry for entry in judged if entry[1].signals]
     answered = [entry for entry in scored if not entry[2].abstains]
     support = fit([outcome.signals for _, outcome, _ in answered], [verdict.right for _, _, verdict in answered])
-    answerable = fit([outcome.signals for _, outcome, _ in scored], [question.answerable for question, _, _ in scored])
+    names = BEFORE if any("readout" in outcome.signals for _, outcome, _ in scored) else SIGNALS
+    asked = [question.answerable for question, _, _ in scored]
+    answerable = fit([outcome.signals for _, outcome, _ in scored], asked, names)
     chances = sorted(answerable.chance(outcome.signals) for question, outcome, _ in scored if question.answerable)
     threshold = chances[int(FALSE_REFUSALS * len(chances))]
     languages = sorted({question.language for question, _, _ in scored})

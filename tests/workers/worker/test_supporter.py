@@ -11,7 +11,7 @@ import pytest
 from decoder import Engine, SamplingParams
 from tests.support.tiny_models import tiny_target
 from workers.broker.messages import Checking, GenerateJob, Sampling, Segment
-from workers.support.readout import Reader, Readout
+from workers.support.readout import Readout
 from workers.tokens.tokenizer import Tokens
 from workers.worker import supporter as supporter_module
 from workers.worker.generation import assemble
@@ -60,9 +60,9 @@ def ids_of(tokens: Tokens) -> Any:
     return lambda segments: assemble(tokens, segments)[0]
 
 
-def supported(runtime: Runtime, tokens: Tokens, made: GenerateJob, text: str = "The fox.") -> Any:
+def supported(runtime: Runtime, tokens: Tokens, made: GenerateJob, text: str = "The fox.", states: Any = None) -> Any:
     supporter = Supporter(tokens, "tiny", "float64")
-    return supporter.support(made, text, ids_of(tokens), runtime, lambda: False, MINE)
+    return supporter.support(made, text, ids_of(tokens), runtime, lambda: False, MINE, states or {})
 
 
 def test_the_passages_are_not_read_again_and_the_answers_rows_stay(
@@ -101,24 +101,49 @@ def test_without_stored_rows_the_model_is_not_asked(runtime: Runtime, tokens: To
     assert support.signals["evidence"] > 0
 
 
-def test_the_models_state_is_read_over_the_answers_rows(
-    runtime: Runtime, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def readout(monkeypatch: pytest.MonkeyPatch) -> Readout:
+    made = Readout(1, np.linspace(-1, 1, 32, dtype=np.float32), 0.25)
+    monkeypatch.setattr(supporter_module, "shipped", lambda: {"tiny": made})
+    return made
+
+
+def test_a_model_with_a_readout_is_read_while_it_answers_and_not_asked(
+    runtime: Runtime, tokens: Tokens, readout: Readout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, weights = job(), np.linspace(-1, 1, 32, dtype=np.float32)
-    readout = Readout(1, weights, 0.25)
-    monkeypatch.setattr(supporter_module, "shipped", lambda: {"tiny": readout})
+    made = job()
+    layers = Supporter(tokens, "tiny", "float64").reads(made)
+    prompt = assemble(tokens, made.segments)[0]
+    handle = runtime.submit(prompt, SamplingParams(max_tokens=8), owner=MINE, read=layers)
+    list(handle)
+    handles: list[Any] = []
+    monkeypatch.setattr(runtime, "submit", lambda *a, **o: handles.append(a))
+    support = supported(runtime, tokens, made, states=handle.states)
+    assert handles == []
+    assert support.signals["readout"] == pytest.approx(readout.odds(handle.states[1].numpy()), abs=1e-4)
+    assert "check" not in support.signals
+
+
+def test_the_state_of_an_answer_that_another_worker_began_is_read_over_its_rows(
+    runtime: Runtime, tokens: Tokens, readout: Readout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job()
     assert "readout" not in supported(runtime, tokens, made).signals  # without rows
-    answered(runtime, tokens, made)
+    prompt = assemble(tokens, made.segments)[0]
+    whole = runtime.submit(prompt, SamplingParams(max_tokens=8), owner=MINE, read=frozenset({1}))
+    list(whole)
     handles: list[Any] = []
     submit = runtime.submit
     monkeypatch.setattr(runtime, "submit", lambda *a, **o: handles.append(submit(*a, **o)) or handles[-1])
     read = supported(runtime, tokens, made).signals["readout"]
-    prompt = assemble(tokens, made.segments)[0]
     assert handles[-1].stats.cached_tokens == len(prompt) - 1  # only its last token ran again
-    reader = Reader(1)
-    list(submit(prompt, SamplingParams(max_tokens=1), drafter=reader))
-    assert reader.state is not None
-    assert read == pytest.approx(readout.odds(reader.state), abs=1e-4)
+    assert read == pytest.approx(readout.odds(whole.states[1].numpy()), abs=1e-4)
+
+
+def test_only_models_with_a_readout_are_read(tokens: Tokens, readout: Readout) -> None:
+    assert Supporter(tokens, "tiny", "float64").reads(job()) == {1}
+    assert Supporter(tokens, "other", "float64").reads(job()) == set()
+    assert Supporter(tokens, "tiny", "float64").reads(job(checking=None)) == set()
 
 
 def test_a_job_without_passages_has_no_support(runtime: Runtime, tokens: Tokens) -> None:
