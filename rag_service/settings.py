@@ -88,7 +88,7 @@ class Answers(_Section):
         description="Whether answers come with their `support`, for which the model is asked one more token.",
     )
     support_threshold: float = Field(
-        default=0.3, ge=0, le=1, description="Least `support` of a `grounded` answer, and of a `retrieved` citation."
+        default=0.2, ge=0, le=1, description="Least `support` of a `grounded` answer, and of a `retrieved` citation."
     )
     abstain: Literal["off", "warn", "refuse"] = Field(
         default="warn",

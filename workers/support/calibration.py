@@ -90,7 +90,7 @@ def read(text: str) -> Calibration:
 
 @cache
 def shipped() -> Sequence[Calibration]:
-    """The package's calibrations; the first one is used where none holds."""
+    """The package's calibrations. One is of no model: its signals are those of models without a readout."""
     folder = resources.files("workers.support") / "calibrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
     return [read(file.read_text(encoding="utf-8")) for file in files]
@@ -101,6 +101,8 @@ def find(
 ) -> tuple[Calibration, bool]:
     """The calibration to use, and whether it holds for this model, number format, prompt and language.
 
+    Where none holds, the operator's, else the first of the same model, else that of no model.
+
     Args:
         own: the operator's, used before the package's.
     """
@@ -108,7 +110,8 @@ def find(
     for candidate in candidates:
         if candidate.holds_for(model, dtype, prompt, language):
             return candidate, True
-    return candidates[0], False
+    nearest = own or next((one for one in candidates if one.model == model), None)
+    return nearest or next(one for one in candidates if not one.model), False
 
 
 def fit(signals: Sequence[Mapping[str, float]], labels: Sequence[bool], names: Sequence[str] = SIGNALS) -> Logistic:

@@ -263,10 +263,20 @@ def test_a_calibration_is_fitted_with_a_threshold_that_refuses_few(tmp_path: Pat
     assert fitted.answers == 200
     answerable = [fitted.answerable.chance(o.signals) for q, o, _ in entries if q.answerable]
     assert sum(one < fitted.threshold for one in answerable) == 10
+    assert "evidence" in fitted.answerable.weights
     others = [fitted.answerable.chance(o.signals) for q, o, _ in entries if not q.answerable]
     assert sum(one < fitted.threshold for one in others) > 50
     fitted.save(tmp_path / "own.json")
     assert read((tmp_path / "own.json").read_text()) == fitted
+
+
+def test_with_a_readout_abstaining_is_fitted_to_what_is_known_before_the_answer() -> None:
+    entries = [scored(n, "squad2" if n % 2 else "removed", n % 4 == 1, n / 100) for n in range(100)]
+    for n, (_, one, _) in enumerate(entries):
+        one.signals["readout"] = float(n % 7)
+    fitted = support.calibration(entries, "m", "float32", "digest")
+    assert set(fitted.answerable.weights) <= {"readout", "margin"}
+    assert "evidence" in fitted.support.weights
 
 
 def test_the_report_has_a_row_for_each_kind() -> None:

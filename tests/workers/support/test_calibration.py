@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.support.calibration import ENGINE, MOST_ODDS, Calibration, Logistic, find, fit, read, shipped
+from workers.support.calibration import BEFORE, ENGINE, MOST_ODDS, Calibration, Logistic, find, fit, read, shipped
 
 FLAT = Logistic(0.0, {"check": 1.0}, {"check": 2.0}, {"check": 4.0})
 OWN = Calibration("own", "float32", ENGINE, "abc", FLAT, FLAT, 0.3, 10, ["en"])
@@ -83,7 +83,22 @@ def test_another_model_dtype_prompt_or_language_is_uncalibrated(
 def test_the_packages_calibrations_say_what_they_hold_for() -> None:
     for one in shipped():
         assert one.engine == ENGINE
-        assert find(one.model, one.dtype, one.prompt, one.languages[0]) == (one, True)
         assert 0 < one.threshold < 1
         assert one.support.weights["evidence"] > 0
-    assert find("unknown", "float32", "", "en") == (shipped()[0], False)
+        for language in one.languages:
+            assert find(one.model, one.dtype, one.prompt, language) == (one, True)
+
+
+def test_what_no_calibration_holds_for_takes_one_of_the_same_model_else_of_none() -> None:
+    default = find("qwen2.5-coder-1.5b", "bfloat16", "another prompt", "en")
+    assert (default[0].model, default[1]) == ("qwen2.5-coder-1.5b", False)
+    other = find("unknown", "float32", "", "en")
+    assert (other[0].model, other[1]) == ("", False)
+    assert "readout" not in other[0].support.weights
+    assert "check" in other[0].support.weights
+
+
+def test_what_the_readout_is_needed_for_is_known_before_the_answer() -> None:
+    for one in shipped():
+        if "readout" in one.support.weights:
+            assert set(one.answerable.weights) <= set(BEFORE)
