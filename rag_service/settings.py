@@ -85,7 +85,7 @@ class Answers(_Section):
     )
     support: bool = Field(
         default=True,
-        description="Whether answers come with their `support`, for which the model is asked one more token.",
+        description="Whether answers come with their `support`, for which some models are asked one more token.",
     )
     support_threshold: float = Field(
         default=0.2, ge=0, le=1, description="Least `support` of a `grounded` answer, and of a `retrieved` citation."
