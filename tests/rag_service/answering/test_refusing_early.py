@@ -45,8 +45,8 @@ def working(tokens: Tokens, data_dir: Path, tmp_path_factory: pytest.TempPathFac
     stage = Stage()
 
     def before_step(sequence: Any) -> None:
-        if sequence.tokens:
-            stage.waited_in_vain |= not stage.go_on.wait(20)
+        if sequence.tokens and not stage.waited_in_vain:
+            stage.waited_in_vain = not stage.go_on.wait(20)
 
     engine = FakeEngine(
         tokens,
@@ -73,7 +73,7 @@ def working(tokens: Tokens, data_dir: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def stage(working: tuple[Stage, str]) -> Stage:
     stage = working[0]
-    stage.text, stage.state = STATED, 3.0
+    stage.text, stage.state, stage.waited_in_vain = STATED, 3.0, False
     stage.go_on.set()
     return stage
 
