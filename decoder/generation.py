@@ -56,14 +56,19 @@ class Generation(Sequence):
         """The tokens to prefill: the prompt, and the tokens of the answer that were generated before."""
         self.prefilled = False
         """Whether `input_ids` are in the cache and a token is chosen."""
-        self.prefill_required = drafter.required_outputs | RequiredOutputs(last=read)
-        """The outputs to keep of the passes over `input_ids`."""
+        self.read_layers = read
+        """The layers to keep `states` of."""
         self.states: dict[int, torch.Tensor] = {}
         """Layer -> [D]: its output at the prompt's last token, once the prompt is prefilled. Empty if the answer was
         resumed: the last token that is prefilled is not the prompt's."""
         self.prefill_outputs: list[ForwardOutputs] = []
         """The outputs of the passes over `input_ids`, until the prompt is prefilled."""
         self._cancelled = False
+
+    @property
+    def prefill_required(self) -> RequiredOutputs:
+        """The outputs to keep of the passes over `input_ids`."""
+        return self.drafter.required_outputs | RequiredOutputs(last=self.read_layers)
 
     def read(self, outputs: ForwardOutputs) -> None:
         """Keep what is to be read of the pass over the last of `input_ids`."""
