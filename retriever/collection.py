@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from retriever import lexical as bm25
-from retriever.embedder import Embedder, Vectors
+from retriever.embedder import Embedder, Vectors, known_share
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
+from retriever.lexical import bm25, postings
+from retriever.moments import Moments
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
-from retriever.search.fusion import Candidates, Ranked
+from retriever.search.fusion import Candidates, Key, Part
 from retriever.search.index import VectorIndex
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
@@ -104,7 +105,7 @@ class Collection:
 
         `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
         ids of chunks that an earlier question of the conversation retrieved, best first. Those that still exist and
-        pass the filter form a list of little weight, fused with the others by reciprocal rank in every mode.
+        pass the filter count a little more, in every mode.
         Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
         """
         question = fusion.checked(question, top_k, mode, filter)
@@ -128,40 +129,52 @@ class Collection:
         if mode != "lexical":
             with self._store.read() as connection:
                 facts = store.facts(connection)
-                empty = records.counts(connection)[1] == 0
+                empty = postings.totals(connection)[0] == 0
             if facts.embedder != self._embedder.name:
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             if empty:
-                return Candidates([], None if mode == "dense" else [])
+                nothing = Part([], {}, Moments())
+                return Candidates(nothing, None if mode == "dense" else nothing)
             embedded = vector()
         allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
-        dense = lexical = before = None
+        near: list[tuple[int, float]] = []
+        hits: list[tuple[int, float]] = []
+        spread = Moments()
         with self._index_lock, self._store.read() as connection:
             facts = store.facts(connection)
+            rows = None
+            if allowed:
+                rows = np.array([row for (row,) in connection.execute(allowed, parameters)], dtype=np.int64)
             if embedded is not None:
                 if embedded.shape != (facts.dimension,):
                     stored = f"{facts.embedder} of dimension {facts.dimension}"
                     raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(embedded)}")
                 self._index.sync(connection, facts)
-                rows = None
-                if allowed:
-                    rows = np.array([row for (row,) in connection.execute(allowed, parameters)], dtype=np.int64)
-                dense = self._index.search(embedded, fusion.DEPTH, rows)
-            if mode != "dense":
-                lexical = bm25.search(connection, question, fusion.DEPTH, allowed, parameters)
-            if earlier:
-                places = [fusion.place(chunk_id) for chunk_id in earlier]
-                rows_before = records.rows_of(connection, places, allowed, parameters)
-                before = [(row, -float(rank)) for rank, row in enumerate(rows_before)]
-            lists = dense, lexical, before
-            chunks = records.chunks_at(connection, {row for ranked in lists for row, _ in ranked or ()})
-        keys = {row: (chunk.document_id, chunk.chunk.ordinal, self.name) for row, chunk in chunks.items()}
+                near = self._index.search(embedded, fusion.DEPTH, rows)
+            scores = bm25.scores(connection, question) if mode != "dense" else None
+            if scores is not None:
+                hits = scores.best(fusion.DEPTH, rows)
+            before = records.rows_of(connection, map(fusion.place, earlier), allowed, parameters)
+            chunks = records.chunks_at(connection, {*before, *(row for row, _ in (*near, *hits))})
+            cosines = dict(near)
+            if embedded is not None:
+                cosines |= self._index.cosines(connection, embedded, chunks.keys() - cosines.keys())
+                spread = self._index.moments(embedded)
+        keys: dict[int, Key] = {
+            row: (chunk.document_id, chunk.chunk.ordinal, self.name) for row, chunk in chunks.items()
+        }
 
-        def keyed(ranked: list[tuple[int, float]] | None) -> Ranked | None:
-            return None if ranked is None else [(keys[row], score) for row, score in ranked if row in keys]
+        def part(best: list[tuple[int, float]], values: Mapping[int, float], moments: Moments) -> Part:
+            ranked = [(keys[row], score) for row, score in best if row in keys]
+            return Part(ranked, {key: values[row] for row, key in keys.items()}, moments)
 
-        by_key = {keys[row]: chunk for row, chunk in chunks.items()}
-        return Candidates(keyed(dense), keyed(lexical), keyed(before), by_key)
+        return Candidates(
+            dense=None if embedded is None else part(near, cosines, spread),
+            lexical=None if scores is None else part(hits, scores.of(keys), scores.moments),
+            earlier=[keys[row] for row in before if row in keys],
+            chunks={keys[row]: chunk for row, chunk in chunks.items()},
+            known=1.0 if embedded is None else known_share(self._embedder, question),
+        )
 
     def mentions(
         self, words: str, together: bool, filter: Mapping[str, Any] | None = None

@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from retriever.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
+
+KNOWN_CHARS = 20_000
+"""Characters of a text by which an embedder says how much of it it knows."""
+_LETTER = regex.compile(r"\p{L}")
+_SIGN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+"""Letters that may be words."""
 
 Vectors = NDArray[np.float32]
 """float32, one row a text (or one vector), of unit length."""
@@ -43,6 +50,19 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str, /) -> Vectors:
         """float32 [dimension], of length 1, for a question."""
+
+
+@runtime_checkable
+class KnowsTexts(Protocol):
+    """An embedder that can say how much of a text it knows."""
+
+    def known(self, text: str, /) -> float:
+        """0 to 1; the share of characters in words that the model's vocabulary has more than single letters of."""
+
+
+def known_share(embedder: Embedder, text: str) -> float:
+    """How much of a text an embedder knows; 1 for one that cannot say."""
+    return embedder.known(text) if isinstance(embedder, KnowsTexts) else 1.0
 
 
 class SentenceTransformerEmbedder:
@@ -108,6 +128,23 @@ class SentenceTransformerEmbedder:
     def embed_query(self, text: str, /) -> Vectors:
         vector: Vectors = self._encode("encode_query", [text])[0]
         return vector
+
+    def known(self, text: str, /) -> float:
+        self.load()
+        tokenizer = self._model.tokenizer
+        if not getattr(tokenizer, "is_fast", False):
+            return 1.0  # its tokens have no place in the text
+        with self._lock:
+            encoded = tokenizer(
+                text[:KNOWN_CHARS], add_special_tokens=False, truncation=False, return_offsets_mapping=True
+            )
+        whole = known = 0
+        for token, (start, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+            piece = text[start:end].strip()
+            whole += len(piece)
+            if token != tokenizer.unk_token_id and not (_LETTER.fullmatch(piece) and not _SIGN.fullmatch(piece)):
+                known += len(piece)
+        return known / whole if whole else 1.0
 
     def _encode(self, method: str, texts: list[str]) -> Vectors:
         self.load()

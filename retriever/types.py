@@ -90,9 +90,9 @@ class Chunk:
 class Passage:
     """A chunk retrieved for a question.
 
-    `score`: hybrid = reciprocal rank fusion (0 to 0.033), dense = cosine (-1 to 1), lexical = BM25 (above 0); higher is
-    better. `rank` counts from 1. `date` is the document's own (`metadata["date"]`), ISO 8601.
-    `text == document.text[source_start:source_end]`.
+    `score`: hybrid = by how many standard deviations it stands out of the collection's chunks, by cosine and BM25
+    together; dense = cosine (-1 to 1), lexical = BM25 (above 0); higher is better. `rank` counts from 1. `date` is the
+    document's own (`metadata["date"]`), ISO 8601. `text == document.text[source_start:source_end]`.
     """
 
     collection: str

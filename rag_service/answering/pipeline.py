@@ -28,8 +28,8 @@ from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
 from rag_service.prompting.generation_options import Repetitions
 from rag_service.prompting.jobs import NO_TURN
-from rag_service.prompting.languages import language_of
 from rag_service.prompting.template import PromptTemplate
+from retriever.languages import language_of
 from workers.broker.messages import Abstain, GenerateJob, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord

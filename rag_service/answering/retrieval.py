@@ -20,12 +20,12 @@ from rag_service.answering.query_rewriter import Rewritten
 from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.documents import listing
-from rag_service.prompting.languages import language_of
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import Library, UnknownDocument
+from retriever.languages import language_of
 from workers.broker.messages import TurnRecord
 
 

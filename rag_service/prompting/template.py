@@ -210,7 +210,7 @@ class Templates:
         """The language of the template for a question."""
         if self._language is not None:
             return self._language
-        from rag_service.prompting.languages import language_of
+        from retriever.languages import language_of
 
         detected = language_of(question)
         return detected if detected in self._templates else DEFAULT_LANGUAGE

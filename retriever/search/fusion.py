@@ -1,4 +1,9 @@
-"""The candidates of one or several collections → the best passages: lists fused by reciprocal rank. Pure.
+"""The candidates of one or several collections → the best passages, fused by how far their scores stand out. Pure.
+
+A score counts by its distance from the mean of all chunks' scores for this question, in standard deviations: a part
+that finds one chunk far above all others decides, and one that finds all alike says little. Cosines also count by the
+share of the question that the embedder knows. Nothing depends on a language's name or on a number fitted to a
+collection.
 
 Equal scores are ordered by document id, then by position, then by collection.
 """
@@ -11,6 +16,7 @@ from typing import Any, get_args
 
 from retriever.dates import iso_date
 from retriever.errors import InvalidQuery
+from retriever.moments import Moments
 from retriever.parsing.text import clean
 from retriever.search.standout import DEPTH as COMPARED
 from retriever.search.standout import standout
@@ -19,13 +25,13 @@ from retriever.stores.records import ChunkRecord, canonical
 from retriever.types import Passage, SearchMode, SearchResult
 from retriever.words import Words
 
-RRF_K = 60
-"""Reciprocal rank fusion: a chunk scores 1 / (RRF_K + rank) in each list (Cormack et al. 2009)."""
 DEPTH = 100
-"""Chunks that each list contributes."""
-CANDIDATES_WEIGHT = 0.05
-"""Weight of the chunks that an earlier question retrieved; the question's own lists weigh 1. It lifts a chunk by a
-place or two, and retrieves it if the question itself retrieves nothing."""
+"""Chunks that each part contributes."""
+EARLIER_BONUS = 0.3
+"""Standard deviations that the best of the chunks counts more that an earlier question retrieved, and the others
+nearly as much. It lifts a chunk by a place or two, and retrieves it if the question itself retrieves nothing."""
+EARLIER_STEP = 60
+"""Places after which the bonus is half as large."""
 NEAR = 2
 """Newer versions of a passage are looked for among so many times as many passages as are wanted."""
 MAX_TOP_K = 100
@@ -39,16 +45,34 @@ Ranked = list[tuple[Key, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """What the lists of one collection hold for a question: dense by cosine, lexical by BM25, earlier by their order.
+class Part:
+    """What one kind of search gives: dense by cosine, lexical by BM25.
 
-    A list that the mode does not ask for is None.
+    Attributes:
+        ranked: its best chunks.
+        scores: those of the candidates of every part.
+        moments: of the scores of all chunks of the collection.
     """
 
-    dense: Ranked | None = None
-    lexical: Ranked | None = None
-    earlier: Ranked | None = None
+    ranked: Ranked
+    scores: Mapping[Key, float]
+    moments: Moments
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What one collection has for a question. A part that the mode does not ask for is None.
+
+    Attributes:
+        earlier: chunks that an earlier question retrieved, best first.
+        known: share of the question that the embedder knows.
+    """
+
+    dense: Part | None = None
+    lexical: Part | None = None
+    earlier: Sequence[Key] = ()
     chunks: Mapping[Key, ChunkRecord] = field(default_factory=dict)
+    known: float = 1.0
 
 
 def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | None) -> str:
@@ -83,9 +107,12 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
     chunks = {key: chunk for part in found for key, chunk in part.chunks.items()}
     dense = _merged([part.dense for part in found])
     lexical = _merged([part.lexical for part in found])
-    earlier = _merged([part.earlier for part in found])
-    lists = [(1.0, dense), (1.0, lexical), (CANDIDATES_WEIGHT, earlier)]
-    ranked = _best([(weight, ranked) for weight, ranked in lists if ranked is not None])
+    bonus = {
+        key: EARLIER_BONUS * EARLIER_STEP / (EARLIER_STEP + place)
+        for part in found
+        for place, key in enumerate(part.earlier)
+    }
+    ranked = _best(dense, lexical, bonus, min((part.known for part in found), default=1.0))
 
     def dated(pair: tuple[Key, float]) -> Dated:
         record = chunks[pair[0]]
@@ -96,26 +123,41 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
     passages = [passage(chunks[key], key, scores[n], n + 1) for n, (key, _) in enumerate(best)]
     if dense is None or lexical is None:
         return SearchResult(passages)
-    compared = {key: chunks[key] for key, _ in [*dense[:COMPARED], *lexical[:COMPARED]]}
+    near = dense.ranked[:COMPARED]
+    compared = {key: chunks[key] for key, _ in [*near, *lexical.ranked[:COMPARED]]}
     texts = {key: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for key, one in compared.items()}
-    margin = standout(question, texts, dense[:COMPARED], Words(language)) if len(texts) > 1 else None
+    margin = standout(question, texts, near, Words(language)) if len(texts) > 1 else None
     return SearchResult(passages, margin)
 
 
-def _merged(lists: Sequence[Ranked | None]) -> Ranked | None:
-    present = [ranked for ranked in lists if ranked is not None]
-    return _ordered([pair for ranked in present for pair in ranked])[:DEPTH] if present else None
+def _merged(parts: Sequence[Part | None]) -> Part | None:
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    ranked = _ordered([pair for part in present for pair in part.ranked])[:DEPTH]
+    scores = {key: score for part in present for key, score in part.scores.items()}
+    return Part(ranked, scores, sum((part.moments for part in present), Moments()))
 
 
-def _best(lists: Sequence[tuple[float, Ranked]]) -> Ranked:
-    """One list by its own scores, or several (weight, list) fused by reciprocal rank."""
-    if len(lists) == 1:
-        return lists[0][1]
-    scores: dict[Key, float] = {}
-    for weight, ranked in lists:
-        for rank, (key, _) in enumerate(ranked, start=1):
-            scores[key] = scores.get(key, 0.0) + weight / (RRF_K + rank)
-    return _ordered(list(scores.items()))
+def _best(dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], known: float) -> Ranked:
+    """The candidates by their score: of one part its own, of two how far they stand out in both together."""
+    keys = {key for part in (dense, lexical) if part is not None for key, _ in part.ranked} | set(bonus)
+    if dense is not None and lexical is not None:
+        return _ordered(
+            [
+                (
+                    key,
+                    known * dense.moments.standing(dense.scores[key])
+                    + lexical.moments.standing(lexical.scores[key])
+                    + bonus.get(key, 0.0),
+                )
+                for key in keys
+            ]
+        )
+    part = dense or lexical
+    assert part is not None, "a search has at least one part"
+    unit = part.moments.deviation or 1.0
+    return _ordered([(key, part.scores[key] + unit * bonus.get(key, 0.0)) for key in keys])
 
 
 def _ordered(ranked: Ranked) -> Ranked:

@@ -12,6 +12,7 @@ import importlib
 import logging
 import os
 import sqlite3
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.embedder import Vectors
+from retriever.moments import Moments
+from retriever.stores import records
 from retriever.stores.store import CollectionFacts
 
 # faiss has type stubs in some versions only, and those leave out what its Python layer adds
@@ -38,6 +41,7 @@ class VectorIndex:
         self._uid = ""
         self._generation = -1
         self._index: Any = None
+        self._sample: Vectors = np.zeros((0, 0), np.float32)
         self._saved: int | None = None
 
     def __len__(self) -> int:
@@ -56,6 +60,7 @@ class VectorIndex:
         if len(deleted):
             self._index.remove_ids(deleted)
         self._add(connection, np.setdiff1d(stored, indexed), facts.dimension)
+        self._sample = _matrix(records.sample(connection), facts.dimension)
         self._uid, self._generation = facts.uid, facts.generation
 
     def save(self) -> None:
@@ -90,6 +95,16 @@ class VectorIndex:
         nearest = [(int(row), float(score)) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0]
         return sorted(nearest, key=lambda pair: (-pair[1], pair[0]))
 
+    def moments(self, vector: Vectors) -> Moments:
+        """Those of the cosines of all chunks, by a sample of them."""
+        return Moments.of(self._sample @ vector).scaled(len(self)) if len(self) else Moments()
+
+    def cosines(self, connection: sqlite3.Connection, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
+        """The cosines of some chunks of `connection`'s snapshot."""
+        stored = records.vectors_at(connection, rows)
+        values = _matrix(list(stored.values()), len(vector)) @ vector
+        return dict(zip(stored, values.tolist(), strict=True))
+
     def _rows(self) -> NDArray[np.int64]:
         if self._index is None or not self._index.ntotal:
             return np.zeros(0, dtype=np.int64)
@@ -102,9 +117,7 @@ class VectorIndex:
             batch = rows[first : first + _BATCH]
             bounds = int(batch[0]), int(batch[-1])
             blobs = dict(connection.execute("SELECT row, vector FROM chunks WHERE row BETWEEN ? AND ?", bounds))
-            joined = b"".join(blobs[int(row)] for row in batch)
-            vectors = np.frombuffer(joined, dtype="<f4").reshape(len(batch), dimension)
-            self._index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), batch)
+            self._index.add_with_ids(_matrix([blobs[int(row)] for row in batch], dimension), batch)
 
     def _read(self, dimension: int) -> Any:
         """The file's index; None if there is no usable file."""
@@ -113,3 +126,9 @@ class VectorIndex:
         except RuntimeError:
             return None
         return index if isinstance(index, faiss.IndexIDMap) and index.d == dimension else None
+
+
+def _matrix(blobs: Sequence[bytes], dimension: int) -> Vectors:
+    """Stored vectors as float32 [n, dimension]."""
+    vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), dimension)
+    return np.ascontiguousarray(vectors, dtype=np.float32)

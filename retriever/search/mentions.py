@@ -10,9 +10,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retriever import lexical
+from retriever.lexical import bm25
+from retriever.lexical.terms import MAX_WORDS, tokens
 from retriever.search.fusion import passage
 from retriever.stores import records
+from retriever.stores.records import ChunkRecord
 from retriever.types import Passage
 
 
@@ -47,17 +49,31 @@ def mentions(
     parameters: Sequence[object] = (),
 ) -> list[Mention]:
     """Those of one snapshot, in no order. `allowed`: an SQL subquery of chunk rows to choose from."""
-    expression = lexical.mention_expression(words, together=together)
-    if expression is None:
-        return []
-    restricted = f"AND lexical.rowid IN ({allowed})" if allowed else ""
-    first = connection.execute(
-        "SELECT c.row, min(c.ordinal), count(*) FROM lexical JOIN chunks c ON c.row = lexical.rowid "
-        f"WHERE lexical MATCH ? {restricted} GROUP BY c.document",
-        (expression, *parameters),
-    ).fetchall()
-    chunks = records.chunks_at(connection, [row for row, _, _ in first])
-    return [
-        Mention(passage(chunks[row], (chunks[row].document_id, ordinal, collection), float(count), 1), count)
-        for row, ordinal, count in first
-    ]
+    asked = tokens(words)[:MAX_WORDS]
+    rows = bm25.containing(connection, asked, together)
+    if allowed and rows:
+        rows = sorted(set(rows) & {row for (row,) in connection.execute(allowed, tuple(parameters))})
+    by_document: dict[str, list[ChunkRecord]] = {}
+    for record in records.chunks_at(connection, rows).values():
+        parts = " ".join((record.title, *record.chunk.heading)), record.chunk.text
+        if _has([tokens(part) for part in parts], asked, together):
+            by_document.setdefault(record.document_id, []).append(record)
+    found = []
+    for document, chunks in by_document.items():
+        first = min(chunks, key=lambda record: record.chunk.ordinal)
+        key = (document, first.chunk.ordinal, collection)
+        found.append(Mention(passage(first, key, float(len(chunks)), 1), len(chunks)))
+    return found
+
+
+def _has(parts: Sequence[Sequence[str]], words: Sequence[str], together: bool) -> bool:
+    """Whether headings or text have the words: all of them somewhere, or in a row in one of the two."""
+    if not together:
+        present = [one for part in parts for one in part]
+        return all(any(one.startswith(word) for one in present) for word in words)
+    *first, last = words
+    return any(
+        list(part[n : n + len(first)]) == first and part[n + len(first)].startswith(last)
+        for part in parts
+        for n in range(len(part) - len(first))
+    )

@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retriever import lexical
 from retriever.dates import iso_date
+from retriever.lexical import bm25
+from retriever.lexical.terms import tokens
 from retriever.search.versions import Dated
+from retriever.stores import records
 from retriever.words import split
 
 
@@ -24,15 +26,8 @@ class Title:
 
 def titled(connection: sqlite3.Connection, collection: str, words: str) -> list[Title]:
     """The documents of one snapshot whose titles have all of the words."""
-    expression = lexical.mention_expression(words, together=False)
     asked = set(split(words))
-    if expression is None or not asked:
-        return []
-    rows = connection.execute(
-        "SELECT DISTINCT d.id, d.title, json_extract(d.metadata, '$.date') FROM lexical "
-        "JOIN chunks c ON c.row = lexical.rowid JOIN documents d ON d.row = c.document WHERE lexical MATCH ?",
-        (f"heading : ({expression})",),
-    )
+    rows = records.titles_of(connection, bm25.containing(connection, tokens(words), together=False)) if asked else []
     return [
         Title(collection, document, title, iso_date(date))
         for document, title, date in rows

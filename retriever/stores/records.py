@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from retriever import lexical
 from retriever.embedder import Vectors
+from retriever.languages import language_of
+from retriever.lexical import postings
+from retriever.lexical.postings import NewText
 from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
 
 _INFO = (
@@ -23,6 +25,9 @@ _INFO = (
     "d.content_hash, d.metadata, d.updated"
 )
 _BATCH = 500
+LANGUAGE_CHARS = 4000
+"""A document's language is that of so many of its first characters."""
+SAMPLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vect
         "INSERT INTO document_metadata(key, value, document) VALUES (?, ?, ?)",
         [(key, canonical(value), document) for key, value in new.metadata.items()],
     )
-    words = []
+    assert document is not None
+    texts = []
     for chunk, digest, vector in zip(new.chunks, new.hashes, vectors, strict=True):
         row = connection.execute(
             "INSERT INTO chunks(document, ordinal, start, end, page, headings, embedded_hash, vector) "
@@ -86,8 +92,8 @@ def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vect
             ),
         ).lastrowid  # fmt: skip
         assert row is not None
-        words.append((row, " ".join((loaded.title, *chunk.heading)), chunk.text))
-    lexical.add(connection, words)
+        texts.append(NewText(row, " ".join((loaded.title, *chunk.heading)), chunk.text))
+    postings.add(connection, document, language_of(loaded.text[:LANGUAGE_CHARS]), texts)
     return replaced
 
 
@@ -96,7 +102,7 @@ def delete(connection: sqlite3.Connection, document_id: str) -> bool:
     row = connection.execute("SELECT row FROM documents WHERE id = ?", (document_id,)).fetchone()
     if row is None:
         return False
-    lexical.remove(connection, row[0])
+    postings.remove(connection, row[0])
     connection.execute("DELETE FROM documents WHERE row = ?", row)
     return True
 
@@ -161,6 +167,33 @@ def chunks_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, 
     for batch in _batches(rows):
         records += _chunk_records(connection, f"c.row IN ({','.join('?' * len(batch))})", batch)
     return {record.row: record for record in records}
+
+
+def titles_of(connection: sqlite3.Connection, rows: Iterable[int]) -> list[tuple[str, str, object]]:
+    """(id, title, `metadata["date"]`) of the documents that the chunks at `rows` belong to, each once."""
+    found: dict[str, tuple[str, str, object]] = {}
+    for batch in _batches(rows):
+        query = (
+            "SELECT DISTINCT d.id, d.title, json_extract(d.metadata, '$.date') FROM chunks c "
+            f"JOIN documents d ON d.row = c.document WHERE c.row IN ({','.join('?' * len(batch))})"
+        )
+        found.update((row[0], row) for row in connection.execute(query, batch))
+    return list(found.values())
+
+
+def sample(connection: sqlite3.Connection) -> list[bytes]:
+    """Vectors of at most `SAMPLE` chunks, which depend on the chunks' texts and not on their order."""
+    query = "SELECT vector FROM chunks ORDER BY embedded_hash LIMIT ?"
+    return [vector for (vector,) in connection.execute(query, (SAMPLE,))]
+
+
+def vectors_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, bytes]:
+    """The vectors of the chunks at `rows`."""
+    found: dict[int, bytes] = {}
+    for batch in _batches(rows):
+        marks = ",".join("?" * len(batch))
+        found.update(connection.execute(f"SELECT row, vector FROM chunks WHERE row IN ({marks})", batch))
+    return found
 
 
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:

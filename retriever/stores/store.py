@@ -1,6 +1,6 @@
 """One collection's SQLite file: connections, transactions, schema.
 
-Knows files, locks and versions; `records` has the statements for documents and chunks, `lexical` those for words. The
+Knows files, locks and versions; `records` has the statements for documents and chunks, `postings` those for words. The
 database is the only truth: it holds every vector, so a vector index can be rebuilt from it.
 
 One process may read while another writes (WAL). Every change adds one to the generation; other processes compare it to
@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever import lexical
 from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
+from retriever.lexical import postings
+from retriever.stores import migration
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 30.0
 ROOM_BYTES = 1 << 20
 """A disk with less free space counts as full: opening a collection takes some ten pages."""
@@ -50,7 +51,7 @@ CREATE TABLE chunks (
     embedded_hash BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (document, ordinal)
 );
 CREATE INDEX chunks_embedded_hash ON chunks(embedded_hash);
-{lexical.SCHEMA};
+{postings.SCHEMA};
 PRAGMA user_version = {SCHEMA_VERSION};
 """
 
@@ -175,13 +176,25 @@ class Store:
             raise RetrieverError(
                 f"collection {self.name!r} cannot be opened ({error}); delete it and ingest its documents again"
             ) from error
-        if version != SCHEMA_VERSION:
+        if version == 1:
+            self._migrate(connection)
+        elif version != SCHEMA_VERSION:
             connection.close()
             raise RetrieverError(
                 f"collection {self.name!r} was written by another version (layout {version}, this one reads "
                 f"{SCHEMA_VERSION}); delete it and ingest its documents again"
             )
         return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Bring a collection of layout 1 to the present one. Raises CollectionBusy, DiskFull."""
+        try:
+            migration.from_1(connection, self.name, SCHEMA_VERSION)
+        except sqlite3.Error as error:
+            connection.close()
+            if self._no_room(error):
+                raise DiskFull(self.name) from error
+            raise CollectionBusy(self.name) from error
 
 
 def facts(connection: sqlite3.Connection) -> CollectionFacts:

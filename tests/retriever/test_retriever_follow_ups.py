@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,8 @@ def test_only_what_is_there_and_allowed_is_a_candidate(collection: Collection) -
     assert found(collection, "Tell me more!", candidates=ids, filter={"kind": "trade"}) == ["mine"]
 
 
-def test_scores_of_a_follow_up_are_fused(collection: Collection) -> None:
+def test_a_candidate_scores_a_little_more(collection: Collection) -> None:
+    (alone,) = collection.search("violin", 1, "lexical")
     (best,) = collection.search("violin", 1, "lexical", candidates=["violin:0"])
-    assert best.score == pytest.approx(1.05 / 61)
+    deviation = alone.score * math.sqrt(3) / 4  # of one score and three zeros
+    assert best.score == pytest.approx(alone.score + 0.3 * deviation)

@@ -1,0 +1,73 @@
+"""A collection of layout 1 is brought to the present one when it is opened, once, whoever opens it."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from retriever import Collection, Library, RetrieverError, SourceDocument
+from retriever.stores import migration, store
+from tests.support.hash_embedder import HashEmbedder
+
+TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The data folder of a collection `docs` as layout 1 had it: words in FTS5."""
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    collection.ingest([SourceDocument(document_id=name, text=text) for name, text in TEXTS.items()])
+    collection.close()
+    (file,) = tmp_path.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        for table in ("terms", "postings", "document_terms", "lexical_totals"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("CREATE VIRTUAL TABLE lexical USING fts5(heading, text)")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    return tmp_path
+
+
+def found(collection: Collection, question: str) -> list[str]:
+    return [passage.document_id for passage in collection.search(question, mode="lexical")]
+
+
+def test_words_are_found_as_in_a_new_collection(old: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    new = Library(tmp_path_factory.mktemp("new"), HashEmbedder()).create("docs")
+    new.ingest([SourceDocument(document_id=name, text=text) for name, text in TEXTS.items()])
+    collection = Library(old, HashEmbedder()).collection("docs")
+    for question in ("hotel zurich", "haus", "文章", "the und"):
+        one, other = (one.search(question, mode="lexical") for one in (collection, new))
+        assert [(p.chunk_id, p.score) for p in one] == [(p.chunk_id, p.score) for p in other] != []
+    collection.delete("a")
+    assert found(collection, "hotel") == []
+
+
+def test_several_openers_do_it_once(old: Path) -> None:
+    libraries = [Library(old, HashEmbedder()) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda library: found(library.collection("docs"), "haus"), libraries))
+    assert results == [["b"]] * 4
+
+
+def test_a_migration_that_dies_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migration.postings, "add", dies)
+        with pytest.raises(KeyboardInterrupt):
+            found(Library(old, HashEmbedder()).collection("docs"), "haus")
+    assert found(Library(old, HashEmbedder()).collection("docs"), "haus") == ["b"]
+
+
+def test_a_later_layout_is_refused(old: Path) -> None:
+    (file,) = old.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(RetrieverError, match="another version"):
+        found(Library(old, HashEmbedder()).collection("docs"), "haus")
