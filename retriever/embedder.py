@@ -53,8 +53,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class KnowsTexts(Protocol):
-    """An embedder that can say how much of a text it knows."""
+class ShowsTokens(Protocol):
+    """An embedder whose tokens are at hand."""
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Tokens of a text that it reads, its own control tokens apart; None if it reads them all."""
+
+    def tokens(self, text: str, /) -> int:
+        """The number of a text's tokens."""
 
     def known(self, text: str, /) -> float:
         """0 to 1; the share of characters in words that the model's vocabulary has more than single letters of."""
@@ -62,7 +69,7 @@ class KnowsTexts(Protocol):
 
 def known_share(embedder: Embedder, text: str) -> float:
     """How much of a text an embedder knows; 1 for one that cannot say."""
-    return embedder.known(text) if isinstance(embedder, KnowsTexts) else 1.0
+    return embedder.known(text) if isinstance(embedder, ShowsTokens) else 1.0
 
 
 class SentenceTransformerEmbedder:
@@ -128,6 +135,17 @@ class SentenceTransformerEmbedder:
     def embed_query(self, text: str, /) -> Vectors:
         vector: Vectors = self._encode("encode_query", [text])[0]
         return vector
+
+    @property
+    def most_tokens(self) -> int | None:
+        self.load()
+        most = self._model.max_seq_length
+        return None if most is None else int(most) - self._model.tokenizer.num_special_tokens_to_add()
+
+    def tokens(self, text: str, /) -> int:
+        self.load()
+        with self._lock:
+            return len(self._model.tokenizer.encode(text, add_special_tokens=False, truncation=False, verbose=False))
 
     def known(self, text: str, /) -> float:
         self.load()

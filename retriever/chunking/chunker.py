@@ -4,13 +4,15 @@ Knows sizes; knows no storage and no model. A chunk's text is exactly `text[star
 together they cover all non-blank text in order, except front matter. Borders are line ends; only a line longer than the
 maximum is cut inside, after a sentence or at a space if possible.
 
-Sizes are UTF-8 bytes, a measure of tokens that suits scripts without spaces too: about four bytes a token.
+Sizes are UTF-8 bytes, a measure of tokens that suits scripts without spaces too: about four bytes a token. With an
+embedder that counts its own tokens, those count too, so that it reads the whole of each chunk.
 """
 
 from __future__ import annotations
 
+import math
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -25,6 +27,28 @@ TARGET_BYTES = 900
 """Size at which a chunk is full: about 220 tokens of English."""
 MAX_BYTES = 1200
 """No chunk is larger."""
+TEXT_SHARE = 0.95
+"""A chunk's text has at most this share of the tokens that an embedder reads; the title and headings have the rest."""
+FULL = 1120
+"""Of `MAX_BYTES`, the size at which a chunk measured in tokens is full: small chunks cost more than even ones gain."""
+PREFIX_CHARS = 300
+
+Measure = Callable[[str], int]
+"""The size of a text: its UTF-8 bytes, or more where its tokens count as more."""
+
+
+def size_in_bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def size_in_tokens(count: Callable[[str], int], most: int) -> Measure:
+    """A measure by which a text of `TEXT_SHARE` of `most` tokens has `MAX_BYTES`, and `TARGET_BYTES` are `FULL`.
+
+    `count`: the number of an embedder's tokens in a text; `most`: those that it reads.
+    """
+    share = MAX_BYTES / (most * TEXT_SHARE)
+    return lambda text: max(len(text.encode()) * FULL // TARGET_BYTES, math.ceil(count(text) * share))
+
 
 _SENTENCE_LINE = r"""[.!?:;。！？।؟…]["'”’»)\]]*[^\S\n]*\n"""
 _ITEM = r"(?:[-*+]|\d{1,9}[.)])[ \t]"
@@ -46,45 +70,51 @@ def chunk(
     *,
     target: int = TARGET_BYTES,
     maximum: int = MAX_BYTES,
+    measure: Measure = size_in_bytes,
 ) -> list[Chunk]:
     """The chunks of `text`, which comes from `text.clean`.
 
-    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: UTF-8 bytes. Raises ValueError
-    unless 16 <= target <= maximum.
+    `pages`: offsets at which pages begin; no chunk crosses one. `target` and `maximum`: sizes by `measure`. Raises
+    ValueError unless 16 <= target <= maximum.
     """
     if not 16 <= target <= maximum:
         raise ValueError(f"chunk sizes must satisfy 16 <= target <= maximum, got {target} and {maximum}")
-    packer = _Packer(text, pages, target, maximum)
+    packer = _Packer(text, pages, target, maximum, measure)
     path: list[tuple[int, str]] = []
     for block in blocks(text, kind, pages):
         if block.kind == "heading":
             path = [entry for entry in path if entry[0] < block.level] + [(block.level, block.heading)]
         headings = tuple(heading for _, heading in path if heading)
-        for start, end in _split(text, block, target, maximum):
+        for start, end in _split(text, block, target, maximum, measure):
             packer.add(_Piece(start, end, block.kind == "heading", headings))
     return packer.finish()
 
 
-def embedding_text(title: str, part: Chunk) -> str:
-    """The text to embed for a chunk: the title and headings that it does not contain, then its text."""
+def embedding_text(title: str, part: Chunk, fits: Callable[[str], bool] = lambda _: True) -> str:
+    """The text to embed for a chunk: the title and headings that it does not contain, then its text.
+
+    Title and headings are cut after `PREFIX_CHARS` characters, and until the whole `fits`.
+    """
     shown = part.text[:200].casefold()
     names = dict.fromkeys(name for name in (title, *part.heading) if name and name.casefold() not in shown)
-    prefix = " > ".join(names)
-    return f"{prefix[:300]}\n{part.text}" if prefix else part.text
+    prefix = " > ".join(names)[:PREFIX_CHARS]
+    while prefix and not fits(f"{prefix}\n{part.text}"):
+        prefix = prefix[: len(prefix) * 3 // 4].rsplit(" ", 1)[0].strip()
+    return f"{prefix}\n{part.text}" if prefix else part.text
 
 
-def _split(text: str, block: Block, target: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Spans of at most `maximum` bytes that cover `block`: cut at its structure, then at lines, then inside lines."""
-    if _size(text, block.start, block.end) <= maximum:
+def _split(text: str, block: Block, target: int, maximum: int, measure: Measure) -> Iterator[tuple[int, int]]:
+    """Spans of at most `maximum` that cover `block`: cut at its structure, then at lines, then inside lines."""
+    if measure(text[block.start : block.end]) <= maximum:
         yield block.start, block.end
         return
-    lines = _splitter(_STRUCTURE[block.kind], target)
-    words = _splitter(_within_line(), target)
+    lines = _splitter(_STRUCTURE[block.kind], target, measure)
+    words = _splitter(_within_line(), target, measure)
     start = position = block.start
     for run in lines.split_text(text[block.start : block.end]):
-        for piece in words.split_text(run) if len(run.encode()) > maximum else [run]:
-            size = _size(text, start, position)  # a short sentence before a long one joins the long one's first part
-            if size * 5 >= target * 2 or size + len(piece.encode()) > maximum:
+        for piece in words.split_text(run) if measure(run) > maximum else [run]:
+            size = measure(text[start:position])  # a short sentence before a long one joins the long one's first part
+            if size * 5 >= target * 2 or size + measure(piece) > maximum:
                 yield from trimmed(text, start, position)
                 start = position
             position += len(piece)
@@ -101,7 +131,7 @@ def _within_line() -> tuple[str, ...]:
 
 
 @lru_cache
-def _splitter(separators: tuple[str, ...], size: int) -> RecursiveCharacterTextSplitter:
+def _splitter(separators: tuple[str, ...], size: int, measure: Measure) -> RecursiveCharacterTextSplitter:
     """Cuts a text after the first of these patterns that occurs in it; its pieces joined are the text."""
     from langchain_text_splitters.character import RecursiveCharacterTextSplitter  # not before it is needed: 0.2 s
 
@@ -111,13 +141,9 @@ def _splitter(separators: tuple[str, ...], size: int) -> RecursiveCharacterTextS
         is_separator_regex=True,
         chunk_size=size,
         chunk_overlap=0,
-        length_function=lambda piece: len(piece.encode()),
+        length_function=measure,
         strip_whitespace=False,
     )
-
-
-def _size(text: str, start: int, end: int) -> int:
-    return len(text[start:end].encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +160,7 @@ class _Packer:
     pages: Sequence[int]
     target: int
     maximum: int
+    measure: Measure
     current: list[_Piece] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
@@ -143,18 +170,21 @@ class _Packer:
             full = self.target
             if all(heading.is_heading for heading in self.current):
                 full = self.maximum  # a heading stays with what it stands above
-            elif piece.is_heading and not last.is_heading and _size(self.text, first.start, last.end) * 3 >= full:
+            elif piece.is_heading and not last.is_heading and self._size(first.start, last.end) * 3 >= full:
                 full = 0
             new_page = page_at(self.pages, first.start) != page_at(self.pages, piece.start)
-            if new_page or _size(self.text, first.start, piece.end) > full:
+            if new_page or self._size(first.start, piece.end) > full:
                 self._close(keep_headings=not new_page)
-        if self.current and _size(self.text, self.current[0].start, piece.end) > self.maximum:
+        if self.current and self._size(self.current[0].start, piece.end) > self.maximum:
             self._close(keep_headings=False)
         self.current.append(piece)
 
     def finish(self) -> list[Chunk]:
         self._close(keep_headings=False)
         return self.chunks
+
+    def _size(self, start: int, end: int) -> int:
+        return self.measure(self.text[start:end])
 
     def _close(self, *, keep_headings: bool) -> None:
         """Make the current pieces a chunk; headings at their end move on to the next one."""

@@ -34,6 +34,8 @@ EARLIER_STEP = 60
 """Places after which the bonus is half as large."""
 NEAR = 2
 """Newer versions of a passage are looked for among so many times as many passages as are wanted."""
+BESIDE = 0.1
+"""Share of their score that the chunks before and after one add to it: a text that is cut says less in each part."""
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 MAX_FILTERS = 16
@@ -143,21 +145,24 @@ def _best(dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], 
     """The candidates by their score: of one part its own, of two how far they stand out in both together."""
     keys = {key for part in (dense, lexical) if part is not None for key, _ in part.ranked} | set(bonus)
     if dense is not None and lexical is not None:
+        standing = {
+            key: known * dense.moments.standing(dense.scores[key]) + lexical.moments.standing(lexical.scores[key])
+            for key in keys
+        }
         return _ordered(
-            [
-                (
-                    key,
-                    known * dense.moments.standing(dense.scores[key])
-                    + lexical.moments.standing(lexical.scores[key])
-                    + bonus.get(key, 0.0),
-                )
-                for key in keys
-            ]
+            [(key, score + _beside(key, standing) + bonus.get(key, 0.0)) for key, score in standing.items()]
         )
     part = dense or lexical
     assert part is not None, "a search has at least one part"
     unit = part.moments.deviation or 1.0
     return _ordered([(key, part.scores[key] + unit * bonus.get(key, 0.0)) for key in keys])
+
+
+def _beside(key: Key, standing: Mapping[Key, float]) -> float:
+    """What the chunks before and after a candidate add, if they are candidates too."""
+    document, ordinal, collection = key
+    both = (document, ordinal - 1, collection), (document, ordinal + 1, collection)
+    return BESIDE * sum(max(0.0, standing.get(one, 0.0)) for one in both)
 
 
 def _ordered(ranked: Ranked) -> Ranked:

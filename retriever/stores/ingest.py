@@ -12,11 +12,20 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import PurePath
 
 from retriever.chunking import front_matter
-from retriever.chunking.chunker import chunk, embedding_text
-from retriever.embedder import Embedder, Vectors
+from retriever.chunking.chunker import (
+    FULL,
+    TARGET_BYTES,
+    Measure,
+    chunk,
+    embedding_text,
+    size_in_bytes,
+    size_in_tokens,
+)
+from retriever.embedder import Embedder, ShowsTokens, Vectors
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
@@ -25,7 +34,7 @@ from retriever.stores import records, store
 from retriever.stores.records import NewDocument
 from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
-RECIPE = "3"
+RECIPE = "4"
 """Part of every content hash: raise it when readers or chunker change, so that documents are ingested again."""
 UNCHANGED_BATCH = 256
 """Unchanged documents recorded in one transaction."""
@@ -61,7 +70,7 @@ class _Cancelled(Exception):
     """Undoes a transaction."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Ingest:
     """One ingest into one collection."""
 
@@ -151,14 +160,25 @@ class Ingest:
                 self._record_unchanged()
             return None
         loaded = self._load(source, reader)
-        chunks = chunk(loaded.text, loaded.kind, loaded.pages)
+        measure, target, fits = self._sizes
+        chunks = chunk(loaded.text, loaded.kind, loaded.pages, target=target, measure=measure)
         if not chunks:
             raise UnreadableDocument("there is no text after the front matter")
-        texts = [embedding_text(loaded.title, part) for part in chunks]
+        texts = [embedding_text(loaded.title, part, fits) for part in chunks]
         hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)
         metadata = {**({"date": loaded.date} if loaded.date else {}), **source.metadata}
         return NewDocument(identity, _name(source), loaded, content_hash, metadata, chunks, texts=texts, hashes=hashes)
+
+    @cached_property
+    def _sizes(self) -> tuple[Measure, int, Callable[[str], bool]]:
+        """How chunks are measured, when they are full, and whether the embedder reads all of a text."""
+        embedder = self.embedder
+        most = embedder.most_tokens if isinstance(embedder, ShowsTokens) else None
+        if most is None or not isinstance(embedder, ShowsTokens):
+            return size_in_bytes, TARGET_BYTES, lambda _: True
+        count = lru_cache(maxsize=4096)(embedder.tokens)
+        return size_in_tokens(count, most), FULL, lambda text: count(text) <= most
 
     def _content_hash(self, source: SourceDocument) -> str:
         """Digest of everything that determines the stored document."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retriever.chunking import front_matter
-from retriever.chunking.chunker import MAX_BYTES, TARGET_BYTES, chunk, embedding_text
+from retriever.chunking.chunker import FULL, MAX_BYTES, TARGET_BYTES, chunk, embedding_text, size_in_tokens
 from retriever.parsing.text import clean
 from retriever.types import Chunk, TextKind
 
@@ -192,3 +192,12 @@ def test_sizes_are_checked() -> None:
 )
 def test_hostile_texts_are_chunked_too(text: str) -> None:
     check(text, chunk(text), MAX_BYTES)
+
+
+@settings(max_examples=50, deadline=None)
+@given(text=st.text("ab .\n日é", max_size=3000), most=st.integers(40, 300))
+def test_an_embedder_reads_all_of_a_chunk(text: str, most: int) -> None:
+    """With tokens of one letter each, which are the smallest there are."""
+    for part in chunk(clean(text), measure=size_in_tokens(len, most), target=FULL):
+        assert len(part.text) <= most
+        assert len(embedding_text("A title " * 9, part, lambda whole: len(whole) <= most)) <= max(most, len(part.text))
