@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retriever.embedder import Vectors
+from retriever.lexical import postings
 from retriever.moments import Moments
 from retriever.stores import records
 from retriever.stores.store import CollectionFacts
@@ -31,6 +32,9 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "vectors.faiss"
 _BATCH = 4096
+FEW = 1024
+"""So many changes are kept beside the file, and so many deleted chunks in the index."""
+FEW_SHARE = 0.05
 
 
 class VectorIndex:
@@ -42,39 +46,41 @@ class VectorIndex:
         self._generation = -1
         self._index: Any = None
         self._sample: Vectors = np.zeros((0, 0), np.float32)
-        self._saved: int | None = None
+        self._last = 0
+        self._gone: set[int] = set()
+        self._changed = 0
 
     def __len__(self) -> int:
-        return 0 if self._index is None else int(self._index.ntotal)
+        return 0 if self._index is None else int(self._index.ntotal) - len(self._gone)
 
     def sync(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
         """Make the index hold exactly the chunks that `connection`'s snapshot holds."""
         if (self._uid, self._generation) == (facts.uid, facts.generation):
             return
         if self._index is None or self._uid != facts.uid:
-            self._saved = None
-            self._index = self._read(facts.dimension) or faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
-        stored = np.fromiter((row for (row,) in connection.execute("SELECT row FROM chunks ORDER BY row")), np.int64)
-        indexed = self._rows()
-        deleted = np.setdiff1d(indexed, stored)
-        if len(deleted):
-            self._index.remove_ids(deleted)
-        self._add(connection, np.setdiff1d(stored, indexed), facts.dimension)
+            self._open(connection, facts)
+        self._add(connection, facts.dimension)
+        if len(self) != postings.totals(connection)[0]:
+            self._drop(connection)
         self._sample = _matrix(records.sample(connection), facts.dimension)
         self._uid, self._generation = facts.uid, facts.generation
 
     def save(self) -> None:
-        """Write the file and put it in place by one rename; does nothing if it is up to date.
+        """Write the file and put it in place by one rename.
 
-        If that fails, as on a full disk, the next process that opens the collection rebuilds the index.
+        While few chunks have changed, the file stays as it is, because `sync` adds and drops them in a moment. If
+        writing fails, as on a full disk, the next process that opens the collection rebuilds the index.
         """
-        if self._index is None or self._saved == self._generation:
+        if self._index is None or self._changed <= max(FEW, len(self) * FEW_SHARE):
             return
+        self._compact()
+        for left in self.path.parent.glob(f"{FILE_NAME}.*.tmp"):  # of processes that were killed; those alive retry
+            left.unlink(missing_ok=True)
         temporary = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.tmp")
         try:
             faiss.write_index(self._index, str(temporary))
             os.replace(temporary, self.path)
-            self._saved = self._generation
+            self._changed = 0
         except (OSError, RuntimeError) as error:
             log.warning("the index %s cannot be saved (%s); it is rebuilt when needed", self.path, error)
         finally:
@@ -91,9 +97,11 @@ class VectorIndex:
         parameters = None
         if allowed is not None:
             parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))
-        scores, rows = self._index.search(vector.reshape(1, -1), min(depth, len(self)), params=parameters)
-        nearest = [(int(row), float(score)) for row, score in zip(rows[0], scores[0], strict=True) if row >= 0]
-        return sorted(nearest, key=lambda pair: (-pair[1], pair[0]))
+        wanted = min(depth + len(self._gone), int(self._index.ntotal))
+        scores, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
+        found = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
+        nearest = [(row, score) for row, score in found if row >= 0 and row not in self._gone]
+        return sorted(nearest, key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def moments(self, vector: Vectors) -> Moments:
         """Those of the cosines of all chunks, by a sample of them."""
@@ -105,19 +113,39 @@ class VectorIndex:
         values = _matrix(list(stored.values()), len(vector)) @ vector
         return dict(zip(stored, values.tolist(), strict=True))
 
-    def _rows(self) -> NDArray[np.int64]:
-        if self._index is None or not self._index.ntotal:
-            return np.zeros(0, dtype=np.int64)
-        rows: NDArray[np.int64] = faiss.vector_to_array(self._index.id_map)
-        return rows
+    def _open(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
+        """The file's index without the chunks that are gone; an empty one if there is no usable file."""
+        self._index = self._read(facts.dimension) or faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
+        rows = faiss.vector_to_array(self._index.id_map) if self._index.ntotal else np.zeros(0, np.int64)
+        self._last = int(rows.max(initial=0))
+        self._gone, self._changed = set(), 0
+        stored = _rows(connection)
+        lacks = len(np.setdiff1d(stored[stored <= self._last], rows)) > 0
+        if lacks or len(np.unique(rows)) != len(rows):  # not a file that rows were only added to and dropped from
+            self._index, self._last = faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension)), 0
 
-    def _add(self, connection: sqlite3.Connection, rows: NDArray[np.int64], dimension: int) -> None:
-        assert self._index is not None
-        for first in range(0, len(rows), _BATCH):
-            batch = rows[first : first + _BATCH]
-            bounds = int(batch[0]), int(batch[-1])
-            blobs = dict(connection.execute("SELECT row, vector FROM chunks WHERE row BETWEEN ? AND ?", bounds))
-            self._index.add_with_ids(_matrix([blobs[int(row)] for row in batch], dimension), batch)
+    def _add(self, connection: sqlite3.Connection, dimension: int) -> None:
+        """Add the chunks that are newer than the newest one in the index: rows only grow."""
+        found = connection.execute("SELECT row, vector FROM chunks WHERE row > ? ORDER BY row", (self._last,))
+        while batch := found.fetchmany(_BATCH):
+            rows = np.array([row for row, _ in batch], np.int64)
+            self._index.add_with_ids(_matrix([vector for _, vector in batch], dimension), rows)
+            self._last = int(rows[-1])
+            self._changed += len(batch)
+
+    def _drop(self, connection: sqlite3.Connection) -> None:
+        """Leave out the chunks that are no longer stored."""
+        indexed = faiss.vector_to_array(self._index.id_map)
+        gone = set(np.setdiff1d(indexed, _rows(connection)).tolist())
+        self._changed += len(gone - self._gone)
+        self._gone = gone
+        if len(gone) > FEW:
+            self._compact()
+
+    def _compact(self) -> None:
+        if self._gone:
+            self._index.remove_ids(np.array(sorted(self._gone), np.int64))
+            self._gone = set()
 
     def _read(self, dimension: int) -> Any:
         """The file's index; None if there is no usable file."""
@@ -126,6 +154,10 @@ class VectorIndex:
         except RuntimeError:
             return None
         return index if isinstance(index, faiss.IndexIDMap) and index.d == dimension else None
+
+
+def _rows(connection: sqlite3.Connection) -> NDArray[np.int64]:
+    return np.fromiter((row for (row,) in connection.execute(records.ALL_ROWS)), np.int64)
 
 
 def _matrix(blobs: Sequence[bytes], dimension: int) -> Vectors:

@@ -32,7 +32,7 @@ def standout(question: str, texts: Mapping[Key, str], dense: Sequence[tuple[Key,
         dense: (candidate, cosine), best first. A candidate that is not there counts as much as the last one.
     """
     asked = set(words.content(split(question)))
-    contents = {row: set(words.content(split(text))) & asked for row, text in texts.items()}
+    contents = {row: set(words.content(set(split(text)))) & asked for row, text in texts.items()}
     counts = Counter(word for content in contents.values() for word in content)
     weights = {word: math.log(1 + len(texts) / (counts[word] + 0.5)) for word in asked}
     whole = sum(weights.values()) or 1.0

@@ -39,6 +39,7 @@ def from_1(connection: sqlite3.Connection, name: str, version: int) -> None:
 
 def _index_words(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DROP TABLE lexical")
+    connection.execute("CREATE INDEX documents_bytes ON documents(bytes)")
     for statement in postings.SCHEMA.split(";"):
         connection.execute(statement)
     (total,) = connection.execute("SELECT count(*) FROM documents").fetchone()

@@ -28,6 +28,8 @@ _BATCH = 500
 LANGUAGE_CHARS = 4000
 """A document's language is that of so many of its first characters."""
 SAMPLE = 1024
+ALL_ROWS = "SELECT row FROM chunks INDEXED BY chunks_embedded_hash"
+"""Without reading the chunks themselves, which hold the vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,7 @@ def vectors_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int,
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """Documents, chunks, bytes of text."""
     number, size = connection.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM documents").fetchone()
-    (parts,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    return int(number), int(parts), int(size)
+    return int(number), postings.totals(connection)[0], int(size)
 
 
 def vectors_by_hash(connection: sqlite3.Connection, digests: Iterable[bytes]) -> dict[bytes, Vectors]:

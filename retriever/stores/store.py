@@ -39,6 +39,7 @@ CREATE TABLE documents (
     kind TEXT NOT NULL, text TEXT NOT NULL, bytes INTEGER NOT NULL, content_hash TEXT NOT NULL,
     metadata TEXT NOT NULL, pages TEXT NOT NULL, updated REAL NOT NULL
 );
+CREATE INDEX documents_bytes ON documents(bytes); -- counts read it and not the texts
 CREATE TABLE document_metadata (
     key TEXT NOT NULL, value TEXT NOT NULL, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
     PRIMARY KEY (key, value, document)

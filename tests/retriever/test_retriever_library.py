@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import faiss
+import numpy as np
 import pytest
 
 from retriever import (
@@ -22,6 +24,7 @@ from retriever import (
     UnknownCollection,
 )
 from retriever.open_collections import OpenCollections
+from retriever.search import index
 from retriever.stores import store
 from tests.support.hash_embedder import HashEmbedder
 
@@ -178,7 +181,15 @@ def test_a_collection_made_anew_under_the_same_name_is_another_one(tmp_path: Pat
     assert [passage.document_id for passage in held.search("apples", 10, "dense")] == ["new"]
 
 
-@pytest.mark.parametrize("damage", ["missing", "old", "broken", "empty"])
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Index files are written after every change, as in large collections after many."""
+    monkeypatch.setattr(index, "FEW", 0)
+    monkeypatch.setattr(index, "FEW_SHARE", 0.0)
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("damage", ["missing", "old", "broken", "empty", "lacks"])
 def test_the_index_file_is_only_a_cache(tmp_path: Path, damage: str) -> None:
     collection = library(tmp_path).create("docs")
     file = tmp_path / "collections" / "docs" / "vectors.faiss"
@@ -186,7 +197,11 @@ def test_the_index_file_is_only_a_cache(tmp_path: Path, damage: str) -> None:
     shutil.copy(file, tmp_path / "old")
     collection.ingest([source("b", "blueberries"), source("c", "cherries")])
     expected = collection.search("cherries", 10, "dense")
-    if damage == "missing":
+    if damage == "lacks":
+        held = faiss.read_index(str(file))
+        held.remove_ids(np.array([faiss.vector_to_array(held.id_map).min()]))
+        faiss.write_index(held, str(file))
+    elif damage == "missing":
         file.unlink()
     elif damage == "old":
         shutil.copy(tmp_path / "old", file)
@@ -195,9 +210,36 @@ def test_the_index_file_is_only_a_cache(tmp_path: Path, damage: str) -> None:
     assert library(tmp_path).collection("docs").search("cherries", 10, "dense") == expected
 
 
+def test_a_few_changes_write_no_file(tmp_path: Path) -> None:
+    collection = library(tmp_path).create("docs")
+    collection.ingest([source(f"d{number}", f"text {number}") for number in range(20)])
+    collection.delete("d3")
+    collection.ingest([source("d4", "another text"), source("d5", "and one more")])
+    collection.delete("d6")
+    assert list((tmp_path / "collections" / "docs").glob("vectors*")) == []
+    opened = library(tmp_path).collection("docs")
+    for question in ("text 3", "text 4", "another text"):
+        assert collection.search(question, 100, "dense") == opened.search(question, 100, "dense")
+        assert len(collection.search(question, 100, "dense")) == 18
+
+
+def test_many_deleted_chunks_leave_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "FEW", 3)
+    collection = library(tmp_path).create("docs")
+    collection.ingest([source(f"d{number}", f"text {number}") for number in range(20)])
+    for number in range(12):
+        collection.delete(f"d{number}")
+        found = collection.search("text", 100, "dense")
+        assert {passage.document_id for passage in found} == {f"d{kept}" for kept in range(number + 1, 20)}
+
+
+@pytest.mark.usefixtures("written")
 def test_no_index_file_is_left_half_written(tmp_path: Path) -> None:
-    library(tmp_path).create("docs").ingest([source("a", "apples")])
-    assert sorted(path.name for path in (tmp_path / "collections" / "docs").glob("vectors*")) == ["vectors.faiss"]
+    folder = tmp_path / "collections" / "docs"
+    library(tmp_path).create("docs")
+    (folder / "vectors.faiss.1.tmp").write_bytes(b"of a process that was killed")
+    library(tmp_path).collection("docs").ingest([source("a", "apples")])
+    assert sorted(path.name for path in folder.glob("vectors*")) == ["vectors.faiss"]
 
 
 def test_one_collection_serves_many_threads(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def old(tmp_path: Path) -> Path:
     with sqlite3.connect(file) as connection:
         for table in ("terms", "postings", "document_terms", "lexical_totals"):
             connection.execute(f"DROP TABLE {table}")
+        connection.execute("DROP INDEX documents_bytes")
         connection.execute("CREATE VIRTUAL TABLE lexical USING fts5(heading, text)")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
