@@ -6,16 +6,21 @@ under limits. Imports no torch; a format's parser is imported on first use.
 
 from __future__ import annotations
 
+import importlib
 import re
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from retriever.chunking import front_matter
 from retriever.errors import UnreadableDocument, UnsupportedFormat
-from retriever.parsing.text import decode
+from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
+Reader = Callable[[bytes, str], LoadedDocument]
+"""From a file's content and its name without ending. Raises UnreadableDocument."""
+_OLDER = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx", ".msg": ".eml", ".rtf": ".docx"}
 _FIRST_HEADING = re.compile(r"^ {0,3}#{1,2}[ \t]+(\S.*)$", re.MULTILINE)
 
 
@@ -28,6 +33,8 @@ def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_0
     ending = PurePath(shown).suffix.lower()
     reader = _READERS.get(ending)
     if reader is None:
+        if newer := _OLDER.get(ending):
+            raise UnsupportedFormat(f"{ending} is not supported; save the file as {newer}")
         raise UnsupportedFormat(
             f"{ending or 'a file without an ending'} is not supported; supported formats: {', '.join(SUPPORTED)}"
         )
@@ -35,6 +42,7 @@ def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_0
     if not data.strip(b"\0\t\n\r "):
         raise UnreadableDocument("the file is empty")
     loaded = reader(data, PurePath(shown).stem)
+    loaded = replace(loaded, title=clean(loaded.title), text=clean(loaded.text))
     if not loaded.text.strip():
         raise UnreadableDocument("no text found in the file")
     return loaded
@@ -79,30 +87,33 @@ def _plain(data: bytes, stem: str) -> LoadedDocument:
     return LoadedDocument(title=stem, text=decode(data), kind="plain")
 
 
-def _html(data: bytes, stem: str) -> LoadedDocument:
-    from retriever.parsing.html_text import read_html
+def _by(module: str, reader: str) -> Reader:
+    """A format's reader, imported when the first such file is read."""
 
-    return read_html(data, stem)
+    def read(data: bytes, stem: str) -> LoadedDocument:
+        loaded: LoadedDocument = getattr(importlib.import_module(f"retriever.parsing.{module}"), reader)(data, stem)
+        return loaded
 
-
-def _pdf(data: bytes, stem: str) -> LoadedDocument:
-    from retriever.parsing.pdf_text import read_pdf
-
-    return read_pdf(data, stem)
+    return read
 
 
-_READERS: dict[str, Callable[[bytes, str], LoadedDocument]] = {
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".html": _html,
-    ".htm": _html,
-    ".xhtml": _html,
-    ".pdf": _pdf,
-    ".txt": _plain,
-    ".text": _plain,
-    ".rst": _plain,
-    ".adoc": _plain,
-    ".asciidoc": _plain,
+_READERS: dict[str, Reader] = {
+    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".txt", ".text"), _plain),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _by("html_text", "read_html")),
+    ".pdf": _by("pdf_text", "read_pdf"),
+    ".docx": _by("office.docx_text", "read_docx"),
+    ".pptx": _by("office.pptx_text", "read_pptx"),
+    ".xlsx": _by("office.xlsx_text", "read_xlsx"),
+    ".odt": _by("office.odt_text", "read_odt"),
+    ".epub": _by("office.epub_text", "read_epub"),
+    **dict.fromkeys((".csv", ".tsv"), _by("tables", "read_separated")),
+    ".json": _by("json_text", "read_json"),
+    **dict.fromkeys((".jsonl", ".ndjson"), _by("json_text", "read_json_lines")),
+    ".ipynb": _by("json_text", "read_notebook"),
+    ".eml": _by("email_text", "read_email"),
+    ".rst": _by("markup_text", "read_rst"),
+    **dict.fromkeys((".adoc", ".asciidoc"), _by("markup_text", "read_asciidoc")),
 }
 SUPPORTED = tuple(_READERS)
 """Endings of the files that can be read, in lower case."""

@@ -57,6 +57,16 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
     return LoadedDocument(title=title, text=text, kind="markdown", date=date)
 
 
+def body_text(page: str) -> str:
+    """Text of a page's body in Markdown form; empty if it has none. Raises UnreadableDocument."""
+    if reason := too_complex(page):
+        raise UnreadableDocument(f"the file cannot be read in reasonable time: {reason}; simplify it")
+    tree = LexborHTMLParser(page)
+    tree.strip_tags(_DROPPED)
+    root = tree.css_first("body")
+    return "" if root is None else _Writer().write(root)
+
+
 def _date(tree: LexborHTMLParser) -> str | None:
     """When the page was last changed, or written, as its head says."""
     found = {

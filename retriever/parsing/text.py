@@ -52,14 +52,21 @@ def clean(text: str) -> str:
     return _SURROGATES.sub("", text)
 
 
+def check_signature(data: bytes, wanted: str) -> None:
+    """Raises UnreadableDocument if the content begins like a file of some other format than `wanted`."""
+    for magic, kind in _SIGNATURES:
+        if data.startswith(magic) and kind != wanted:
+            raise UnreadableDocument(
+                f"the content is a {kind} file, not {wanted}; give it the ending of its real format"
+            )
+
+
 def decode(data: bytes, declared: str | None = None) -> str:
     """Clean text of `data`: by its byte order mark, as UTF-8, as `declared`, else as Windows-1252.
 
     Raises UnreadableDocument for binary content.
     """
-    for magic, kind in _SIGNATURES:
-        if data.startswith(magic):
-            raise UnreadableDocument(f"the content is a {kind} file, not text; give it the ending of its real format")
+    check_signature(data, "text")
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             try:

@@ -138,7 +138,7 @@ def fill(maker: Maker) -> dict[str, Any]:
     maker.ingest("handbook", [(name, (EXAMPLES / name).read_bytes()) for name in names])
     maker.ingest("handbook", [("gone.txt", b"This document is deleted again.\n"), ("rota.md", b"# Rota\n\nAnna.\n")])
     maker.ingest("handbook", [("rota.md", b"# Rota\n\nThe duty officer in the fifth week is Berta.\n")])
-    maker.ingest("handbook", [("table.xlsx", b"no document")])
+    maker.ingest("handbook", [("table.xls", b"no document")])
     for document in maker.call("GET", "/v1/collections/handbook/documents")["documents"]:
         if document["name"] == "gone.txt":
             maker.call("DELETE", f"/v1/collections/handbook/documents/{document['document_id']}")

@@ -4,7 +4,7 @@ import { asProblem, documentPath, json, part } from "../api.js";
 import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
 import { ingest } from "./upload.js";
 
-const FORMATS = ".md,.markdown,.html,.htm,.xhtml,.pdf,.txt,.text,.rst,.adoc,.asciidoc";
+const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
 const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
 
 export class Documents {

@@ -26,7 +26,7 @@ def test_one_process_reads_many_files(tmp_path: Path, good: Path) -> None:
         process = reader._child
         assert reader.read(good, "other.txt").kind == "plain"
         with pytest.raises(UnsupportedFormat, match="supported formats"):
-            reader.read(good, "x.docx")
+            reader.read(good, "x.exe")
         with pytest.raises(UnreadableDocument, match="does not exist"):
             reader.read(tmp_path / "no.md")
         assert reader.read(good).title == "Größe"

@@ -47,7 +47,7 @@ def test_the_given_name_decides_the_format(tmp_path: Path) -> None:
     assert load_file(stored, "dir/notes.txt").kind == "plain"
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.csv", "a.epub", "a.exe", "README", ".md"])
+@pytest.mark.parametrize("name", ["a.png", "a.zip", "a.exe", "README", ".md"])
 def test_unsupported_formats_name_the_supported_ones(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedFormat) as caught:
         load_file(write(tmp_path, name, "x"))

@@ -88,13 +88,10 @@ def test_ids_are_given_or_made_from_the_name_or_the_text(collection: Collection)
 def test_failures_are_reported_by_name_and_the_rest_go_in(collection: Collection, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("# Good\n\nfine")
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.7\nbroken")
-    (tmp_path / "sheet.xlsx").write_bytes(b"PK\x03\x04")
+    (tmp_path / "sheet.png").write_bytes(b"PK\x03\x04")
     (tmp_path / "empty.txt").write_bytes(b"")
     sources = [
-        *(
-            SourceDocument(name=name, path=tmp_path / name)
-            for name in ("bad.pdf", "sheet.xlsx", "empty.txt", "none.md")
-        ),
+        *(SourceDocument(name=name, path=tmp_path / name) for name in ("bad.pdf", "sheet.png", "empty.txt", "none.md")),
         text("", "blank.md"),
         text("\ud800\0", "nothing.md"),
         text("x", document_id="a/b"),
@@ -110,7 +107,7 @@ def test_failures_are_reported_by_name_and_the_rest_go_in(collection: Collection
     report = collection.ingest(sources, progress=lambda done, total, name: calls.append((done, total, name)))
     assert len(report.added) == 1
     assert [failure.name for failure in report.failures] == [
-        *("bad.pdf", "sheet.xlsx", "empty.txt", "none.md", "blank.md", "nothing.md", "a.md", "a.md"),
+        *("bad.pdf", "sheet.png", "empty.txt", "none.md", "blank.md", "nothing.md", "a.md", "a.md"),
         *("nan.md", "object.md", "key.md", "neither.md", "good.md"),
     ]
     assert IngestFailure("empty.txt", "the file is empty") in report.failures

@@ -1,0 +1,46 @@
+"""E-books → Markdown: the chapters in the order of the book's spine, each read like a web page."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+from urllib.parse import unquote
+
+from retriever.dates import iso_date
+from retriever.errors import UnreadableDocument
+from retriever.parsing.html_text import body_text
+from retriever.parsing.office.package import opened, xml
+from retriever.parsing.text import decode
+from retriever.types import LoadedDocument
+
+_PAGES = ("application/xhtml+xml", "text/html")
+
+
+def read_epub(data: bytes, stem: str) -> LoadedDocument:
+    """The book's text. Its title is that of its metadata, else `stem`. Raises UnreadableDocument."""
+    package = opened(data)
+    container = xml(package, "META-INF/container.xml")
+    opf = container.find(".//{*}rootfile").get("full-path") if container is not None else ""
+    book = xml(package, opf)
+    if book is None:
+        raise UnreadableDocument("the e-book has no list of its chapters; save it again")
+    items = {one.get("id"): one for one in book.iterfind("{*}manifest/{*}item")}
+    order = [items[one.get("idref")] for one in book.iterfind("{*}spine/{*}itemref") if one.get("idref") in items]
+    chapters = []
+    for item in order:
+        if item.get("media-type") in _PAGES and "nav" not in (item.get("properties") or "").split():
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(opf), unquote(item.get("href"))))
+            if name in package.namelist():
+                chapters.append(body_text(decode(package.read(name))))
+    title = _first(book, "title")
+    return LoadedDocument(
+        title=title or stem,
+        text="\n\n".join(chapter for chapter in chapters if chapter.strip()),
+        kind="markdown",
+        date=iso_date(_first(book, "date")),
+    )
+
+
+def _first(book: Any, name: str) -> str | None:
+    found = book.find(f"{{*}}metadata/{{http://purl.org/dc/elements/1.1/}}{name}")
+    return None if found is None else " ".join((found.text or "").split()) or None

@@ -1,0 +1,61 @@
+"""Presentations → Markdown, by python-pptx (MIT): one heading a slide, with its text, tables and notes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pptx
+
+from retriever.parsing.office.package import opened, properties
+from retriever.parsing.tables import markdown_table
+from retriever.parsing.text import clean
+from retriever.types import LoadedDocument
+
+
+def read_pptx(data: bytes, stem: str) -> LoadedDocument:
+    """The slides' text; each slide is a page. The title is that of the file's properties, else `stem`."""
+    found = properties(opened(data))
+    presentation = pptx.Presentation(io.BytesIO(data))
+    parts: list[str] = []
+    pages: list[int] = []
+    for number, slide in enumerate(presentation.slides, start=1):
+        title = slide.shapes.title
+        name = _line(title.text_frame.text) if title is not None else ""
+        lines = [f"# {name or f'Slide {number}'}"]
+        lines += [text for shape in _flat(slide.shapes) if shape != title and (text := _text(shape))]
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
+            lines += [notes.text.strip()] if notes.text.strip() else []
+        pages.append(sum(len(part) for part in parts))
+        parts.append(clean("\n\n".join(lines) + "\n\n"))
+    return LoadedDocument(
+        title=found.title or stem, text="".join(parts), kind="markdown", pages=tuple(pages), date=found.date
+    )
+
+
+def _flat(shapes: Iterable[Any]) -> Iterator[Any]:
+    """Shapes in the order in which they are stored, those of groups in their place."""
+    waiting = list(shapes)[::-1]
+    while waiting:
+        shape = waiting.pop()
+        if hasattr(shape, "shapes"):
+            waiting += list(shape.shapes)[::-1]
+        else:
+            yield shape
+
+
+def _text(shape: Any) -> str:
+    if getattr(shape, "has_table", False):
+        return markdown_table([[cell.text for cell in row.cells] for row in shape.table.rows])
+    if not getattr(shape, "has_text_frame", False):
+        return ""
+    lines = [("  " * part.level, _line(part.text)) for part in shape.text_frame.paragraphs]
+    filled = [(indent, text) for indent, text in lines if text]
+    if len(filled) == 1:
+        return filled[0][1]
+    return "\n".join(f"{indent}- {text}" for indent, text in filled)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,38 @@
+"""Rows → a Markdown table; and files of separated values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from retriever.parsing.text import decode
+from retriever.types import LoadedDocument
+
+_SEPARATORS = ",;\t|"
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """The rows as a table whose first row is its header, without empty rows and columns; empty if nothing is left."""
+    lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
+    lines = [line for line in lines if any(line)]
+    width = max((len(line) for line in lines), default=0)
+    kept = [n for n in range(width) if any(n < len(line) and line[n] for line in lines)]
+    lines = [[line[n] if n < len(line) else "" for n in kept] for line in lines]
+    if not lines:
+        return ""
+    header, *body = lines
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(kept), *body])
+
+
+def read_separated(data: bytes, stem: str) -> LoadedDocument:
+    """Values separated by the sign that the first lines use: comma, semicolon, tab or bar."""
+    text = decode(data)
+    try:
+        dialect: type[csv.Dialect] | str = csv.Sniffer().sniff(text[:10_000], _SEPARATORS)
+    except csv.Error:
+        dialect = "excel"
+    csv.field_size_limit(len(text) + 1)
+    return LoadedDocument(
+        title=stem, text=markdown_table(list(csv.reader(io.StringIO(text), dialect))), kind="markdown"
+    )

@@ -1,0 +1,238 @@
+"""Office files, e-books, tables, JSON, notebooks, e-mails and other markup as Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import odfdo
+import openpyxl
+import pptx
+import pytest
+
+from retriever import UnreadableDocument, UnsupportedFormat, load_file
+from retriever.parsing.file_reader import FileReader, ReadLimits
+from retriever.types import LoadedDocument
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+TABLE = "| City | Limit |\n| --- | --- |\n| Zurich | 210 |"
+CORE = (
+    '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:t="http://purl.org/dc/terms/">'
+    "<dc:title>Travel</dc:title><t:modified>2026-03-01T10:00:00Z</t:modified></cp:coreProperties>"
+)
+
+
+def zipped(parts: dict[str, str]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as package:
+        for name, text in parts.items():
+            package.writestr(name, text)
+    return data.getvalue()
+
+
+def docx(namespace: str = W) -> bytes:
+    def cell(text: str) -> str:
+        return f"<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+    styles = '<w:style w:type="paragraph" w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
+    rows = "".join(f"<w:tr>{cell(one)}{cell(two)}</w:tr>" for one, two in (("City", "Limit"), ("Zurich", "210")))
+    body = (
+        '<w:p><w:pPr><w:pStyle w:val="H1"/></w:pPr><w:r><w:t>Hotels</w:t></w:r></w:p>'
+        f"<w:p><w:r><w:t>Per night.</w:t></w:r></w:p><w:tbl>{rows}</w:tbl>"
+    )
+    kinds = "http://schemas.openxmlformats.org/package/2006/content-types"
+    rels = "http://schemas.openxmlformats.org/package/2006/relationships"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{kinds}"><Default Extension="xml" '
+            'ContentType="application/xml"/></Types>',
+            "_rels/.rels": f'<Relationships xmlns="{rels}"><Relationship Id="r1" Type="{office}/officeDocument" '
+            'Target="word/document.xml"/></Relationships>',
+            "word/document.xml": f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>',
+            "word/_rels/document.xml.rels": f'<Relationships xmlns="{rels}"><Relationship Id="r2" '
+            f'Type="{office}/styles" Target="styles.xml"/></Relationships>',
+            "word/styles.xml": f'<w:styles xmlns:w="{namespace}">{styles}</w:styles>',
+            "docProps/core.xml": CORE,
+        }
+    )
+
+
+def loaded(folder: Path, name: str, content: bytes | str) -> LoadedDocument:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_file(path)
+
+
+@pytest.mark.parametrize("namespace", [W, "http://purl.oclc.org/ooxml/wordprocessingml/main"])
+def test_docx(tmp_path: Path, namespace: str) -> None:
+    document = loaded(tmp_path, "a.docx", docx(namespace))
+    assert document.text.strip() == f"# Hotels\n\nPer night.\n\n{TABLE}"
+    assert (document.title, document.date, document.kind) == ("Travel", "2026-03-01", "markdown")
+
+
+def test_pptx(tmp_path: Path) -> None:
+    deck = pptx.Presentation()
+    first = deck.slides.add_slide(deck.slide_layouts[1])
+    first.shapes.title.text = "Hotels"
+    first.placeholders[1].text = "Per night\vin Europe\nTwo nights"
+    first.notes_slide.notes_text_frame.text = "Say it slowly."
+    second = deck.slides.add_slide(deck.slide_layouts[6])
+    table = second.shapes.add_table(2, 2, 0, 0, 100, 100).table
+    for (row, column), text in {(0, 0): "City", (0, 1): "Limit", (1, 0): "Zurich", (1, 1): "210"}.items():
+        table.cell(row, column).text = text
+    deck.save(str(tmp_path / "a.pptx"))
+    document = load_file(tmp_path / "a.pptx")
+    one = "# Hotels\n\n- Per night in Europe\n- Two nights\n\nSay it slowly.\n\n"
+    assert document.text == f"{one}# Slide 2\n\n{TABLE}\n\n"
+    assert document.pages == (0, len(one))
+
+
+def test_xlsx(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet: Any = book.active
+    sheet.title = "Limits"
+    for row in (["City", None, "Limit"], [None, None, None], ["Zurich", None, 210.0]):
+        sheet.append(row)
+    book.create_sheet("Empty")
+    book.create_sheet("More").append(["a|b", True])
+    book.save(tmp_path / "a.xlsx")
+    document = load_file(tmp_path / "a.xlsx")
+    one = f"# Limits\n\n{TABLE}\n\n"
+    assert document.text == one + "# More\n\n| a\\|b | True |\n| --- | --- |\n\n"
+    assert document.pages == (0, len(one))
+
+
+def test_odt(tmp_path: Path) -> None:
+    document = odfdo.Document("text")
+    document.body.clear()
+    document.body.append(odfdo.Header(1, "Hotels"))
+    document.body.append(odfdo.Paragraph("Per night."))
+    table = odfdo.Table("t", width=2, height=2)
+    for place, text in {"A1": "City", "B1": "Limit", "A2": "Zurich, in winter", "B2": "210"}.items():
+        table.set_value(place, text)
+    document.body.append(table)
+    document.save(tmp_path / "a.odt")
+    assert load_file(tmp_path / "a.odt").text.strip() == (
+        "# Hotels\n\nPer night.\n\n| City | Limit |\n|---|---|\n| Zurich, in winter | 210 |"
+    )
+
+
+def test_epub(tmp_path: Path) -> None:
+    opf = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        "<dc:title>Travel</dc:title><dc:date>2026-03-01</dc:date></metadata><manifest>"
+        '<item id="n" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>'
+        '<item id="b" href="text/b%20c.xhtml" media-type="application/xhtml+xml"/>'
+        '<item id="a" href="text/a.xhtml" media-type="application/xhtml+xml"/></manifest>'
+        '<spine><itemref idref="n"/><itemref idref="b"/><itemref idref="a"/></spine></package>'
+    )
+    book = zipped(
+        {
+            "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
+            "OPS/book.opf": opf,
+            "OPS/nav.xhtml": "<html><body><p>Contents</p></body></html>",
+            "OPS/text/a.xhtml": "<html><body><h1>Second</h1><p>Two.</p></body></html>",
+            "OPS/text/b c.xhtml": "<html><body><h1>First</h1><p>One.</p></body></html>",
+        }
+    )
+    document = loaded(tmp_path, "a.epub", book)
+    assert document.text == "# First\n\nOne.\n\n# Second\n\nTwo."
+    assert (document.title, document.date) == ("Travel", "2026-03-01")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separated_values(tmp_path: Path, separator: str) -> None:
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows([["City", "Limit"], ["Zurich", "210"]])
+    assert loaded(tmp_path, "a.csv", text.getvalue()).text == TABLE
+
+
+def test_json(tmp_path: Path) -> None:
+    content = {"city": "Zurich", "limits": {"hotel": 210, "meals": [60, None]}, "open": True}
+    expected = "city: Zurich\nlimits:\n- hotel: 210\n- meals:\n  - 60\n  - null\nopen: true"
+    assert loaded(tmp_path, "a.json", json.dumps(content)).text == expected
+    assert loaded(tmp_path, "a.jsonl", '{"a": 1}\n\n{"a": 2}\n').text == "a: 1\n\na: 2"
+    with pytest.raises(UnreadableDocument, match="line 2"):
+        loaded(tmp_path, "b.jsonl", '{"a": 1}\n{"a": \n')
+    with pytest.raises(UnreadableDocument, match="too deep"):
+        loaded(tmp_path, "deep.json", "[" * 900 + "]" * 900)
+
+
+def test_notebook(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Head\n", "text"]},
+        {"cell_type": "code", "source": "x = 1", "outputs": [{"text": "secret"}]},
+    ]
+    book = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4}
+    assert loaded(tmp_path, "a.ipynb", json.dumps(book)).text == "# Head\ntext\n\n```python\nx = 1\n```"
+    with pytest.raises(UnreadableDocument, match="notebook"):
+        loaded(tmp_path, "b.ipynb", "[]")
+
+
+@pytest.mark.parametrize("html", [False, True])
+def test_email(tmp_path: Path, html: bool) -> None:
+    message = EmailMessage()
+    message["Subject"], message["From"], message["To"] = "Höchstpreis", "a@example.org", "b@example.org"
+    message["Date"] = "Sun, 01 Mar 2026 10:00:00 +0100"
+    message.set_content(
+        "<p>The limit is <b>210</b>.</p>" if html else "The limit is 210.", subtype="html" if html else "plain"
+    )
+    message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="limits.pdf")
+    document = loaded(tmp_path, "a.eml", message.as_bytes())
+    assert document.text.endswith("The limit is 210.\n\nAttachments: limits.pdf")
+    assert document.text.startswith("# Höchstpreis\n\nFrom: a@example.org\nTo: b@example.org\nDate: ")
+    assert (document.title, document.date) == ("Höchstpreis", "2026-03-01")
+
+
+def test_rst_and_asciidoc(tmp_path: Path) -> None:
+    rst = "Hotels\n======\n\nPer *night*.\n\n- one\n- two\n\n.. include:: /etc/passwd\n\n.. code:: python\n\n   x = 1\n"
+    text = loaded(tmp_path, "a.rst", rst).text
+    assert text.startswith("# Hotels\n\nPer night.\n\n- one\n- two")
+    assert "x = 1" in text
+    assert "root:" not in text
+    adoc = (
+        "= Hotels\n:toc:\n\n== Limits\n\nSee https://example.org[the list].\n\n* one\n** two\n\n"
+        "[source,python]\n----\nx = 1\n----\n"
+    )
+    assert loaded(tmp_path, "a.adoc", adoc).text == (
+        "# Hotels\n\n## Limits\n\nSee the list.\n\n- one\n  - two\n\n```python\nx = 1\n```\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.odt", "a.epub"])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"no zip", "damaged"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 ", "password"), (zipped({"x": "y"}), ".")],
+)
+def test_files_that_are_none_are_reported(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with FileReader(ReadLimits()) as reader, pytest.raises(UnreadableDocument, match=reason):
+        reader.read(tmp_path / name)
+
+
+def test_a_package_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as package:
+        for number in range(11):
+            package.writestr(f"{number}.xml", b"\0" * 100_000_000)
+    with pytest.raises(UnreadableDocument, match="unpacked"):
+        loaded(tmp_path, "a.docx", data.getvalue())
+
+
+def test_office_files_are_read_under_limits(tmp_path: Path) -> None:
+    (tmp_path / "a.docx").write_bytes(docx())
+    with FileReader(ReadLimits()) as reader:
+        assert "Hotels" in reader.read(tmp_path / "a.docx").text
+
+
+def test_older_formats_say_what_to_save_as(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFormat, match=r"\.docx"):
+        loaded(tmp_path, "a.doc", b"x")
