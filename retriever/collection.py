@@ -27,7 +27,7 @@ from retriever.search.fusion import Candidates, Key, Part
 from retriever.search.index import VectorIndex
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
-from retriever.stores import records, store
+from retriever.stores import filters, records, store
 from retriever.stores.ingest import Ingest
 from retriever.types import (
     Chunk,
@@ -136,7 +136,7 @@ class Collection:
                 nothing = Part([], {}, Moments())
                 return Candidates(nothing, None if mode == "dense" else nothing)
             embedded = vector()
-        allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
+        allowed, parameters = filters.allowed_rows(filter) if filter else ("", [])
         near: list[tuple[int, float]] = []
         hits: list[tuple[int, float]] = []
         spread = Moments()
@@ -180,7 +180,7 @@ class Collection:
         self, words: str, together: bool, filter: Mapping[str, Any] | None = None
     ) -> tuple[list[Mention], int]:
         """The documents that mention `words`, in no order, and the number of documents; `Library.mentions` says how."""
-        allowed, parameters = records.allowed_rows(filter) if filter else ("", [])
+        allowed, parameters = filters.allowed_rows(filter) if filter else ("", [])
         with self._store.read() as connection:
             found = mentions(connection, self.name, words, together, allowed, parameters)
             return found, records.counts(connection)[0]

@@ -33,7 +33,9 @@ class RetrievalOptions(RequestBody):
 
     top_k: int | None = Field(default=None, ge=1, le=1000, description="Maximum number of passages to retrieve.")
     mode: Mode | None = Field(default=None, description="`none` answers without passages.")
-    filter: Filter | None = Field(default=None, description="Metadata keys and the exact values a document must have.")
+    filter: Filter | None = Field(
+        default=None, description="Metadata keys and the values a document must have (docs/how-to/filters.md)."
+    )
     document_id: DocumentId | None = Field(
         default=None,
         description="A document of the collection: its passages are read, all of them in order, and none are searched.",
@@ -179,7 +181,7 @@ class SearchRequest(RequestBody):
     question: str = Field(min_length=1)
     top_k: int | None = Field(default=None, ge=1, le=1000)
     mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
-    filter: Filter | None = None
+    filter: Filter | None = Field(default=None, description="As in `retrieval` of a query.")
 
 
 class CreateCollection(RequestBody):

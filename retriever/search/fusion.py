@@ -21,7 +21,8 @@ from retriever.parsing.text import clean
 from retriever.search.standout import DEPTH as COMPARED
 from retriever.search.standout import standout
 from retriever.search.versions import Dated, newest_first
-from retriever.stores.records import ChunkRecord, canonical
+from retriever.stores import filters
+from retriever.stores.records import ChunkRecord
 from retriever.types import Passage, SearchMode, SearchResult
 from retriever.words import Words
 
@@ -38,7 +39,6 @@ BESIDE = 0.1
 """Share of their score that the chunks before and after one add to it: a text that is cut says less in each part."""
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
-MAX_FILTERS = 16
 
 Key = tuple[str, int, str]
 """Document id, position among the document's chunks, collection."""
@@ -88,12 +88,8 @@ def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | Non
         raise InvalidQuery(f"top_k must be a whole number from 1 to {MAX_TOP_K}, got {top_k!r}")
     if mode not in get_args(SearchMode):
         raise InvalidQuery(f"mode must be one of {', '.join(get_args(SearchMode))}, got {mode!r}")
-    if where is not None and (len(where) > MAX_FILTERS or any(not isinstance(key, str) for key in where)):
-        raise InvalidQuery(f"filter must be an object with at most {MAX_FILTERS} metadata keys and their values")
-    try:
-        canonical(dict(where or {}))
-    except (TypeError, ValueError) as error:
-        raise InvalidQuery(f"the filter's values must be plain JSON: {error}") from None
+    if where is not None:
+        filters.checked(where)
     return text
 
 

@@ -31,6 +31,7 @@ from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
 from retriever.parsing.text import clean
 from retriever.stores import records, store
+from retriever.stores.canonical import canonical
 from retriever.stores.records import NewDocument
 from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
@@ -183,7 +184,7 @@ class Ingest:
     def _content_hash(self, source: SourceDocument) -> str:
         """Digest of everything that determines the stored document."""
         try:
-            metadata = records.canonical(dict(source.metadata))
+            metadata = canonical(dict(source.metadata))
         except (TypeError, ValueError) as error:
             raise UnreadableDocument(f"the metadata is not plain JSON: {error}") from None
         if any(not isinstance(key, str) for key in source.metadata):

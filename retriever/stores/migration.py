@@ -12,7 +12,18 @@ import sqlite3
 from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText
-from retriever.stores.records import LANGUAGE_CHARS
+from retriever.stores.canonical import rows as metadata_rows
+from retriever.stores.records import INSERT_METADATA, LANGUAGE_CHARS
+
+METADATA = """
+CREATE TABLE document_metadata (
+    key TEXT NOT NULL, value TEXT NOT NULL, number REAL, element INTEGER NOT NULL,
+    document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE, PRIMARY KEY (key, element, value, document)
+) WITHOUT ROWID;
+CREATE INDEX document_metadata_number ON document_metadata(key, element, number, document);
+CREATE INDEX document_metadata_document ON document_metadata(document);
+"""
+"""What filters read."""
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +51,16 @@ def from_1(connection: sqlite3.Connection, name: str, version: int) -> None:
 def _index_words(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DROP TABLE lexical")
     connection.execute("CREATE INDEX documents_bytes ON documents(bytes)")
-    for statement in postings.SCHEMA.split(";"):
+    connection.execute("DROP TABLE document_metadata")
+    for statement in f"{METADATA}{postings.SCHEMA}".split(";"):
         connection.execute(statement)
     (total,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     log.warning("collection %r is of an earlier version: the words of %d documents are indexed anew", name, total)
     for (document,) in connection.execute("SELECT row FROM documents ORDER BY row").fetchall():
-        title, text = connection.execute("SELECT title, text FROM documents WHERE row = ?", (document,)).fetchone()
+        query = "SELECT title, text, metadata FROM documents WHERE row = ?"
+        title, text, metadata = connection.execute(query, (document,)).fetchone()
+        rows = metadata_rows(json.loads(metadata))
+        connection.executemany(INSERT_METADATA, [(*row, document) for row in rows])
         chunks = connection.execute(
             "SELECT row, start, end, headings FROM chunks WHERE document = ? ORDER BY row", (document,)
         )

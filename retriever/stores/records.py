@@ -18,12 +18,14 @@ from retriever.embedder import Vectors
 from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText
+from retriever.stores.canonical import rows as metadata_rows
 from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
 
 _INFO = (
     "SELECT d.id, d.name, d.title, d.kind, (SELECT count(*) FROM chunks c WHERE c.document = d.row), d.bytes, "
     "d.content_hash, d.metadata, d.updated"
 )
+INSERT_METADATA = "INSERT INTO document_metadata(key, value, number, element, document) VALUES (?, ?, ?, ?, ?)"
 _BATCH = 500
 LANGUAGE_CHARS = 4000
 """A document's language is that of so many of its first characters."""
@@ -79,8 +81,8 @@ def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vect
         ),
     ).lastrowid  # fmt: skip
     connection.executemany(
-        "INSERT INTO document_metadata(key, value, document) VALUES (?, ?, ?)",
-        [(key, canonical(value), document) for key, value in new.metadata.items()],
+        INSERT_METADATA,
+        [(*row, document) for row in metadata_rows(new.metadata)],
     )
     assert document is not None
     texts = []
@@ -212,21 +214,6 @@ def vectors_by_hash(connection: sqlite3.Connection, digests: Iterable[bytes]) ->
         if row is not None:
             vectors[digest] = np.frombuffer(row[0], dtype="<f4")
     return vectors
-
-
-def allowed_rows(where: Mapping[str, Any]) -> tuple[str, list[object]]:
-    """An SQL subquery, with its parameters, for the rows of chunks whose document has all of this metadata."""
-    with_value = "SELECT document FROM document_metadata WHERE key = ? AND value = ?"
-    parameters: list[object] = []
-    for key, value in where.items():
-        parameters += [key, canonical(value)]
-    with_all = " INTERSECT ".join([with_value] * len(where))
-    return f"SELECT row FROM chunks WHERE document IN ({with_all})", parameters
-
-
-def canonical(value: Any) -> str:
-    """JSON in the one form in which metadata values are compared."""
-    return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
 def _batches(rows: Iterable[int]) -> Iterator[list[int]]:

@@ -40,11 +40,7 @@ CREATE TABLE documents (
     metadata TEXT NOT NULL, pages TEXT NOT NULL, updated REAL NOT NULL
 );
 CREATE INDEX documents_bytes ON documents(bytes); -- counts read it and not the texts
-CREATE TABLE document_metadata (
-    key TEXT NOT NULL, value TEXT NOT NULL, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
-    PRIMARY KEY (key, value, document)
-) WITHOUT ROWID;
-CREATE INDEX document_metadata_document ON document_metadata(document);
+{migration.METADATA}
 -- AUTOINCREMENT: a chunk's row is never reused, so a row in an old index is this chunk or deleted, never another one
 CREATE TABLE chunks (
     row INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,

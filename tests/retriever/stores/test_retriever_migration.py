@@ -15,17 +15,23 @@ from tests.support.hash_embedder import HashEmbedder
 TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
 
 
+def sources() -> list[SourceDocument]:
+    return [SourceDocument(document_id=name, text=text, metadata={"tags": [name]}) for name, text in TEXTS.items()]
+
+
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """The data folder of a collection `docs` as layout 1 had it: words in FTS5."""
     collection = Library(tmp_path, HashEmbedder()).create("docs")
-    collection.ingest([SourceDocument(document_id=name, text=text) for name, text in TEXTS.items()])
+    collection.ingest(sources())
     collection.close()
     (file,) = tmp_path.rglob(store.FILE_NAME)
     with sqlite3.connect(file) as connection:
         for table in ("terms", "postings", "document_terms", "lexical_totals"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX documents_bytes")
+        connection.execute("DROP TABLE document_metadata")
+        connection.execute("CREATE TABLE document_metadata (key TEXT NOT NULL, value TEXT NOT NULL, document INTEGER)")
         connection.execute("CREATE VIRTUAL TABLE lexical USING fts5(heading, text)")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
@@ -38,11 +44,12 @@ def found(collection: Collection, question: str) -> list[str]:
 
 def test_words_are_found_as_in_a_new_collection(old: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     new = Library(tmp_path_factory.mktemp("new"), HashEmbedder()).create("docs")
-    new.ingest([SourceDocument(document_id=name, text=text) for name, text in TEXTS.items()])
+    new.ingest(sources())
     collection = Library(old, HashEmbedder()).collection("docs")
     for question in ("hotel zurich", "haus", "文章", "the und"):
         one, other = (one.search(question, mode="lexical") for one in (collection, new))
         assert [(p.chunk_id, p.score) for p in one] == [(p.chunk_id, p.score) for p in other] != []
+    assert [p.document_id for p in collection.search("haus", filter={"tags": {"$contains": "b"}})] == ["b"]
     collection.delete("a")
     assert found(collection, "hotel") == []
 

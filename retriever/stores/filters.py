@@ -1,0 +1,132 @@
+"""A filter on documents' metadata → SQL for the rows of the chunks that pass it.
+
+A filter names metadata keys and the values that they must have, all of them:
+
+    {"team": "travel"}                               equal
+    {"year": {"$gte": 2020, "$lt": 2025}}            numbers, or texts such as ISO dates: $gt, $gte, $lt, $lte
+    {"team": {"$in": ["travel", "office"]}}          one of several; $nin: none of them; $ne: not equal
+    {"tags": {"$contains": "policy"}}                a list that has the value
+    {"$or": [{…}, {…}]}, {"$and": […]}, {"$not": {…}}
+
+These are the operators that LangChain's stores use. `$ne`, `$nin` and `$not` also pass documents without the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retriever.errors import InvalidQuery
+from retriever.stores.canonical import canonical
+
+MAX_CONDITIONS = 64
+"""Conditions of a filter in all, and values of a `$in`."""
+MAX_KEYS = 16
+MAX_DEPTH = 8
+_RANGES = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_RANGES, "$contains")
+_JOINED = {"$and": " INTERSECT ", "$or": " UNION "}
+_ALL = "SELECT row FROM documents"
+_WITH = "SELECT document FROM document_metadata WHERE key = ? AND element = {element} AND {condition}"
+
+Query = tuple[str, list[object]]
+"""SQL for document rows, with its parameters."""
+
+
+def allowed_rows(where: Mapping[str, Any]) -> Query:
+    """SQL for the rows of the chunks whose document passes a filter. Raises InvalidQuery."""
+    checked(where)
+    documents, parameters = _object(where)
+    return f"SELECT row FROM chunks WHERE document IN ({documents})", parameters
+
+
+def checked(where: object, depth: int = 0) -> int:
+    """The number of conditions. Raises InvalidQuery with what is wrong and what is allowed."""
+    if depth > MAX_DEPTH:
+        raise InvalidQuery(f"the filter is nested deeper than {MAX_DEPTH}; write it flatter")
+    if not isinstance(where, Mapping) or len(where) > MAX_KEYS or any(not isinstance(key, str) for key in where):
+        raise InvalidQuery(f"a filter must be an object with at most {MAX_KEYS} metadata keys and their values")
+    count = 0
+    for key, value in where.items():
+        if key in _JOINED:
+            if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+                raise InvalidQuery(f"{key} needs a list of filters, got {value!r}")
+            count += sum(checked(one, depth + 1) for one in value)
+        elif key == "$not":
+            count += checked(value, depth + 1)
+        elif key.startswith("$"):
+            raise InvalidQuery(f"{key} is no operator between filters; use $and, $or or $not")
+        else:
+            count += _checked_value(key, value)
+    if count > MAX_CONDITIONS:
+        raise InvalidQuery(f"the filter has more than {MAX_CONDITIONS} conditions")
+    return count
+
+
+def _checked_value(key: str, value: object) -> int:
+    if not _has_operators(value):
+        _plain(value)
+        return 1
+    assert isinstance(value, Mapping)
+    for operator, operand in value.items():
+        if operator not in _OPERATORS:
+            raise InvalidQuery(f"{operator} of {key!r} is no operator; use {', '.join(_OPERATORS)}")
+        _plain(operand)
+        if operator in ("$in", "$nin") and (not isinstance(operand, list) or len(operand) > MAX_CONDITIONS):
+            raise InvalidQuery(f"{operator} of {key!r} needs a list of at most {MAX_CONDITIONS} values")
+        if operator in _RANGES and (isinstance(operand, bool) or not isinstance(operand, int | float | str)):
+            raise InvalidQuery(f"{operator} of {key!r} needs a number, or a text such as an ISO date")
+    return len(value)
+
+
+def _plain(value: object) -> None:
+    try:
+        canonical(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidQuery(f"the filter's values must be plain JSON: {error}") from None
+
+
+def _has_operators(value: object) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(str(key).startswith("$") for key in value)
+
+
+def _object(where: Mapping[str, Any]) -> Query:
+    return _joined(" INTERSECT ", [_entry(key, value) for key, value in where.items()])
+
+
+def _entry(key: str, value: Any) -> Query:
+    if key in _JOINED:
+        return _joined(_JOINED[key], [_object(one) for one in value])
+    if key == "$not":
+        return _without(_object(value))
+    if not _has_operators(value):
+        return _condition(key, "$eq", value)
+    return _joined(" INTERSECT ", [_condition(key, operator, operand) for operator, operand in value.items()])
+
+
+def _condition(key: str, operator: str, operand: Any) -> Query:
+    if operator in ("$ne", "$nin"):
+        return _without(_condition(key, "$eq" if operator == "$ne" else "$in", operand))
+    if operator == "$in":
+        marks = ", ".join("?" * len(operand))
+        return _WITH.format(element=0, condition=f"value IN ({marks})"), [key, *map(canonical, operand)]
+    if operator in _RANGES:
+        if isinstance(operand, str):  # texts stand in quotation marks, and other values never do
+            condition = f"value {_RANGES[operator]} ? AND value LIKE '\"%'"
+            return _WITH.format(element=0, condition=condition), [key, canonical(operand)]
+        return _WITH.format(element=0, condition=f"number {_RANGES[operator]} ?"), [key, operand]
+    element = 1 if operator == "$contains" else 0
+    return _WITH.format(element=element, condition="value = ?"), [key, canonical(operand)]
+
+
+def _without(query: Query) -> Query:
+    return f"{_ALL} EXCEPT SELECT * FROM ({query[0]})", query[1]
+
+
+def _joined(operator: str, queries: Sequence[Query]) -> Query:
+    if not queries:
+        return _ALL, []
+    return (
+        operator.join(f"SELECT * FROM ({text})" for text, _ in queries),
+        [value for _, parameters in queries for value in parameters],
+    )
