@@ -135,6 +135,8 @@ class IngestReport:
     failures: tuple[IngestFailure, ...] = ()
     cancelled: bool = False
     """True if `cancelled()` stopped it; documents ingested before stay."""
+    notes: tuple[str, ...] = ()
+    """What one should know of the documents that went in."""
 
     @property
     def ingested(self) -> int:

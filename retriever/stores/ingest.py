@@ -25,7 +25,7 @@ from retriever.chunking.chunker import (
     size_in_bytes,
     size_in_tokens,
 )
-from retriever.embedder import Embedder, ShowsTokens, Vectors
+from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
@@ -42,6 +42,8 @@ UNCHANGED_BATCH = 256
 RUN_CHUNKS = 256
 """Documents are embedded and stored together until they have this many chunks."""
 MAX_METADATA_BYTES = 65536
+KNOWN = 0.5
+"""Share of a text that an embedder knows, below which the report has a note."""
 
 MAX_NAME = 500
 """Characters of a file's name."""
@@ -94,6 +96,8 @@ class Ingest:
     replaced: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     failures: list[IngestFailure] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Names of the documents of whose text the embedder knows less than half."""
 
     def run(self, sources: Iterable[SourceDocument]) -> IngestReport:
         """Ingest `sources` in order. A source that fails is reported and the rest go on."""
@@ -126,7 +130,7 @@ class Ingest:
             stopped = not self._store_waiting()
         self._record_unchanged()
         return IngestReport(
-            tuple(self.added), tuple(self.replaced), tuple(self.unchanged), tuple(self.failures), cancelled=stopped
+            tuple(self.added), tuple(self.replaced), tuple(self.unchanged), tuple(self.failures), stopped, self._notes()
         )
 
     def _check_embedder(self) -> None:
@@ -161,6 +165,8 @@ class Ingest:
                 self._record_unchanged()
             return None
         loaded = self._load(source, reader)
+        if known_share(self.embedder, loaded.text) < KNOWN:
+            self.unknown.append(_name(source) or identity)
         measure, target, fits = self._sizes
         chunks = chunk(loaded.text, loaded.kind, loaded.pages, target=target, measure=measure)
         if not chunks:
@@ -170,6 +176,15 @@ class Ingest:
         self.seen.add(identity)
         metadata = {**({"date": loaded.date} if loaded.date else {}), **source.metadata}
         return NewDocument(identity, _name(source), loaded, content_hash, metadata, chunks, texts=texts, hashes=hashes)
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self.unknown:
+            return ()
+        some = f"{self.unknown[0]!r}" + (f" and {len(self.unknown) - 1} more" if len(self.unknown) > 1 else "")
+        return (
+            f"The embedding model {self.embedder.name} knows little of the language of {some}: searches find such "
+            "documents by their words, not by their meaning. An embedding model for their language would.",
+        )
 
     @cached_property
     def _sizes(self) -> tuple[Measure, int, Callable[[str], bool]]:

@@ -284,6 +284,7 @@ class JobProgress(_Message):
     done: int = 0
     total: int = 0
     failures: list[IngestFailure] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list, description="What one should know of the documents that went in.")
 
 
 class ListedJob(JobProgress):

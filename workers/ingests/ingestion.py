@@ -73,6 +73,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
         "status": "cancelled" if report.cancelled else status,
         "done": report.ingested + len(failures),
         "failures": failures,
+        "notes": list(report.notes),
     }
     claim.end(running.model_copy(update=ended))
 

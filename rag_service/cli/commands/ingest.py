@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
-from rag_service.cli.commands.jobs import print_failures, wait_for
+from rag_service.cli.commands.jobs import print_failures, print_notes, wait_for
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -160,6 +160,7 @@ def _failures_of(api: Api, job_id: str, progress: Callable[[int], None]) -> list
     """Wait for a job; returns what it could not read. Raises CliError if it was cancelled or ingested nothing."""
     job = wait_for(api, job_id, progress)
     failures: list[dict[str, str]] = job["failures"]
+    print_notes(job)
     if job["status"] == "cancelled":
         raise CliError("The ingest was cancelled. Documents ingested before stay.")
     if job["status"] == "failed" and job["done"] == 0:

@@ -81,11 +81,17 @@ def _print(job: dict[str, Any], as_json: bool) -> None:
         return
     out().print(_state(job))
     print_failures(job["failures"])
+    print_notes(job)
 
 
 def print_failures(failures: Iterable[Mapping[str, str]]) -> None:
     for failure in failures:
         err().print(f"{failure['name']}: {failure['reason']}", style="yellow")
+
+
+def print_notes(job: Mapping[str, Any]) -> None:
+    for note in job.get("notes", ()):  # services of version 0.1 send none
+        err().print(note, style="yellow")
 
 
 def _state(job: dict[str, Any]) -> str:

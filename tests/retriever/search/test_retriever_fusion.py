@@ -84,3 +84,10 @@ def test_an_embedder_that_knows_nothing_changes_nothing(tmp_path: Path) -> None:
     for question in questions[:20]:
         lexical = [passage.document_id for passage in collection.search(question, 10, "lexical")]
         assert [passage.document_id for passage in collection.search(question, 10)][: len(lexical)] == lexical
+
+
+def test_what_the_embedder_does_not_know_is_reported(tmp_path: Path) -> None:
+    sources = [SourceDocument(document_id=f"d{number}", text=f"{number} word") for number in range(3)]
+    (note,) = Library(tmp_path / "blind", Blind(1.0)).create("docs").ingest(sources).notes
+    assert "'d0' and 2 more" in note
+    assert Library(tmp_path / "oracle", Oracle(1.0)).create("docs").ingest(sources).notes == ()
