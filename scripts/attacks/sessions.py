@@ -13,7 +13,8 @@ def growth(service: Service) -> None:
     """A session grows by the same amount with each turn: repeated passages are stored once."""
     name = service.collection()
     text = "The travel policy allows a hotel of 150 euros a night. " * 30
-    service.ended(service.add(name, [{"id": str(n), "text": f"Page {n}. {text}"} for n in range(5)]))
+    # pages have letters: a page with the question's number would be a new passage in each turn
+    service.ended(service.add(name, [{"id": page, "text": f"Page {page}. {text}"} for page in "abcde"]))
     sizes = []
     for number in range(TURNS):
         body = {"question": f"What hotel is allowed, for the {number}. time?", "collection": name, "max_tokens": 4}
