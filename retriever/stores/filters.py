@@ -17,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retriever.errors import InvalidQuery
+from retriever.parsing.text import clean
 from retriever.stores.canonical import canonical
 
 MAX_CONDITIONS = 64
 """Conditions of a filter in all, and values of a `$in`."""
 MAX_KEYS = 16
 MAX_DEPTH = 8
+MAX_NUMBER = 10**300
 _RANGES = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_RANGES, "$contains")
 _JOINED = {"$and": " INTERSECT ", "$or": " UNION "}
@@ -48,6 +50,8 @@ def checked(where: object, depth: int = 0) -> int:
         raise InvalidQuery(f"a filter must be an object with at most {MAX_KEYS} metadata keys and their values")
     count = 0
     for key, value in where.items():
+        if clean(key) != key:
+            raise InvalidQuery(f"the filter's key {key!r} has signs that no text has; leave them out")
         if key in _JOINED:
             if not isinstance(value, Sequence) or isinstance(value, str) or not value:
                 raise InvalidQuery(f"{key} needs a list of filters, got {value!r}")
@@ -76,6 +80,8 @@ def _checked_value(key: str, value: object) -> int:
             raise InvalidQuery(f"{operator} of {key!r} needs a list of at most {MAX_CONDITIONS} values")
         if operator in _RANGES and (isinstance(operand, bool) or not isinstance(operand, int | float | str)):
             raise InvalidQuery(f"{operator} of {key!r} needs a number, or a text such as an ISO date")
+        if operator in _RANGES and isinstance(operand, int) and abs(operand) > MAX_NUMBER:
+            raise InvalidQuery(f"{operator} of {key!r} needs a number of at most 300 digits")
     return len(value)
 
 
@@ -114,7 +120,7 @@ def _condition(key: str, operator: str, operand: Any) -> Query:
         if isinstance(operand, str):  # texts stand in quotation marks, and other values never do
             condition = f"value {_RANGES[operator]} ? AND value LIKE '\"%'"
             return _WITH.format(element=0, condition=condition), [key, canonical(operand)]
-        return _WITH.format(element=0, condition=f"number {_RANGES[operator]} ?"), [key, operand]
+        return _WITH.format(element=0, condition=f"number {_RANGES[operator]} ?"), [key, float(operand)]
     element = 1 if operator == "$contains" else 0
     return _WITH.format(element=element, condition="value = ?"), [key, canonical(operand)]
 

@@ -184,14 +184,19 @@ class Store:
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        """Bring a collection of layout 1 to the present one. Raises CollectionBusy, DiskFull."""
+        """Bring a collection of layout 1 to the present one. Raises CollectionBusy, DiskFull, RetrieverError."""
         try:
             migration.from_1(connection, self.name, SCHEMA_VERSION)
         except sqlite3.Error as error:
             connection.close()
             if self._no_room(error):
                 raise DiskFull(self.name) from error
-            raise CollectionBusy(self.name) from error
+            if "locked" in str(error) or "busy" in str(error):
+                raise CollectionBusy(self.name) from error
+            raise RetrieverError(
+                f"collection {self.name!r} of an earlier version cannot be brought to this one ({error}); delete it "
+                "and ingest its documents again"
+            ) from error
 
 
 def facts(connection: sqlite3.Connection) -> CollectionFacts:

@@ -64,6 +64,7 @@ def found(collection: Collection, where: Any, mode: Any = "hybrid") -> str:
         ({"$not": {}}, ""),
         ({"team": "travel", "$or": [{"year": 2020}, {"year": 1}]}, "a"),
         ({"unknown": 1}, ""),
+        ({"year": {"$lt": 10**30}}, "abd"),
     ],
 )
 def test_filters(collection: Collection, mode: str, where: Any, expected: str) -> None:
@@ -81,6 +82,8 @@ def test_filters(collection: Collection, mode: str, where: Any, expected: str) -
         ({"a": {"$in": "x"}}, "needs a list"),
         ({"a": {"$gt": True}}, "number, or a text"),
         ({"a": float("nan")}, "plain JSON"),
+        ({"a": {"$gt": 10**400}}, "300 digits"),
+        ({"\ud800": 1}, "signs that no text has"),
         ({"$or": [{"a": n} for n in range(100)]}, "more than 64"),
     ],
 )
