@@ -9,26 +9,21 @@ Next, with the candidates of a query: `fused` (`search/fusion.py`); with its pas
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from retriever.embedder import Embedder, Vectors, known_share
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
-from retriever.lexical import bm25, postings
+from retriever.lexical import bm25
 from retriever.moments import Moments
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.fusion import Candidates, Key, Part
-from retriever.search.index import VectorIndex
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
-from retriever.stores import filters, records, store
 from retriever.stores.ingest import Ingest
+from retriever.stores.protocol import Store
 from retriever.types import (
     Chunk,
     CollectionStats,
@@ -46,13 +41,11 @@ from retriever.types import (
 class Collection:
     """`Library.create` and `Library.collection` return one."""
 
-    def __init__(self, folder: Path, name: str, embedder: Embedder, limits: ReadLimits | None = None) -> None:
-        self.name = name
+    def __init__(self, store: Store, embedder: Embedder, limits: ReadLimits | None = None) -> None:
+        self.name = store.name
         self._embedder = embedder
         self._limits = limits or ReadLimits()
-        self._store = store.Store(folder, name)
-        self._index = VectorIndex(folder)
-        self._index_lock = threading.Lock()
+        self._store = store
 
     def ingest(
         self,
@@ -74,7 +67,7 @@ class Collection:
         stop = cancelled or (lambda: False)
         report = Ingest(self._store, self._embedder, self._limits, progress, stop, job).run(sources)
         if report.added or report.replaced:
-            self._save_index()
+            self._store.save_index()
         return report
 
     def search(
@@ -127,39 +120,35 @@ class Collection:
         """
         embedded = None
         if mode != "lexical":
-            with self._store.read() as connection:
-                facts = store.facts(connection)
-                empty = postings.totals(connection)[0] == 0
+            with self._store.read() as snapshot:
+                facts = snapshot.facts()
+                empty = snapshot.totals()[0] == 0
             if facts.embedder != self._embedder.name:
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             if empty:
                 nothing = Part([], {}, Moments())
                 return Candidates(nothing, None if mode == "dense" else nothing)
             embedded = vector()
-        allowed, parameters = filters.allowed_rows(filter) if filter else ("", [])
         near: list[tuple[int, float]] = []
         hits: list[tuple[int, float]] = []
         spread = Moments()
-        with self._index_lock, self._store.read() as connection:
-            facts = store.facts(connection)
-            rows = None
-            if allowed:
-                rows = np.array([row for (row,) in connection.execute(allowed, parameters)], dtype=np.int64)
+        with self._store.search() as snapshot:
+            facts = snapshot.facts()
+            rows = snapshot.passing(filter) if filter else None
             if embedded is not None:
                 if embedded.shape != (facts.dimension,):
                     stored = f"{facts.embedder} of dimension {facts.dimension}"
                     raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(embedded)}")
-                self._index.sync(connection, facts)
-                near = self._index.search(embedded, fusion.DEPTH, rows)
-            scores = bm25.scores(connection, question) if mode != "dense" else None
+                near = snapshot.nearest(embedded, fusion.DEPTH, rows)
+            scores = bm25.scores(snapshot, question) if mode != "dense" else None
             if scores is not None:
                 hits = scores.best(fusion.DEPTH, rows)
-            before = records.rows_of(connection, map(fusion.place, earlier), allowed, parameters)
-            chunks = records.chunks_at(connection, {*before, *(row for row, _ in (*near, *hits))})
+            before = snapshot.rows_of(map(fusion.place, earlier), rows)
+            chunks = snapshot.chunks_at({*before, *(row for row, _ in (*near, *hits))})
             cosines = dict(near)
             if embedded is not None:
-                cosines |= self._index.cosines(connection, embedded, chunks.keys() - cosines.keys())
-                spread = self._index.moments(embedded)
+                cosines |= snapshot.cosines(embedded, chunks.keys() - cosines.keys())
+                spread = snapshot.moments(embedded)
         keys: dict[int, Key] = {
             row: (chunk.document_id, chunk.chunk.ordinal, self.name) for row, chunk in chunks.items()
         }
@@ -180,20 +169,18 @@ class Collection:
         self, words: str, together: bool, filter: Mapping[str, Any] | None = None
     ) -> tuple[list[Mention], int]:
         """The documents that mention `words`, in no order, and the number of documents; `Library.mentions` says how."""
-        allowed, parameters = filters.allowed_rows(filter) if filter else ("", [])
-        with self._store.read() as connection:
-            found = mentions(connection, self.name, words, together, allowed, parameters)
-            return found, records.counts(connection)[0]
+        with self._store.read() as snapshot:
+            return mentions(snapshot, self.name, words, together, filter), snapshot.counts()[0]
 
     def titled(self, words: str) -> list[Title]:
         """The documents whose titles have all of the words."""
-        with self._store.read() as connection:
-            return titled(connection, self.name, words)
+        with self._store.read() as snapshot:
+            return titled(snapshot, self.name, words)
 
     def whole(self, document_id: str) -> list[Passage]:
         """All passages of a document in order, with score 1. Raises UnknownDocument."""
-        with self._store.read() as connection:
-            found = records.chunks(connection, document_id)
+        with self._store.read() as snapshot:
+            found = snapshot.chunks(document_id)
         if not found:
             raise UnknownDocument(document_id, self.name)
         return [
@@ -203,46 +190,40 @@ class Collection:
 
     def get(self, document_id: str) -> Document:
         """A document with its text. Raises UnknownDocument."""
-        with self._store.read() as connection:
-            document = records.document(connection, document_id)
+        with self._store.read() as snapshot:
+            document = snapshot.document(document_id)
         if document is None:
             raise UnknownDocument(document_id, self.name)
         return document
 
     def chunks(self, document_id: str) -> list[Chunk]:
         """A document's chunks in order. Raises UnknownDocument."""
-        with self._store.read() as connection:
-            if records.content_hash(connection, document_id) is None:
+        with self._store.read() as snapshot:
+            if snapshot.content_hash(document_id) is None:
                 raise UnknownDocument(document_id, self.name)
-            return [record.chunk for record in records.chunks(connection, document_id)]
+            return [record.chunk for record in snapshot.chunks(document_id)]
 
     def documents(self, *, limit: int = 100, after: str = "") -> list[DocumentInfo]:
         """At most `limit` (1 to 1000) documents, ordered by id, starting after the id `after`."""
         if not 1 <= limit <= 1000:
             raise InvalidQuery(f"limit must be from 1 to 1000, got {limit}")
-        with self._store.read() as connection:
-            return records.documents(connection, limit, after)
+        with self._store.read() as snapshot:
+            return snapshot.documents(limit, after)
 
     def delete(self, document_id: str) -> None:
         """Remove a document and its chunks. Raises UnknownDocument."""
-        with self._store.write() as connection:
-            if not records.delete(connection, document_id):
+        with self._store.write() as transaction:
+            if not transaction.delete(document_id):
                 raise UnknownDocument(document_id, self.name)
 
     def stats(self) -> CollectionStats:
-        with self._store.read() as connection:
-            facts = store.facts(connection)
-            documents, chunks, size = records.counts(connection)
+        with self._store.read() as snapshot:
+            facts = snapshot.facts()
+            documents, chunks, size = snapshot.counts()
         return CollectionStats(
             facts.name, documents, chunks, size, facts.embedder, facts.dimension, facts.created, facts.generation
         )
 
     def close(self) -> None:
-        """Close the idle database connections; the collection stays usable."""
+        """Close what is idle, such as database connections; the collection stays usable."""
         self._store.close()
-
-    def _save_index(self) -> None:
-        with self._index_lock:
-            with self._store.read() as connection:
-                self._index.sync(connection, store.facts(connection))
-            self._index.save()

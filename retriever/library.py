@@ -1,15 +1,12 @@
-"""All collections below one folder.
+"""All collections of one place: of a data folder, or of a PostgreSQL database.
 
-Knows names and folders: `DATA_DIR/collections/NAME/`, and `DATA_DIR/tenants/TENANT/collections/NAME/`. A
-collection appears by one rename, complete, and disappears by one rename, so other processes never see half of one.
+Knows names, tenants and who may see what; where and how collections are kept is the store's.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-import shutil
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.collection import Collection
+from retriever.embedded.stores import EmbeddedStores
 from retriever.embedder import Embedder
 from retriever.errors import CollectionExists, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
@@ -24,7 +22,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.mentions import Mentions
 from retriever.search.named import the_one
-from retriever.stores import store
+from retriever.stores.protocol import Stores
 from retriever.types import Passage, SearchMode, SearchResult
 
 DEFAULT_TENANT = "default"
@@ -34,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 class Library:
-    """Collections by name; safe to use from several threads, and beside other processes on the same folder."""
+    """Collections by name; safe to use from several threads, and beside other processes on the same store."""
 
     def __init__(
         self,
@@ -43,10 +41,14 @@ class Library:
         *,
         limits: ReadLimits | None = None,
         open_collections: OpenCollections | None = None,
+        stores: Stores | None = None,
     ) -> None:
-        """`limits` bound the reading of each ingested file; `open_collections` may be shared with other libraries."""
+        """`limits` bound the reading of each ingested file; `open_collections` may be shared with other libraries.
+
+        `stores`: where the collections are instead of in `data_dir`; `retriever.postgres` opens a database.
+        """
         self._data_dir = Path(data_dir)
-        self._root = self._data_dir / "collections"
+        self._stores = stores if stores is not None else EmbeddedStores(self._data_dir)
         self._embedder = embedder
         self._limits = limits
         self._open_collections = open_collections or OpenCollections()
@@ -58,8 +60,13 @@ class Library:
             return self
         if not _NAME.match(tenant):
             raise InvalidName(tenant)
-        folder = self._data_dir / "tenants" / tenant
-        return Library(folder, self._embedder, limits=self._limits, open_collections=self._open_collections)
+        return Library(
+            self._data_dir,
+            self._embedder,
+            limits=self._limits,
+            open_collections=self._open_collections,
+            stores=self._stores.of(tenant),
+        )
 
     def only(self, names: frozenset[str] | None) -> Library:
         """The same library restricted to these collections, also for creating; unrestricted if None."""
@@ -74,31 +81,21 @@ class Library:
 
         Raises InvalidName, CollectionExists, and UnknownCollection for a name that is not among `only`.
         """
-        folder = self._folder(name)
+        self._check(name)
         if not self._shown(name):
             raise UnknownCollection(name, self.collections())
-        if not self._exists(folder):
-            building = self._root / f".new-{uuid.uuid4().hex}"
-            building.mkdir(parents=True)
-            try:
-                store.create(building, name, self._embedder.name, self._embedder.dimension)
-                building.rename(folder)
-                return self.collection(name)
-            except OSError:
-                if not self._exists(folder):  # else another process was first
-                    raise
-            finally:
-                shutil.rmtree(building, ignore_errors=True)
-        if not exist_ok:
+        if not self._stores.create(name, self._embedder.name, self._embedder.dimension) and not exist_ok:
             raise CollectionExists(name)
         return self.collection(name)
 
     def collection(self, name: str) -> Collection:
         """Raises InvalidName, UnknownCollection."""
-        folder = self._folder(name)
-        if not self._shown(name) or not self._exists(folder):
+        self._check(name)
+        if not self._shown(name) or not self._stores.exists(name):
             raise UnknownCollection(name, self.collections())
-        return self._open_collections.get(folder, lambda: Collection(folder, name, self._embedder, self._limits))
+        return self._open_collections.get(
+            self._stores.key(name), lambda: Collection(self._stores.open(name), self._embedder, self._limits)
+        )
 
     def find(
         self,
@@ -153,39 +150,24 @@ class Library:
 
     def collections(self) -> list[str]:
         """The names, in order."""
-        if not self._root.is_dir():
-            return []
-        return sorted(
-            folder.name
-            for folder in self._root.iterdir()
-            if _NAME.match(folder.name) and self._shown(folder.name) and self._exists(folder)
-        )
+        return sorted(name for name in self._stores.names() if _NAME.match(name) and self._shown(name))
 
     def delete(self, name: str) -> None:
         """Remove a collection with all its documents. Raises InvalidName, UnknownCollection."""
-        folder = self._folder(name)
-        if not self._shown(name):
+        self._check(name)
+        if not self._shown(name) or not self._stores.delete(name):
             raise UnknownCollection(name, self.collections())
-        deleted = self._root / f".deleted-{uuid.uuid4().hex}"
-        try:
-            folder.rename(deleted)
-        except FileNotFoundError:
-            raise UnknownCollection(name, self.collections()) from None
-        self._open_collections.close(folder)
-        shutil.rmtree(deleted, ignore_errors=True)
+        self._open_collections.close(self._stores.key(name))
 
     def close(self) -> None:
         """Close every open collection, including those of its tenants."""
         self._open_collections.close_all()
+        self._stores.close()
 
-    def _folder(self, name: str) -> Path:
+    @staticmethod
+    def _check(name: str) -> None:
         if not isinstance(name, str) or not _NAME.match(name):
             raise InvalidName(str(name))
-        return self._root / name
 
     def _shown(self, name: str) -> bool:
         return self._only is None or name in self._only
-
-    @staticmethod
-    def _exists(folder: Path) -> bool:
-        return (folder / store.FILE_NAME).is_file()

@@ -1,14 +1,13 @@
 """The open collections: a bounded number, the least recently used are closed first.
 
-Knows folders and references; knows no names of collections and no tenants.
+Knows keys and references; knows no names of collections and no tenants.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Hashable
 from weakref import ref
 
 from retriever.collection import Collection
@@ -26,23 +25,23 @@ class OpenCollections:
 
     def __init__(self, most: int = MOST_OPEN) -> None:
         self._most = most
-        self._open: OrderedDict[Path, Collection] = OrderedDict()
+        self._open: OrderedDict[Hashable, Collection] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, folder: Path, make: Callable[[], Collection]) -> Collection:
-        """The collection in a folder; `make` opens one that is not open."""
+    def get(self, key: Hashable, make: Callable[[], Collection]) -> Collection:
+        """The collection of a key; `make` opens one that is not open."""
         with self._lock:
-            collection = self._open.get(folder)
+            collection = self._open.get(key)
             if collection is None:
-                collection = self._open[folder] = make()
+                collection = self._open[key] = make()
                 self._evict()
-            self._open.move_to_end(folder)
+            self._open.move_to_end(key)
             return collection
 
-    def close(self, folder: Path) -> None:
-        """Close the collection in a folder, if it is open."""
+    def close(self, key: Hashable) -> None:
+        """Close the collection of a key, if it is open."""
         with self._lock:
-            collection = self._open.pop(folder, None)
+            collection = self._open.pop(key, None)
         if collection is not None:
             collection.close()
 
@@ -53,10 +52,10 @@ class OpenCollections:
             collection.close()
 
     def _evict(self) -> None:
-        for folder in list(self._open)[: max(0, len(self._open) - self._most)]:
-            collection = self._open.pop(folder)
+        for key in list(self._open)[: max(0, len(self._open) - self._most)]:
+            collection = self._open.pop(key)
             collection.close()  # its idle connections; a collection in use opens others
             reference = ref(collection)
             del collection
             if (in_use := reference()) is not None:
-                self._open[folder] = in_use
+                self._open[key] = in_use

@@ -1,4 +1,5 @@
-"""A question → the chunks that have its words, by BM25 (Robertson and Zaragoza 2009). Knows postings.
+"""A question → the chunks that have its words, by BM25 (Robertson and Zaragoza 2009). Knows what a
+lexicon holds, not where.
 
 A word of the question is one term in each language that the collection has; which chunk has it is decided by the
 chunk's own language, and how rare it is counts over all of them.
@@ -7,15 +8,13 @@ chunk's own language, and how rare it is counts over all of them.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.lexical import postings
-from retriever.lexical.postings import Entries
+from retriever.lexical.lexicon import Entries, Lexicon
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
 from retriever.moments import Moments
 
@@ -62,12 +61,12 @@ class Scores:
         }
 
 
-def scores(connection: sqlite3.Connection, question: str) -> Scores:
+def scores(lexicon: Lexicon, question: str) -> Scores:
     """The scores of all chunks for a question."""
-    chunks, words = postings.totals(connection)
+    chunks, words = lexicon.totals()
     average = words / chunks if chunks else 1.0
     rows, values = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for entries in _matches(connection, question):
+    for entries in _matches(lexicon, question):
         rarity = math.log(1 + (chunks - len(entries) + 0.5) / (len(entries) + 0.5))
         count = entries["count"].astype(np.float64)
         held = K1 * (1 - B + B * entries["length"] / average)
@@ -81,20 +80,20 @@ def scores(connection: sqlite3.Connection, question: str) -> Scores:
     return Scores(hit, whole[hit], Moments.of(whole[hit], chunks))
 
 
-def containing(connection: sqlite3.Connection, words: list[str], together: bool) -> list[int]:
+def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
     """Rows of all chunks that may have all of `tokens`' words, ascending; each, or with `together` the last, goes on.
 
     A chunk has the stems of the words or of words that begin with them; the caller compares the words themselves.
     """
     common: NDArray[np.int64] | None = None
-    spoken = postings.languages(connection)
+    spoken = lexicon.languages()
     for number, word in enumerate(words):
         if together and number < len(words) - 1 and not is_lone(word):
-            entries = postings.entries_of(connection, _terms(word, spoken))
+            entries = lexicon.entries_of(_terms(word, spoken))
         else:
             starts = {_common(word, stem(word, language)) for language in spoken} | {word}
             prefixes = [f":{word}", *(f"{language}:{start}" for language in spoken for start in starts)]
-            entries = postings.entries_of(connection, (), prefixes)
+            entries = lexicon.entries_of((), prefixes)
         rows = np.unique(entries["row"].astype(np.int64))
         common = rows if common is None else np.intersect1d(common, rows, assume_unique=True)
         if not len(common):
@@ -102,16 +101,16 @@ def containing(connection: sqlite3.Connection, words: list[str], together: bool)
     return [] if common is None else common.tolist()
 
 
-def _matches(connection: sqlite3.Connection, question: str) -> Iterable[Entries]:
+def _matches(lexicon: Lexicon, question: str) -> Iterable[Entries]:
     """For each different word of the question, the entries of the chunks that have it."""
     words = list(dict.fromkeys(tokens(question[:MAX_CHARS])))[:MAX_WORDS]
-    spoken = postings.languages(connection)
+    spoken = lexicon.languages()
     seen: set[str] = set()
     for word in words:
         keys = [key for key in _terms(word, spoken) if key not in seen]
         seen.update(keys)
         prefixes = [f":{word}"] if is_lone(word) else []
-        entries = postings.entries_of(connection, [] if prefixes else keys, prefixes)
+        entries = lexicon.entries_of([] if prefixes else keys, prefixes)
         if len(entries):
             yield entries
 

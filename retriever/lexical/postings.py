@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from retriever.lexical.lexicon import ENTRY, Entries
 from retriever.lexical.terms import term, tokens
 
 HEADING_WEIGHT = 2
@@ -32,10 +32,6 @@ CREATE TABLE lexical_totals (chunks INTEGER NOT NULL, tokens INTEGER NOT NULL);
 INSERT INTO lexical_totals VALUES (0, 0)
 """
 
-ENTRY = np.dtype([("row", "<u4"), ("count", "u1"), ("length", "<u2")])
-Entries = NDArray[np.void]
-"""`ENTRY` [n], by row: a chunk, how often it has the term (at most 255), and its number of words (at most 65,535)."""
-
 
 @dataclass(frozen=True, slots=True)
 class NewText:
@@ -46,8 +42,24 @@ class NewText:
     text: str
 
 
-def add(connection: sqlite3.Connection, document: int, language: str, texts: Sequence[NewText]) -> None:
-    """Index a document's chunks, whose rows are higher than those of all chunks before."""
+class Tables:
+    """The lexicon of a collection's file, within the caller's transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def totals(self) -> tuple[int, int]:
+        return totals(self.connection)
+
+    def languages(self) -> list[str]:
+        return languages(self.connection)
+
+    def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
+        return entries_of(self.connection, terms, prefixes)
+
+
+def counted(language: str, texts: Iterable[NewText]) -> tuple[dict[str, list[tuple[int, int, int]]], int]:
+    """For each term of a document's chunks its entries, as `ENTRY` has them, by row; and the number of words."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     size = 0
     for one in texts:
@@ -62,16 +74,27 @@ def add(connection: sqlite3.Connection, document: int, language: str, texts: Seq
             by_term[term(word, language)] += count
         for key, count in by_term.items():
             found.setdefault(key, []).append((one.row, min(count, 255), length))
-    ids = _ids(connection, found)
-    pieces = []
+    return found, size
+
+
+def pieces(found: Mapping[str, Sequence[tuple[int, int, int]]], ids: Mapping[str, int]) -> list[tuple[int, int, bytes]]:
+    """The entries of `counted` as (number of the term, block, bytes of `ENTRY`)."""
+    parts = []
     for key, entries in found.items():
         joined = np.array(entries, dtype=ENTRY)
         blocks = joined["row"] // BLOCK
-        pieces += [(ids[key], int(block), joined[blocks == block].tobytes()) for block in np.unique(blocks)]
+        parts += [(ids[key], int(block), joined[blocks == block].tobytes()) for block in np.unique(blocks)]
+    return parts
+
+
+def add(connection: sqlite3.Connection, document: int, language: str, texts: Sequence[NewText]) -> None:
+    """Index a document's chunks, whose rows are higher than those of all chunks before."""
+    found, size = counted(language, texts)
+    ids = _ids(connection, found)
     connection.executemany(
         "INSERT INTO postings(term, block, entries) VALUES (?, ?, ?) ON CONFLICT (term, block) DO UPDATE "
         "SET entries = CAST(entries || excluded.entries AS BLOB)",
-        pieces,
+        pieces(found, ids),
     )
     numbers = np.fromiter((ids[key] for key in found), dtype="<i8", count=len(found))
     connection.execute("INSERT INTO document_terms VALUES (?, ?, ?)", (document, language, numbers.tobytes()))

@@ -6,14 +6,16 @@ documents that have all of them in one chunk.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from retriever.lexical import bm25
 from retriever.lexical.terms import MAX_WORDS, tokens
 from retriever.search.fusion import passage
-from retriever.stores import records
+from retriever.stores.protocol import Snapshot
 from retriever.stores.records import ChunkRecord
 from retriever.types import Passage
 
@@ -41,20 +43,19 @@ class Mentions:
 
 
 def mentions(
-    connection: sqlite3.Connection,
+    snapshot: Snapshot,
     collection: str,
     words: str,
     together: bool,
-    allowed: str = "",
-    parameters: Sequence[object] = (),
+    where: Mapping[str, Any] | None = None,
 ) -> list[Mention]:
-    """Those of one snapshot, in no order. `allowed`: an SQL subquery of chunk rows to choose from."""
+    """Those of one snapshot, in no order. `where`: a filter on documents."""
     asked = tokens(words)[:MAX_WORDS]
-    rows = bm25.containing(connection, asked, together)
-    if allowed and rows:
-        rows = sorted(set(rows) & {row for (row,) in connection.execute(allowed, tuple(parameters))})
+    rows = bm25.containing(snapshot, asked, together)
+    if where and rows:
+        rows = np.intersect1d(rows, snapshot.passing(where)).tolist()
     by_document: dict[str, list[ChunkRecord]] = {}
-    for record in records.chunks_at(connection, rows).values():
+    for record in snapshot.chunks_at(rows).values():
         parts = " ".join((record.title, *record.chunk.heading)), record.chunk.text
         if _has([tokens(part) for part in parts], asked, together):
             by_document.setdefault(record.document_id, []).append(record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from retriever.dates import iso_date
 from retriever.lexical import bm25
 from retriever.lexical.terms import tokens
 from retriever.search.versions import Dated
-from retriever.stores import records
+from retriever.stores.protocol import Snapshot
 from retriever.words import split
 
 
@@ -24,10 +23,10 @@ class Title:
     date: str | None
 
 
-def titled(connection: sqlite3.Connection, collection: str, words: str) -> list[Title]:
+def titled(snapshot: Snapshot, collection: str, words: str) -> list[Title]:
     """The documents of one snapshot whose titles have all of the words."""
     asked = set(split(words))
-    rows = records.titles_of(connection, bm25.containing(connection, tokens(words), together=False)) if asked else []
+    rows = snapshot.titles_of(bm25.containing(snapshot, tokens(words), together=False)) if asked else []
     return [
         Title(collection, document, title, iso_date(date))
         for document, title, date in rows

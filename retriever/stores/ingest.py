@@ -30,8 +30,8 @@ from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
 from retriever.parsing.text import clean
-from retriever.stores import records, store
 from retriever.stores.canonical import canonical
+from retriever.stores.protocol import Store
 from retriever.stores.records import NewDocument
 from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
@@ -77,7 +77,7 @@ class _Cancelled(Exception):
 class Ingest:
     """One ingest into one collection."""
 
-    store: store.Store
+    store: Store
     embedder: Embedder
     limits: ReadLimits
     progress: Progress | None = None
@@ -103,8 +103,8 @@ class Ingest:
         """Ingest `sources` in order. A source that fails is reported and the rest go on."""
         self._check_embedder()
         if self.job is not None:
-            with self.store.read() as connection:
-                self.stored_before = records.stored_by(connection, self.job)
+            with self.store.read() as snapshot:
+                self.stored_before = snapshot.stored_by(self.job)
         ordered = list(sources)
         self.total = len(ordered)
         stopped = False
@@ -134,8 +134,8 @@ class Ingest:
         )
 
     def _check_embedder(self) -> None:
-        with self.store.read() as connection:
-            facts = store.facts(connection)
+        with self.store.read() as snapshot:
+            facts = snapshot.facts()
         if facts.embedder != self.embedder.name:
             raise EmbedderMismatch(facts.name, facts.embedder, self.embedder.name)
 
@@ -155,8 +155,8 @@ class Ingest:
             self.unchanged.append(identity)
             return None
         content_hash = self._content_hash(source)
-        with self.store.read() as connection:
-            unchanged = records.content_hash(connection, identity) == content_hash
+        with self.store.read() as snapshot:
+            unchanged = snapshot.content_hash(identity) == content_hash
         if unchanged:
             self.seen.add(identity)
             self.unchanged.append(identity)
@@ -237,15 +237,15 @@ class Ingest:
             return True
         replaced: dict[str, bool] = {}
         try:
-            with self.store.write() as connection:
+            with self.store.write() as transaction:
                 if self.cancelled():  # this process has the write lock, so the decision holds
                     raise _Cancelled
-                before = records.stored_by(connection, self.job) if self.job is not None else set()
+                before = transaction.stored_by(self.job) if self.job is not None else set()
                 for new in self.waiting:
                     if new.id not in before:  # else another worker, which had the job before, stored it meanwhile
-                        replaced[new.id] = records.put(connection, new, [vectors[digest] for digest in new.hashes])
+                        replaced[new.id] = transaction.put(new, [vectors[digest] for digest in new.hashes])
                 if self.job is not None:
-                    records.record_stored(connection, self.job, [*self.to_record, *replaced])
+                    transaction.record_stored(self.job, [*self.to_record, *replaced])
                     self.to_record = []
         except _Cancelled:
             return False
@@ -259,15 +259,15 @@ class Ingest:
     def _record_unchanged(self) -> None:
         """Record unchanged documents, so that a resumed ingest does not restore those deleted meanwhile."""
         if self.to_record and self.job is not None:
-            with self.store.write() as connection:
-                records.record_stored(connection, self.job, self.to_record)
+            with self.store.write() as transaction:
+                transaction.record_stored(self.job, self.to_record)
         self.to_record = []
 
     def _embed(self, pairs: Iterable[tuple[bytes, str]]) -> dict[bytes, Vectors] | None:
         """A vector for each digest, computed only for texts that the collection lacks; None if cancelled."""
         texts = dict(pairs)
-        with self.store.read() as connection:
-            vectors = records.vectors_by_hash(connection, texts)
+        with self.store.read() as snapshot:
+            vectors = snapshot.vectors_by_hash(texts)
         missing = [digest for digest in texts if digest not in vectors]
         for first in range(0, len(missing), RUN_CHUNKS):
             if self.cancelled():

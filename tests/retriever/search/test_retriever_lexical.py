@@ -44,7 +44,7 @@ def words() -> Iterator[sqlite3.Connection]:
 
 
 def rows(connection: sqlite3.Connection, question: str) -> list[int]:
-    return [row for row, _ in bm25.scores(connection, question).best(10)]
+    return [row for row, _ in bm25.scores(postings.Tables(connection), question).best(10)]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_long_questions_are_bounded() -> None:
 
 
 def rows_of(connection: sqlite3.Connection, question: str) -> set[int]:
-    return {row for row, _ in bm25.scores(connection, question).best(1000)}
+    return {row for row, _ in bm25.scores(postings.Tables(connection), question).best(1000)}
 
 
 def test_questions_without_words_find_nothing(words: sqlite3.Connection) -> None:
@@ -135,7 +135,7 @@ def test_scores_are_bm25() -> None:
     connection = empty()
     texts = {1: "a b b c", 2: "b c c c d", 3: "d", 4: "e e e e e e e e"}
     put(connection, 1, "", {row: ("", text) for row, text in texts.items()})
-    scores = bm25.scores(connection, "b c zzz b")
+    scores = bm25.scores(postings.Tables(connection), "b c zzz b")
     average = np.mean([len(text.split()) for text in texts.values()])
     expected = dict.fromkeys(texts, 0.0)
     for word in ("b", "c"):
@@ -194,7 +194,7 @@ def test_what_is_removed_leaves_nothing(steps: list[tuple[int, list[str], str]])
 
 def test_words_together_or_not(words: sqlite3.Connection) -> None:
     def rows_with(*asked: str, together: bool) -> list[int]:
-        return bm25.containing(words, list(asked), together)
+        return bm25.containing(postings.Tables(words), list(asked), together)
 
     assert rows_with("quick", "bro", together=True) == [1]
     assert rows_with("dog", "fo", together=False) == [1, 6]

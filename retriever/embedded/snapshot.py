@@ -1,0 +1,105 @@
+"""Reads and changes of one collection's SQLite file, as the store's protocol has them.
+
+Delegates to `records`, `postings`, `filters` and the FAISS index; has no SQL of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from retriever.embedder import Vectors
+from retriever.lexical.postings import Tables
+from retriever.moments import Moments
+from retriever.search.index import VectorIndex
+from retriever.stores import filters, records, store
+from retriever.stores.protocol import Rows
+from retriever.stores.records import ChunkRecord, NewDocument
+from retriever.stores.store import CollectionFacts
+from retriever.types import Document, DocumentInfo
+
+
+class EmbeddedSnapshot(Tables):
+    """What one read transaction sees."""
+
+    def facts(self) -> CollectionFacts:
+        return store.facts(self.connection)
+
+    def counts(self) -> tuple[int, int, int]:
+        return records.counts(self.connection)
+
+    def content_hash(self, document_id: str) -> str | None:
+        return records.content_hash(self.connection, document_id)
+
+    def document(self, document_id: str) -> Document | None:
+        return records.document(self.connection, document_id)
+
+    def documents(self, limit: int, after: str) -> list[DocumentInfo]:
+        return records.documents(self.connection, limit, after)
+
+    def chunks(self, document_id: str) -> list[ChunkRecord]:
+        return records.chunks(self.connection, document_id)
+
+    def chunks_at(self, rows: Iterable[int]) -> dict[int, ChunkRecord]:
+        return records.chunks_at(self.connection, rows)
+
+    def rows_of(self, places: Iterable[tuple[str, int]], allowed: Rows | None = None) -> list[int]:
+        rows = records.rows_of(self.connection, places)
+        return rows if allowed is None else [row for row in rows if np.isin(row, allowed)]
+
+    def titles_of(self, rows: Iterable[int]) -> list[tuple[str, str, object]]:
+        return records.titles_of(self.connection, rows)
+
+    def passing(self, where: Mapping[str, Any]) -> Rows:
+        query, parameters = filters.allowed_rows(where)
+        return np.array([row for (row,) in self.connection.execute(query, parameters)], dtype=np.int64)
+
+    def stored_by(self, job: str) -> set[str]:
+        return records.stored_by(self.connection, job)
+
+    def vectors_by_hash(self, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
+        return records.vectors_by_hash(self.connection, digests)
+
+
+class EmbeddedVectorSnapshot(EmbeddedSnapshot):
+    """What one read transaction sees, with the index, which the caller keeps from other threads."""
+
+    def __init__(self, connection: sqlite3.Connection, index: VectorIndex) -> None:
+        super().__init__(connection)
+        self._index = index
+
+    def nearest(self, vector: Vectors, depth: int, allowed: Rows | None = None) -> list[tuple[int, float]]:
+        self._sync()
+        return self._index.search(vector, depth, allowed)
+
+    def cosines(self, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
+        return self._index.cosines(self.connection, vector, rows)
+
+    def moments(self, vector: Vectors) -> Moments:
+        self._sync()
+        return self._index.moments(vector)
+
+    def _sync(self) -> None:
+        self._index.sync(self.connection, self.facts())
+
+
+class EmbeddedTransaction:
+    """Changes within one write transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
+        return records.put(self.connection, new, vectors)
+
+    def delete(self, document_id: str) -> bool:
+        return records.delete(self.connection, document_id)
+
+    def stored_by(self, job: str) -> set[str]:
+        return records.stored_by(self.connection, job)
+
+    def record_stored(self, job: str, documents: Iterable[str]) -> None:
+        records.record_stored(self.connection, job, documents)

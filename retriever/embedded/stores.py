@@ -1,0 +1,105 @@
+"""Collections as folders: `DATA_DIR/collections/NAME/`, and `DATA_DIR/tenants/TENANT/collections/NAME/`.
+
+A collection appears by one rename, complete, and disappears by one rename, so other processes never see half of one.
+Knows folders, and which lock is held while a collection is searched; knows no SQL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from retriever.embedded.snapshot import EmbeddedSnapshot, EmbeddedTransaction, EmbeddedVectorSnapshot
+from retriever.search.index import VectorIndex
+from retriever.stores import store
+
+
+class EmbeddedStore:
+    """One collection's folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self._file = store.Store(folder, name)
+        self._index = VectorIndex(folder)
+        self._index_lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[EmbeddedSnapshot]:
+        with self._file.read() as connection:
+            yield EmbeddedSnapshot(connection)
+
+    @contextlib.contextmanager
+    def search(self) -> Iterator[EmbeddedVectorSnapshot]:
+        with self._index_lock, self._file.read() as connection:  # in this order: the index never goes back
+            yield EmbeddedVectorSnapshot(connection, self._index)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[EmbeddedTransaction]:
+        with self._file.write() as connection:
+            yield EmbeddedTransaction(connection)
+
+    def save_index(self) -> None:
+        with self._index_lock:
+            with self._file.read() as connection:
+                self._index.sync(connection, store.facts(connection))
+            self._index.save()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class EmbeddedStores:
+    """The collections of one tenant."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._root = data_dir / "collections"
+
+    def of(self, tenant: str) -> EmbeddedStores:
+        return EmbeddedStores(self._data_dir / "tenants" / tenant)
+
+    def names(self) -> list[str]:
+        if not self._root.is_dir():
+            return []
+        return [folder.name for folder in self._root.iterdir() if self.exists(folder.name)]
+
+    def exists(self, name: str) -> bool:
+        return (self._root / name / store.FILE_NAME).is_file()
+
+    def create(self, name: str, embedder: str, dimension: int) -> bool:
+        if self.exists(name):
+            return False
+        building = self._root / f".new-{uuid.uuid4().hex}"
+        building.mkdir(parents=True)
+        try:
+            store.create(building, name, embedder, dimension)
+            building.rename(self._root / name)
+        except OSError:
+            if not self.exists(name):  # else another process was first
+                raise
+            return False
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+        return True
+
+    def delete(self, name: str) -> bool:
+        deleted = self._root / f".deleted-{uuid.uuid4().hex}"
+        try:
+            (self._root / name).rename(deleted)
+        except FileNotFoundError:
+            return False
+        shutil.rmtree(deleted, ignore_errors=True)
+        return True
+
+    def open(self, name: str) -> EmbeddedStore:
+        return EmbeddedStore(self._root / name, name)
+
+    def key(self, name: str) -> Path:
+        return self._root / name
+
+    def close(self) -> None:
+        """Nothing belongs to no single collection."""
