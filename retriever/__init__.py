@@ -1,4 +1,4 @@
-"""Documents in, passages out: loading, chunking, embedding, and search over SQLite, FAISS and BM25.
+"""Documents in, passages out: loading, chunking, embedding, and search over SQLite and FAISS or PostgreSQL, and BM25.
 
 Knows nothing of target models, HTTP or Redis. Names are imported on first use, so importing the package (as the process
 that reads files does) loads neither FAISS nor torch.
@@ -19,6 +19,7 @@ from retriever.errors import (
     InvalidQuery,
     LoadError,
     RetrieverError,
+    StoreUnavailable,
     UnknownCollection,
     UnknownDocument,
     UnreadableDocument,
@@ -78,6 +79,7 @@ __all__ = [
     "SearchResult",
     "SentenceTransformerEmbedder",
     "SourceDocument",
+    "StoreUnavailable",
     "UnknownCollection",
     "UnknownDocument",
     "UnreadableDocument",

@@ -7,6 +7,7 @@
     ├── CollectionExists      a collection has that name already
     ├── CollectionBusy        another process holds the collection's write lock for too long
     ├── DiskFull              the disk has no room for a change
+    ├── StoreUnavailable      the database that keeps the collections cannot be used
     ├── UnknownDocument       no document in the collection has that id
     ├── EmbedderMismatch      the collection was built with another embedder
     ├── EmbedderUnavailable   the embedding model cannot be loaded, or its server is away
@@ -71,6 +72,10 @@ class DiskFull(RetrieverError):
         super().__init__(
             f"the disk is full: collection {collection!r} keeps what it had; make room in the data folder and try again"
         )
+
+
+class StoreUnavailable(RetrieverError):
+    """The store's database cannot be reached, or lacks something; the message says what to check. No password in it."""
 
 
 class UnknownDocument(RetrieverError, LookupError):

@@ -1,5 +1,5 @@
 """Fixtures for all tests."""
 
-from tests.support.postgres import postgres, postgres_url
+from __future__ import annotations
 
-__all__ = ["postgres", "postgres_url"]
+pytest_plugins = ["tests.support.postgres", "tests.support.stores"]

@@ -1,4 +1,4 @@
-"""A filter on documents' metadata → SQL for the rows of the chunks that pass it.
+"""A filter on documents' metadata → SQL for the rows of the documents that pass it.
 
 A filter names metadata keys and the values that they must have, all of them:
 
@@ -13,7 +13,8 @@ These are the operators that LangChain's stores use. `$ne`, `$nin` and `$not` al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from retriever.errors import InvalidQuery
@@ -25,21 +26,38 @@ MAX_CONDITIONS = 64
 MAX_KEYS = 16
 MAX_DEPTH = 8
 MAX_NUMBER = 10**300
-_RANGES = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_RANGES, "$contains")
+RANGES = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", *RANGES, "$contains")
 _JOINED = {"$and": " INTERSECT ", "$or": " UNION "}
-_ALL = "SELECT row FROM documents"
 _WITH = "SELECT document FROM document_metadata WHERE key = ? AND element = {element} AND {condition}"
 
 Query = tuple[str, list[object]]
 """SQL for document rows, with its parameters."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a store asks for documents.
+
+    Attributes:
+        every: SQL for the rows of all documents.
+        condition: SQL for those whose metadata key has an operand by an operator: `$eq`, `$in`, `$contains`, a range.
+    """
+
+    every: str
+    condition: Callable[[str, str, Any], Query]
+
+
 def allowed_rows(where: Mapping[str, Any]) -> Query:
     """SQL for the rows of the chunks whose document passes a filter. Raises InvalidQuery."""
+    query, parameters = documents(where, SQLITE)
+    return f"SELECT row FROM chunks WHERE document IN ({query})", parameters
+
+
+def documents(where: Mapping[str, Any], dialect: Dialect) -> Query:
+    """SQL for the rows of the documents that pass a filter. Raises InvalidQuery."""
     checked(where)
-    documents, parameters = _object(where)
-    return f"SELECT row FROM chunks WHERE document IN ({documents})", parameters
+    return _object(where, dialect)
 
 
 def checked(where: object, depth: int = 0) -> int:
@@ -78,9 +96,9 @@ def _checked_value(key: str, value: object) -> int:
         _plain(operand)
         if operator in ("$in", "$nin") and (not isinstance(operand, list) or len(operand) > MAX_CONDITIONS):
             raise InvalidQuery(f"{operator} of {key!r} needs a list of at most {MAX_CONDITIONS} values")
-        if operator in _RANGES and (isinstance(operand, bool) or not isinstance(operand, int | float | str)):
+        if operator in RANGES and (isinstance(operand, bool) or not isinstance(operand, int | float | str)):
             raise InvalidQuery(f"{operator} of {key!r} needs a number, or a text such as an ISO date")
-        if operator in _RANGES and isinstance(operand, int) and abs(operand) > MAX_NUMBER:
+        if operator in RANGES and isinstance(operand, int) and abs(operand) > MAX_NUMBER:
             raise InvalidQuery(f"{operator} of {key!r} needs a number of at most 300 digits")
     return len(value)
 
@@ -96,43 +114,51 @@ def _has_operators(value: object) -> bool:
     return isinstance(value, Mapping) and bool(value) and all(str(key).startswith("$") for key in value)
 
 
-def _object(where: Mapping[str, Any]) -> Query:
-    return _joined(" INTERSECT ", [_entry(key, value) for key, value in where.items()])
+def _object(where: Mapping[str, Any], dialect: Dialect) -> Query:
+    return _joined(" INTERSECT ", [_entry(key, value, dialect) for key, value in where.items()], dialect)
 
 
-def _entry(key: str, value: Any) -> Query:
+def _entry(key: str, value: Any, dialect: Dialect) -> Query:
     if key in _JOINED:
-        return _joined(_JOINED[key], [_object(one) for one in value])
+        return _joined(_JOINED[key], [_object(one, dialect) for one in value], dialect)
     if key == "$not":
-        return _without(_object(value))
+        return _without(_object(value, dialect), dialect)
     if not _has_operators(value):
-        return _condition(key, "$eq", value)
-    return _joined(" INTERSECT ", [_condition(key, operator, operand) for operator, operand in value.items()])
+        return dialect.condition(key, "$eq", value)
+    conditions = [_condition(key, operator, operand, dialect) for operator, operand in value.items()]
+    return _joined(" INTERSECT ", conditions, dialect)
 
 
-def _condition(key: str, operator: str, operand: Any) -> Query:
+def _condition(key: str, operator: str, operand: Any, dialect: Dialect) -> Query:
     if operator in ("$ne", "$nin"):
-        return _without(_condition(key, "$eq" if operator == "$ne" else "$in", operand))
+        return _without(dialect.condition(key, "$eq" if operator == "$ne" else "$in", operand), dialect)
+    return dialect.condition(key, operator, operand)
+
+
+def _in_sqlite(key: str, operator: str, operand: Any) -> Query:
     if operator == "$in":
         marks = ", ".join("?" * len(operand))
         return _WITH.format(element=0, condition=f"value IN ({marks})"), [key, *map(canonical, operand)]
-    if operator in _RANGES:
+    if operator in RANGES:
         if isinstance(operand, str):  # texts stand in quotation marks, and other values never do
-            condition = f"value {_RANGES[operator]} ? AND value LIKE '\"%'"
+            condition = f"value {RANGES[operator]} ? AND value LIKE '\"%'"
             return _WITH.format(element=0, condition=condition), [key, canonical(operand)]
-        return _WITH.format(element=0, condition=f"number {_RANGES[operator]} ?"), [key, float(operand)]
+        return _WITH.format(element=0, condition=f"number {RANGES[operator]} ?"), [key, float(operand)]
     element = 1 if operator == "$contains" else 0
     return _WITH.format(element=element, condition="value = ?"), [key, canonical(operand)]
 
 
-def _without(query: Query) -> Query:
-    return f"{_ALL} EXCEPT SELECT * FROM ({query[0]})", query[1]
+SQLITE = Dialect("SELECT row FROM documents", _in_sqlite)
 
 
-def _joined(operator: str, queries: Sequence[Query]) -> Query:
+def _without(query: Query, dialect: Dialect) -> Query:
+    return f"{dialect.every} EXCEPT SELECT * FROM ({query[0]}) AS part", query[1]
+
+
+def _joined(operator: str, queries: Sequence[Query], dialect: Dialect) -> Query:
     if not queries:
-        return _ALL, []
+        return dialect.every, []
     return (
-        operator.join(f"SELECT * FROM ({text})" for text, _ in queries),
+        operator.join(f"SELECT * FROM ({text}) AS part" for text, _ in queries),
         [value for _, parameters in queries for value in parameters],
     )

@@ -10,6 +10,8 @@ import pytest
 from retriever import Collection, Library, SearchMode, SourceDocument
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 MODES: tuple[SearchMode, ...] = ("hybrid", "dense", "lexical")
 TEXTS = {
     "tariff": ("Tariffs on copper were raised in spring.", "trade"),
@@ -20,7 +22,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def collection(each_store: str, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     made = Library(tmp_path_factory.mktemp("library"), HashEmbedder(128)).create("docs")
     sources = [
         SourceDocument(document_id=key, text=text, metadata={"kind": kind}) for key, (text, kind) in TEXTS.items()

@@ -41,6 +41,7 @@ def found(holder: Library, question: str, name: str = "docs") -> list[str]:
     return [passage.document_id for passage in holder.collection(name).search(question, 10)]
 
 
+@pytest.mark.usefixtures("either_store")
 def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
     holder = library(tmp_path / "not" / "there" / "yet")
     assert holder.collections() == []
@@ -58,6 +59,7 @@ def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
             call("b")
 
 
+@pytest.mark.usefixtures("either_store")
 def test_open_collections_are_bounded_and_one_in_use_stays(tmp_path: Path) -> None:
     opened = OpenCollections(most=2)
     holder = Library(tmp_path, HashEmbedder(), open_collections=opened)
@@ -133,6 +135,7 @@ def test_an_index_that_finds_no_room_is_built_again(tmp_path: Path, monkeypatch:
     assert found(library(tmp_path), "apples") == ["a"]
 
 
+@pytest.mark.usefixtures("either_store")
 @pytest.mark.parametrize("name", ["", "-a", "_a", "a b", "a/b", "..", ".", "a\n", "ä", "a" * 65, "a\0"])
 def test_names_are_checked(tmp_path: Path, name: str) -> None:
     holder = library(tmp_path)
@@ -141,6 +144,7 @@ def test_names_are_checked(tmp_path: Path, name: str) -> None:
             call(name)
 
 
+@pytest.mark.usefixtures("either_store")
 def test_two_holders_see_each_others_changes(tmp_path: Path) -> None:
     writer, reader = library(tmp_path), library(tmp_path)
     writer.create("docs").ingest([source("a", "apples"), source("b", "bananas")])
@@ -167,6 +171,7 @@ def test_another_process_ingests_while_this_one_searches(tmp_path: Path) -> None
     assert found(reader, "zebra")[0] == "z"
 
 
+@pytest.mark.usefixtures("either_store")
 def test_a_collection_made_anew_under_the_same_name_is_another_one(tmp_path: Path) -> None:
     first, second = library(tmp_path), library(tmp_path)
     first.create("docs").ingest([source("old", "apples")])
@@ -242,6 +247,7 @@ def test_no_index_file_is_left_half_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.glob("vectors*")) == ["vectors.faiss"]
 
 
+@pytest.mark.usefixtures("either_store")
 def test_one_collection_serves_many_threads(tmp_path: Path) -> None:
     holder = library(tmp_path)
     collection = holder.create("docs")
@@ -294,6 +300,7 @@ def test_a_database_of_another_version_or_a_broken_one_is_named(tmp_path: Path) 
         library(tmp_path).collection("docs").stats()
 
 
+@pytest.mark.usefixtures("either_store")
 def test_tenants_have_collections_of_their_own(tmp_path: Path) -> None:
     holder = library(tmp_path)
     assert holder.of("default") is holder

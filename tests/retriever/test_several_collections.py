@@ -9,6 +9,8 @@ import pytest
 from retriever import Library, SearchMode, SourceDocument, UnknownCollection
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 LEFT = {"zurich": "The hotel limit in Zurich is 210 francs a night.", "shared": "Visitors get a blue badge."}
 RIGHT = {"lisbon": "The hotel limit in Lisbon is 140 euros a night.", "shared": "Parcels wait in room nine."}
 

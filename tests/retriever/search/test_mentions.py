@@ -7,6 +7,8 @@ import pytest
 from retriever import InvalidQuery, Library, SourceDocument
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 PARAGRAPH = "Nothing but filling words stand here, so that a chunk ends before the next heading begins. " * 12
 LEFT = {
     "travel": f"# Guide\n\nHotel limits: 140 euros.\n\n# Meals\n\n{PARAGRAPH}\n\n# Late\n\nLate at the HOTEL.",
@@ -17,7 +19,7 @@ RIGHT = {"travel": "Hotels are booked by the travel office, and policy is policy
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+def library(each_store: str, tmp_path_factory: pytest.TempPathFactory) -> Library:
     library = Library(tmp_path_factory.mktemp("library"), HashEmbedder())
     for name, texts in (("left", LEFT), ("right", RIGHT)):
         sources = [SourceDocument(document_id=key, text=text, metadata={"in": name}) for key, text in texts.items()]

@@ -15,6 +15,8 @@ from retriever.parsing.text import clean
 from retriever.search import fusion as search
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 ANIMALS = {
     "cat": ("The cat sleeps on the warm mat all day.", {"kind": "pet", "legs": 4}),
     "dog": ("The dog barks at the cat next door.", {"kind": "pet", "legs": 4}),
@@ -25,7 +27,7 @@ MODES: tuple[SearchMode, ...] = ("hybrid", "dense", "lexical")
 
 
 @pytest.fixture(scope="module")
-def animals(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def animals(each_store: str, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     collection = Library(tmp_path_factory.mktemp("library"), HashEmbedder(128)).create("animals")
     sources = [SourceDocument(document_id=key, text=text, metadata=meta) for key, (text, meta) in ANIMALS.items()]
     assert len(collection.ingest(sources).added) == 4

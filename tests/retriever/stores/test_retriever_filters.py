@@ -12,6 +12,8 @@ from retriever import Collection, InvalidQuery, Library, SourceDocument
 from retriever.stores.canonical import canonical
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "a": {"team": "travel", "year": 2020, "tags": ["x", "y"], "date": "2020-05-01"},
     "b": {"team": "office", "year": 2023.5, "tags": ["y", 3], "date": "2023"},
@@ -22,7 +24,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def collection(each_store: str, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     made = Library(tmp_path_factory.mktemp("library"), HashEmbedder()).create("docs")
     sources = [SourceDocument(document_id=one, text=f"zebra {one}", metadata=more) for one, more in DOCUMENTS.items()]
     made.ingest(sources)

@@ -19,6 +19,8 @@ from retriever import (
 from retriever.embedder import Vectors
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("each_store")
+
 LONG = "# Guide\n\n" + "".join(f"## Part {number}\n\n{'Words of this part. ' * 30}\n\n" for number in range(8))
 
 

@@ -1,0 +1,151 @@
+"""The nearest chunks of a collection by pgvector: an exact scan while it is small, an HNSW index above that.
+
+Whatever finds the candidates, their cosines are computed from the stored vectors in single precision, so both ways and
+both stores give the same numbers. The index holds vectors in half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from retriever.embedder import Vectors
+from retriever.errors import StoreUnavailable
+from retriever.moments import Moments
+from retriever.postgres import schema
+from retriever.postgres.database import Database, literal
+from retriever.postgres.schema import Connection
+from retriever.stores.protocol import Rows
+from retriever.stores.records import SAMPLE
+
+EXACT_MOST = 10_000
+"""Chunks, of a collection or of those that pass a filter, up to which all are compared."""
+MOST_DIMENSIONS = 4000
+"""Of an HNSW index in half precision; collections with more are always compared exactly."""
+SETTINGS = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": "200000"}
+WIDER = 2
+"""Candidates that the index gives, as a multiple of those wanted: half precision may swap near ones."""
+BUILD = "m = 16, ef_construction = 128"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where a collection's vectors are. The texts are SQL without anything from outside."""
+
+    collection: int
+    dimension: int
+    single: bool
+
+    @property
+    def name(self) -> str:
+        return "single" if self.single else "half"
+
+    @property
+    def exact(self) -> str:
+        return "single" if self.single else "half::vector"
+
+    @property
+    def indexed(self) -> str:
+        return f"({self.name}::halfvec({self.dimension}))"
+
+    @property
+    def index(self) -> str:
+        return f"chunks_nearest_{self.collection}"
+
+
+def nearest(
+    connection: Connection, column: Column, chunks: int, vector: Vectors, depth: int, allowed: Rows | None
+) -> list[tuple[int, float]]:
+    """The `depth` nearest of a collection of `chunks` as (row, cosine), best first, ties by row."""
+    candidates = chunks if allowed is None else len(allowed)
+    if not candidates:
+        return []
+    where, parameters = f"collection = {column.collection}", {"vector": literal(vector), "depth": depth}
+    if allowed is not None:
+        where += " AND row = ANY(%(rows)s)"
+        parameters["rows"] = allowed.tolist()
+    if candidates <= EXACT_MOST or not _is_indexed(connection, column):
+        score = f"-({column.exact} <#> %(vector)s::vector)"
+        query = f"SELECT row, {score} AS score FROM chunks WHERE {where} ORDER BY score DESC, row LIMIT %(depth)s"
+    else:
+        _configure(connection)
+        parameters["wider"] = WIDER * depth
+        near = f"{column.indexed} <#> %(vector)s::halfvec({column.dimension})"
+        query = (
+            f"SELECT row, -(exact <#> %(vector)s::vector) AS score FROM (SELECT row, {column.exact} AS exact "
+            f"FROM chunks WHERE {where} ORDER BY {near} LIMIT %(wider)s) AS near "
+            "ORDER BY score DESC, row LIMIT %(depth)s"
+        )
+    found = connection.cursor(binary=True).execute(query, parameters)
+    return [(int(row), float(score)) for row, score in found]
+
+
+def cosines(connection: Connection, column: Column, vector: Vectors, rows: Sequence[int]) -> dict[int, float]:
+    query = (
+        f"SELECT row, -({column.exact} <#> %s::vector) FROM chunks WHERE collection = {column.collection} "
+        "AND row = ANY(%s)"
+    )
+    found = connection.execute(query, (literal(vector), list(rows)))
+    return {int(row): float(score) for row, score in found}
+
+
+def moments(connection: Connection, column: Column, chunks: int, vector: Vectors) -> Moments:
+    """Those of the cosines of all chunks, by a sample of them."""
+    query = (
+        f"SELECT count(*), sum(score), sum(score * score) FROM (SELECT -(exact <#> %s::vector) AS score FROM "
+        f"(SELECT {column.exact} AS exact FROM chunks WHERE collection = {column.collection} "
+        f"ORDER BY embedded_hash LIMIT {SAMPLE}) AS sample) AS scores"
+    )
+    row = connection.execute(query, (literal(vector),)).fetchone()
+    assert row is not None
+    return Moments(int(row[0]), float(row[1]), float(row[2])).scaled(chunks) if row[0] else Moments()
+
+
+def save_index(database: Database, column: Column, chunks: int) -> None:
+    """Build the index of a collection that has become large. Readers and writers go on meanwhile.
+
+    A process that dies leaves an index that no search uses; the next one builds it anew.
+    """
+    if chunks <= EXACT_MOST or column.dimension > MOST_DIMENSIONS:
+        return
+    with database.alone() as connection:
+        connection.execute("SELECT set_config('search_path', %s, false)", (database.path,))
+        if _is_indexed(connection, column):
+            return
+        mine = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (column.index,)).fetchone()
+        if mine is None or not mine[0]:  # another process builds it
+            return
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {column.index}")
+        connection.execute(
+            f"CREATE INDEX CONCURRENTLY {column.index} ON chunks USING hnsw ({column.indexed} halfvec_ip_ops) "
+            f"WITH ({BUILD}) WHERE collection = {column.collection}"
+        )
+
+
+def drop_index(database: Database, column: Column) -> None:
+    """Remove the index of a collection that is gone."""
+    with database.alone() as connection:
+        connection.execute("SELECT set_config('search_path', %s, false)", (database.path,))
+        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {column.index}")
+
+
+def _is_indexed(connection: Connection, column: Column) -> bool:
+    """Whether there is an index, and it is complete."""
+    query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+    row = connection.execute(query, (f"{schema.SCHEMA}.{column.index}",)).fetchone()
+    return bool(row and row[0])
+
+
+def _configure(connection: Connection) -> None:
+    """Set how the index is searched, within the transaction, and read it back: pgvector drops what it does not know."""
+    for name, value in SETTINGS.items():
+        try:
+            row = connection.execute("SELECT set_config(%s, %s, true)", (name, value)).fetchone()
+        except psycopg.Error as error:
+            raise StoreUnavailable(
+                f"pgvector does not take {name} = {value} ({error}); install 0.8 or later"
+            ) from error
+        if row is None or row[0] != value:
+            raise StoreUnavailable(f"pgvector does not take {name} = {value}; install 0.8 or later")

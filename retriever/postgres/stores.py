@@ -1,0 +1,122 @@
+"""Collections as rows of one PostgreSQL database, which any number of machines share.
+
+Knows tenants, transactions and locks; the statements are in `snapshot`, `transaction`, `words` and `nearest`. Changes
+of one collection wait for each other; reads wait for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from retriever.errors import UnknownCollection
+from retriever.postgres import nearest
+from retriever.postgres.database import Database
+from retriever.postgres.nearest import Column
+from retriever.postgres.schema import Connection
+from retriever.postgres.snapshot import PostgresSnapshot
+from retriever.postgres.transaction import PostgresTransaction
+from retriever.stores.store import CollectionFacts
+
+DTYPE = "float32"
+"""Of the vectors of new collections."""
+_FACTS = (
+    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, rows FROM collections "
+    "WHERE tenant = %s AND name = %s"
+)
+
+
+class PostgresStore:
+    """One collection, looked up by its name in every transaction: a new one of the same name is no surprise."""
+
+    def __init__(self, database: Database, tenant: str, name: str) -> None:
+        self.name = name
+        self._database = database
+        self._tenant = tenant
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[PostgresSnapshot]:
+        with self._database.read(self._tenant) as connection:
+            number, *facts, dtype, _ = self._row(connection)
+            yield PostgresSnapshot(connection, number, CollectionFacts(*facts), dtype == "float32")
+
+    search = read
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[PostgresTransaction]:
+        with self._database.write(self._tenant, self.name) as connection:
+            number, *facts, dtype, last_row = self._row(connection, " FOR NO KEY UPDATE")
+            column = Column(number, CollectionFacts(*facts).dimension, dtype == "float32")
+            transaction = PostgresTransaction(connection, column, last_row)
+            yield transaction
+            transaction.finish()
+
+    def save_index(self) -> None:
+        with self.read() as snapshot:
+            column, chunks = snapshot.vectors, snapshot.totals()[0]
+        nearest.save_index(self._database, column, chunks)
+
+    def close(self) -> None:
+        """The connections belong to all collections."""
+
+    def _row(self, connection: Connection, lock: str = "") -> tuple[Any, ...]:
+        row = connection.execute(_FACTS + lock, (self._tenant, self.name)).fetchone()
+        if row is None:
+            raise UnknownCollection(self.name)
+        return row
+
+
+class PostgresStores:
+    """The collections of one tenant.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`. The database must have pgvector, or let the user
+            install it. Nothing is connected before it is needed.
+
+    Raises ValueError for another URL.
+    """
+
+    def __init__(self, url: str, tenant: str = "default", database: Database | None = None) -> None:
+        self._database = database or Database(url)
+        self._tenant = tenant
+
+    def of(self, tenant: str) -> PostgresStores:
+        return PostgresStores("", tenant, self._database)
+
+    def names(self) -> list[str]:
+        with self._database.read(self._tenant) as connection:
+            found = connection.execute("SELECT name FROM collections WHERE tenant = %s", (self._tenant,))
+            return [str(name) for (name,) in found]
+
+    def exists(self, name: str) -> bool:
+        with self._database.read(self._tenant) as connection:
+            return connection.execute(_FACTS, (self._tenant, name)).fetchone() is not None
+
+    def create(self, name: str, embedder: str, dimension: int) -> bool:
+        with self._database.write(self._tenant, name) as connection:
+            made = connection.execute(
+                "INSERT INTO collections(name, uid, embedder, dimension, vector_dtype, created) "
+                "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
+                (name, uuid.uuid4().hex, embedder, dimension, DTYPE, time.time()),
+            )
+            return made.fetchone() is not None
+
+    def delete(self, name: str) -> bool:
+        with self._database.write(self._tenant, name) as connection:
+            query = "DELETE FROM collections WHERE tenant = %s AND name = %s RETURNING id, dimension, vector_dtype"
+            row = connection.execute(query, (self._tenant, name)).fetchone()
+        if row is not None:
+            nearest.drop_index(self._database, Column(row[0], row[1], row[2] == "float32"))
+        return row is not None
+
+    def open(self, name: str) -> PostgresStore:
+        return PostgresStore(self._database, self._tenant, name)
+
+    def key(self, name: str) -> Hashable:
+        return self._database.place, self._tenant, name
+
+    def close(self) -> None:
+        self._database.close()
