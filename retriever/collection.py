@@ -221,8 +221,9 @@ class Collection:
             facts = snapshot.facts()
             documents, chunks, size = snapshot.counts()
         return CollectionStats(
-            facts.name, documents, chunks, size, facts.embedder, facts.dimension, facts.created, facts.generation
-        )
+            facts.name, documents, chunks, size, facts.embedder, facts.dimension, facts.created, facts.generation,
+            facts.vector_dtype, facts.embedder_dtype,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close what is idle, such as database connections; the collection stays usable."""

@@ -67,6 +67,20 @@ class ShowsTokens(Protocol):
         """0 to 1; the share of characters in words that the model's vocabulary has more than single letters of."""
 
 
+@runtime_checkable
+class ShowsDtype(Protocol):
+    """An embedder whose number format is at hand."""
+
+    @property
+    def dtype(self) -> str:
+        """`float32`, `bfloat16` or `float16`. Vectors of one model are compatible in all of them."""
+
+
+def dtype_of(embedder: Embedder) -> str:
+    """An embedder's number format; `float32`, that of its vectors, for one that cannot say."""
+    return embedder.dtype if isinstance(embedder, ShowsDtype) else "float32"
+
+
 def known_share(embedder: Embedder, text: str) -> float:
     """How much of a text an embedder knows; 1 for one that cannot say."""
     return embedder.known(text) if isinstance(embedder, ShowsTokens) else 1.0

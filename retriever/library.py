@@ -15,7 +15,7 @@ from typing import Any
 
 from retriever.collection import Collection
 from retriever.embedded.stores import EmbeddedStores
-from retriever.embedder import Embedder
+from retriever.embedder import Embedder, dtype_of
 from retriever.errors import CollectionExists, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
@@ -84,7 +84,9 @@ class Library:
         self._check(name)
         if not self._shown(name):
             raise UnknownCollection(name, self.collections())
-        if not self._stores.create(name, self._embedder.name, self._embedder.dimension) and not exist_ok:
+        embedder = self._embedder
+        created = self._stores.create(name, embedder.name, embedder.dimension, dtype_of(embedder))
+        if not created and not exist_ok:
             raise CollectionExists(name)
         return self.collection(name)
 

@@ -157,6 +157,10 @@ class CollectionStats:
     """Unix time, seconds."""
     generation: int
     """Counts changes to the collection; equal numbers mean equal contents."""
+    vector_dtype: str
+    """Number format in which the vectors are kept: `float16`, or `float32` in collections of earlier versions."""
+    embedder_dtype: str
+    """Number format of the embedding model where the collection was created."""
 
 
 class Progress(Protocol):

@@ -249,6 +249,10 @@ class CollectionInfo(ResponseBody):
     dimension: int
     created: float
     generation: int
+    vector_dtype: str = Field(
+        description="Number format of the stored vectors: `float16`, or `float32` in collections of earlier versions."
+    )
+    embedder_dtype: str = Field(description="Number format of the embedding model where the collection was created.")
 
 
 class CollectionList(ResponseBody):

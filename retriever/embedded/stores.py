@@ -70,13 +70,13 @@ class EmbeddedStores:
     def exists(self, name: str) -> bool:
         return (self._root / name / store.FILE_NAME).is_file()
 
-    def create(self, name: str, embedder: str, dimension: int) -> bool:
+    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str = "float32") -> bool:
         if self.exists(name):
             return False
         building = self._root / f".new-{uuid.uuid4().hex}"
         building.mkdir(parents=True)
         try:
-            store.create(building, name, embedder, dimension)
+            store.create(building, name, embedder, dimension, embedder_dtype)
             building.rename(self._root / name)
         except OSError:
             if not self.exists(name):  # else another process was first

@@ -12,7 +12,7 @@ import importlib
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ faiss: Any = importlib.import_module("faiss")
 log = logging.getLogger(__name__)
 
 FILE_NAME = "vectors.faiss"
-_BATCH = 4096
 FEW = 1024
 """So many changes are kept beside the file, and so many deleted chunks in the index."""
 FEW_SHARE = 0.05
@@ -59,10 +58,10 @@ class VectorIndex:
             return
         if self._index is None or self._uid != facts.uid:
             self._open(connection, facts)
-        self._add(connection, facts.dimension)
+        self._add(connection)
         if len(self) != postings.totals(connection)[0]:
             self._drop(connection)
-        self._sample = _matrix(records.sample(connection), facts.dimension)
+        self._sample = records.sample(connection)
         self._uid, self._generation = facts.uid, facts.generation
 
     def save(self) -> None:
@@ -109,9 +108,8 @@ class VectorIndex:
 
     def cosines(self, connection: sqlite3.Connection, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
         """The cosines of some chunks of `connection`'s snapshot."""
-        stored = records.vectors_at(connection, rows)
-        values = _matrix(list(stored.values()), len(vector)) @ vector
-        return dict(zip(stored, values.tolist(), strict=True))
+        stored, vectors = records.vectors_at(connection, rows)
+        return dict(zip(stored, (vectors @ vector).tolist(), strict=True))
 
     def _open(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
         """The file's index without the chunks that are gone; an empty one if there is no usable file."""
@@ -124,14 +122,12 @@ class VectorIndex:
         if lacks or len(np.unique(rows)) != len(rows):  # not a file that rows were only added to and dropped from
             self._index, self._last = faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension)), 0
 
-    def _add(self, connection: sqlite3.Connection, dimension: int) -> None:
+    def _add(self, connection: sqlite3.Connection) -> None:
         """Add the chunks that are newer than the newest one in the index: rows only grow."""
-        found = connection.execute("SELECT row, vector FROM chunks WHERE row > ? ORDER BY row", (self._last,))
-        while batch := found.fetchmany(_BATCH):
-            rows = np.array([row for row, _ in batch], np.int64)
-            self._index.add_with_ids(_matrix([vector for _, vector in batch], dimension), rows)
-            self._last = int(rows[-1])
-            self._changed += len(batch)
+        for rows, vectors in records.vectors_after(connection, self._last):
+            self._index.add_with_ids(vectors, np.array(rows, np.int64))
+            self._last = rows[-1]
+            self._changed += len(rows)
 
     def _drop(self, connection: sqlite3.Connection) -> None:
         """Leave out the chunks that are no longer stored."""
@@ -158,9 +154,3 @@ class VectorIndex:
 
 def _rows(connection: sqlite3.Connection) -> NDArray[np.int64]:
     return np.fromiter((row for (row,) in connection.execute(records.ALL_ROWS)), np.int64)
-
-
-def _matrix(blobs: Sequence[bytes], dimension: int) -> Vectors:
-    """Stored vectors as float32 [n, dimension]."""
-    vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), dimension)
-    return np.ascontiguousarray(vectors, dtype=np.float32)

@@ -25,21 +25,30 @@ CREATE INDEX document_metadata_document ON document_metadata(document);
 """
 """What filters read."""
 
+EARLIER = (1, 2)
+"""Layouts that are brought to the present one."""
+
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 600
 """How long a process waits while another one does it."""
 
 
-def from_1(connection: sqlite3.Connection, name: str, version: int) -> None:
-    """Layout 1 had its words in SQLite's FTS5. They are indexed anew; texts and vectors stay as they are."""
+def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
+    """Bring a collection of one of the layouts `EARLIER` to layout `version`. Texts and vectors stay as they are.
+
+    Layout 1 had its words in SQLite's FTS5: they are indexed anew. Layout 2 had no number formats: all were float32.
+    """
     (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}")
     connection.execute("BEGIN IMMEDIATE")
     try:
         (now,) = connection.execute("PRAGMA user_version").fetchone()
-        if now == 1:  # else another process has just done it
-            _index_words(connection, name)
+        if now in EARLIER:  # else another process has just done it
+            if now == 1:
+                _index_words(connection, name)
+            for column in ("vector_dtype", "embedder_dtype"):
+                connection.execute(f"ALTER TABLE collection ADD COLUMN {column} TEXT NOT NULL DEFAULT 'float32'")
             connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     except BaseException:

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from retriever.embedder import Vectors
 from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText
+from retriever.stores import vectors
 from retriever.stores.canonical import rows as metadata_rows
 from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
 
@@ -27,6 +26,8 @@ _INFO = (
 )
 INSERT_METADATA = "INSERT INTO document_metadata(key, value, number, element, document) VALUES (?, ?, ?, ?, ?)"
 _BATCH = 500
+_VECTORS = 4096
+"""Vectors in a batch."""
 LANGUAGE_CHARS = 4000
 """A document's language is that of so many of its first characters."""
 SAMPLE = 1024
@@ -68,8 +69,11 @@ def content_hash(connection: sqlite3.Connection, document_id: str) -> str | None
     return None if row is None else str(row[0])
 
 
-def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
-    """Store `new`, with a vector for each chunk, in place of the document of its id; True if there was one."""
+def put(connection: sqlite3.Connection, new: NewDocument, embedded: Sequence[Vectors]) -> bool:
+    """Store `new` in place of the document of its id; True if there was one.
+
+    `embedded`: a vector, float32 [dimension], for each chunk.
+    """
     replaced = delete(connection, new.id)
     loaded = new.loaded
     document = connection.execute(
@@ -86,13 +90,14 @@ def put(connection: sqlite3.Connection, new: NewDocument, vectors: Sequence[Vect
     )
     assert document is not None
     texts = []
-    for chunk, digest, vector in zip(new.chunks, new.hashes, vectors, strict=True):
+    dtype, _ = _vector_format(connection)
+    for chunk, digest, vector in zip(new.chunks, new.hashes, embedded, strict=True):
         row = connection.execute(
             "INSERT INTO chunks(document, ordinal, start, end, page, headings, embedded_hash, vector) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 document, chunk.ordinal, chunk.start, chunk.end, chunk.page, json.dumps(chunk.heading), digest,
-                np.asarray(vector, dtype="<f4").tobytes(),
+                vectors.to_bytes(vector, dtype),
             ),
         ).lastrowid  # fmt: skip
         assert row is not None
@@ -185,19 +190,26 @@ def titles_of(connection: sqlite3.Connection, rows: Iterable[int]) -> list[tuple
     return list(found.values())
 
 
-def sample(connection: sqlite3.Connection) -> list[bytes]:
-    """Vectors of at most `SAMPLE` chunks, which depend on the chunks' texts and not on their order."""
+def sample(connection: sqlite3.Connection) -> Vectors:
+    """Vectors, float32 [n, dimension], of at most `SAMPLE` chunks, which depend on texts, not on their order."""
     query = "SELECT vector FROM chunks ORDER BY embedded_hash LIMIT ?"
-    return [vector for (vector,) in connection.execute(query, (SAMPLE,))]
+    return _matrix(connection, [vector for (vector,) in connection.execute(query, (SAMPLE,))])
 
 
-def vectors_at(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, bytes]:
-    """The vectors of the chunks at `rows`."""
+def vectors_at(connection: sqlite3.Connection, rows: Iterable[int]) -> tuple[list[int], Vectors]:
+    """Those of `rows` that are stored, and their vectors, float32 [n, dimension]."""
     found: dict[int, bytes] = {}
     for batch in _batches(rows):
         marks = ",".join("?" * len(batch))
         found.update(connection.execute(f"SELECT row, vector FROM chunks WHERE row IN ({marks})", batch))
-    return found
+    return list(found), _matrix(connection, list(found.values()))
+
+
+def vectors_after(connection: sqlite3.Connection, row: int) -> Iterator[tuple[list[int], Vectors]]:
+    """Rows greater than `row` in order, with their vectors, float32 [n, dimension], in batches."""
+    found = connection.execute("SELECT row, vector FROM chunks WHERE row > ? ORDER BY row", (row,))
+    while batch := found.fetchmany(_VECTORS):
+        yield [one for one, _ in batch], _matrix(connection, [vector for _, vector in batch])
 
 
 def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
@@ -208,12 +220,21 @@ def counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 def vectors_by_hash(connection: sqlite3.Connection, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
     """Vectors, float32 [dimension], already stored for texts of these digests."""
-    vectors: dict[bytes, Vectors] = {}
+    found: dict[bytes, Vectors] = {}
     for digest in digests:
         row = connection.execute("SELECT vector FROM chunks WHERE embedded_hash = ? LIMIT 1", (digest,)).fetchone()
         if row is not None:
-            vectors[digest] = np.frombuffer(row[0], dtype="<f4")
-    return vectors
+            (found[digest],) = _matrix(connection, [row[0]])
+    return found
+
+
+def _vector_format(connection: sqlite3.Connection) -> tuple[str, int]:
+    dtype, dimension = connection.execute("SELECT vector_dtype, dimension FROM collection").fetchone()
+    return str(dtype), int(dimension)
+
+
+def _matrix(connection: sqlite3.Connection, blobs: Sequence[bytes]) -> Vectors:
+    return vectors.from_bytes(blobs, *_vector_format(connection))
 
 
 def _batches(rows: Iterable[int]) -> Iterator[list[int]]:

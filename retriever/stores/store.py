@@ -21,9 +21,9 @@ from pathlib import Path
 
 from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
 from retriever.lexical import postings
-from retriever.stores import migration
+from retriever.stores import migration, vectors
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 ROOM_BYTES = 1 << 20
 """A disk with less free space counts as full: opening a collection takes some ten pages."""
@@ -32,7 +32,7 @@ FILE_NAME = "collection.sqlite3"
 _SCHEMA = f"""
 CREATE TABLE collection (
     uid TEXT NOT NULL, name TEXT NOT NULL, embedder TEXT NOT NULL, dimension INTEGER NOT NULL,
-    created REAL NOT NULL, generation INTEGER NOT NULL
+    created REAL NOT NULL, generation INTEGER NOT NULL, vector_dtype TEXT NOT NULL, embedder_dtype TEXT NOT NULL
 );
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, title TEXT NOT NULL,
@@ -64,17 +64,21 @@ class CollectionFacts:
     dimension: int
     created: float
     generation: int
+    vector_dtype: str
+    """In which its vectors are kept."""
+    embedder_dtype: str
+    """In which the embedding model ran where the collection was created."""
 
 
-def create(folder: Path, name: str, embedder: str, dimension: int) -> None:
+def create(folder: Path, name: str, embedder: str, dimension: int, embedder_dtype: str = "float32") -> None:
     """Create an empty collection in `folder`, which exists and is empty."""
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
     with contextlib.closing(connection):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript("BEGIN;" + _SCHEMA)
         connection.execute(
-            "INSERT INTO collection VALUES (?, ?, ?, ?, ?, 0)",
-            (uuid.uuid4().hex, name, embedder, dimension, time.time()),
+            "INSERT INTO collection VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
+            (uuid.uuid4().hex, name, embedder, dimension, time.time(), vectors.NEW, embedder_dtype),
         )
         connection.execute("COMMIT")
 
@@ -173,7 +177,7 @@ class Store:
             raise RetrieverError(
                 f"collection {self.name!r} cannot be opened ({error}); delete it and ingest its documents again"
             ) from error
-        if version == 1:
+        if version in migration.EARLIER:
             self._migrate(connection)
         elif version != SCHEMA_VERSION:
             connection.close()
@@ -184,9 +188,9 @@ class Store:
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        """Bring a collection of layout 1 to the present one. Raises CollectionBusy, DiskFull, RetrieverError."""
+        """Bring a collection of an earlier layout to this one. Raises CollectionBusy, DiskFull, RetrieverError."""
         try:
-            migration.from_1(connection, self.name, SCHEMA_VERSION)
+            migration.upgrade(connection, self.name, SCHEMA_VERSION)
         except sqlite3.Error as error:
             connection.close()
             if self._no_room(error):
@@ -200,5 +204,5 @@ class Store:
 
 
 def facts(connection: sqlite3.Connection) -> CollectionFacts:
-    row = connection.execute("SELECT uid, name, embedder, dimension, created, generation FROM collection").fetchone()
-    return CollectionFacts(*row)
+    query = "SELECT uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype FROM collection"
+    return CollectionFacts(*connection.execute(query).fetchone())

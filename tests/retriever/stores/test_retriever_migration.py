@@ -10,6 +10,7 @@ import pytest
 
 from retriever import Collection, Library, RetrieverError, SourceDocument
 from retriever.stores import migration, store
+from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
 
 TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
@@ -27,6 +28,7 @@ def old(tmp_path: Path) -> Path:
     collection.close()
     (file,) = tmp_path.rglob(store.FILE_NAME)
     with sqlite3.connect(file) as connection:
+        to_layout_2(connection)
         for table in ("terms", "postings", "document_terms", "lexical_totals"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DROP INDEX documents_bytes")

@@ -1,0 +1,17 @@
+"""Collections as earlier versions wrote them, made from one of the present version."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+
+def to_layout_2(connection: sqlite3.Connection) -> None:
+    """Vectors in float32, and no number formats among the facts."""
+    for row, vector in connection.execute("SELECT row, vector FROM chunks").fetchall():
+        wide = np.frombuffer(vector, "<f2").astype("<f4").tobytes()
+        connection.execute("UPDATE chunks SET vector = ? WHERE row = ?", (wide, row))
+    for column in ("vector_dtype", "embedder_dtype"):
+        connection.execute(f"ALTER TABLE collection DROP COLUMN {column}")
+    connection.execute("PRAGMA user_version = 2")
