@@ -70,7 +70,7 @@ class EmbeddedStores:
     def exists(self, name: str) -> bool:
         return (self._root / name / store.FILE_NAME).is_file()
 
-    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str = "float32") -> bool:
+    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
         if self.exists(name):
             return False
         building = self._root / f".new-{uuid.uuid4().hex}"

@@ -44,7 +44,7 @@ class Column:
 
     @property
     def exact(self) -> str:
-        return "single" if self.single else "half::vector"
+        return "single" if self.single else "l2_normalize(half::vector)"
 
     @property
     def indexed(self) -> str:

@@ -28,7 +28,8 @@ _TABLES = {
     "collections": f"""
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, name text COLLATE "C" NOT NULL,
         uid text NOT NULL, embedder text NOT NULL, dimension int NOT NULL, vector_dtype text NOT NULL,
-        created float8 NOT NULL, generation bigint NOT NULL DEFAULT 0, rows bigint NOT NULL DEFAULT 0,
+        embedder_dtype text NOT NULL, created float8 NOT NULL, generation bigint NOT NULL DEFAULT 0,
+        rows bigint NOT NULL DEFAULT 0,
         documents bigint NOT NULL DEFAULT 0, bytes bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0,
         tokens bigint NOT NULL DEFAULT 0, UNIQUE (tenant, name)""",
     "documents": f"""

@@ -19,12 +19,12 @@ from retriever.postgres.nearest import Column
 from retriever.postgres.schema import Connection
 from retriever.postgres.snapshot import PostgresSnapshot
 from retriever.postgres.transaction import PostgresTransaction
+from retriever.stores import vectors
 from retriever.stores.store import CollectionFacts
 
-DTYPE = "float32"
-"""Of the vectors of new collections."""
 _FACTS = (
-    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, rows FROM collections "
+    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, rows "
+    "FROM collections "
     "WHERE tenant = %s AND name = %s"
 )
 
@@ -40,16 +40,18 @@ class PostgresStore:
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresSnapshot]:
         with self._database.read(self._tenant) as connection:
-            number, *facts, dtype, _ = self._row(connection)
-            yield PostgresSnapshot(connection, number, CollectionFacts(*facts), dtype == "float32")
+            number, *columns, _ = self._row(connection)
+            facts = CollectionFacts(*columns)
+            yield PostgresSnapshot(connection, number, facts, facts.vector_dtype == "float32")
 
     search = read
 
     @contextlib.contextmanager
     def write(self) -> Iterator[PostgresTransaction]:
         with self._database.write(self._tenant, self.name) as connection:
-            number, *facts, dtype, last_row = self._row(connection, " FOR NO KEY UPDATE")
-            column = Column(number, CollectionFacts(*facts).dimension, dtype == "float32")
+            number, *columns, last_row = self._row(connection, " FOR NO KEY UPDATE")
+            facts = CollectionFacts(*columns)
+            column = Column(number, facts.dimension, facts.vector_dtype == "float32")
             transaction = PostgresTransaction(connection, column, last_row)
             yield transaction
             transaction.finish()
@@ -95,12 +97,12 @@ class PostgresStores:
         with self._database.read(self._tenant) as connection:
             return connection.execute(_FACTS, (self._tenant, name)).fetchone() is not None
 
-    def create(self, name: str, embedder: str, dimension: int) -> bool:
+    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
         with self._database.write(self._tenant, name) as connection:
             made = connection.execute(
-                "INSERT INTO collections(name, uid, embedder, dimension, vector_dtype, created) "
-                "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
-                (name, uuid.uuid4().hex, embedder, dimension, DTYPE, time.time()),
+                "INSERT INTO collections(name, uid, embedder, dimension, vector_dtype, embedder_dtype, created) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
+                (name, uuid.uuid4().hex, embedder, dimension, vectors.NEW, embedder_dtype, time.time()),
             )
             return made.fetchone() is not None
 

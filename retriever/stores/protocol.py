@@ -149,7 +149,7 @@ class Stores(Protocol):
 
     def exists(self, name: str) -> bool: ...
 
-    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str = "float32") -> bool:
+    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
         """Create an empty collection; False if there is one of that name, or another process was first."""
         ...
 

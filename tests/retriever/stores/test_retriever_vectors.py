@@ -41,7 +41,7 @@ def older(tmp_path: Path) -> Collection:
 
 
 def lengths(collection: Collection) -> set[int]:
-    with sqlite3.connect(collection._store.path) as connection:
+    with sqlite3.connect(collection._store._file.path) as connection:
         found = {length for (length,) in connection.execute("SELECT length(vector) FROM chunks")}
     connection.close()
     return found
@@ -91,7 +91,7 @@ def test_what_is_stored_is_stored_again_without_loss(tmp_path: Path) -> None:
     collection = new(tmp_path)
     text = sources()[0].text
     collection.ingest([SourceDocument(document_id="again", text=text, title="")])
-    with sqlite3.connect(collection._store.path) as connection:
+    with sqlite3.connect(collection._store._file.path) as connection:
         rows = connection.execute(
             "SELECT count(DISTINCT vector), count(*) FROM chunks GROUP BY embedded_hash"
         ).fetchall()
