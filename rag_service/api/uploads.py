@@ -1,4 +1,4 @@
-"""Writes the files of a multipart body to a folder as they arrive.
+"""Writes the files of a multipart body to a folder as they arrive, and keeps the field that describes them.
 
 Starlette's own reader keeps the first megabyte of every file in memory and the rest in the system's temporary folder,
 and rejects a whole form because of one long file name.
@@ -24,7 +24,10 @@ MULTIPART = "multipart/form-data"
 HEADER_BYTES = 64 * 1024
 """Most bytes of one header of a part. High, so that a long file name fails its own file only."""
 FIELDS = 100
-"""Most parts that are not files; they are read and ignored."""
+"""Most parts that are not files; all but `DETAILS` are read and ignored."""
+DETAILS = "documents"
+"""The field that says more of the files, as JSON."""
+DETAILS_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,11 @@ class Upload:
     path: Path
 
 
-async def save_uploads(folder: Path, request: Request, most: int) -> list[Upload]:
-    """Write the files of a body into `folder`, at most `most + 1` files.
+async def save_uploads(folder: Path, request: Request, most: int) -> tuple[list[Upload], bytes | None]:
+    """Write the files of a body into `folder`, at most `most + 1` files. Returns them, and the field `DETAILS` if sent.
 
     Raises:
-        BadRequest: the body is not a multipart form, or has more files.
+        BadRequest: the body is not a multipart form, has more files, or a field `DETAILS` above `DETAILS_BYTES`.
         OSError: a file cannot be written. The caller deletes the folder.
     """
     _, options = parse_options_header(request.headers.get("content-type"))
@@ -59,7 +62,7 @@ async def save_uploads(folder: Path, request: Request, most: int) -> list[Upload
         await anyio.to_thread.run_sync(reader.close)
     if not reader.ended:
         raise BadRequest("The body ends in the middle of a file, or is not a form with files. Send it again.")
-    return reader.uploads
+    return reader.uploads, None if reader.details is None else bytes(reader.details)
 
 
 class _Reader:
@@ -72,6 +75,8 @@ class _Reader:
         self._header = (bytearray(), bytearray())
         self._disposition = b""
         self._file: BinaryIO | None = None
+        self._in_details = False
+        self.details: bytearray | None = None
         self.uploads: list[Upload] = []
         self.ended = False
 
@@ -103,6 +108,11 @@ class _Reader:
             self._fields += 1
             if self._fields > FIELDS:
                 raise BadRequest(f"The form has more than {FIELDS} fields that are not files. Send only the files.")
+            self._in_details = options.get(b"name") == DETAILS.encode()
+            if self._in_details:
+                if self.details is not None:
+                    raise BadRequest(f"The form has the field `{DETAILS}` twice. Send one list for all files.")
+                self.details = bytearray()
             return
         if len(self.uploads) == self._most:
             raise BadRequest("The form has too many files. Send them in several requests.", "too_many_documents")
@@ -113,6 +123,10 @@ class _Reader:
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._file is not None:
             self._file.write(data[start:end])
+        elif self._in_details and self.details is not None:
+            if len(self.details) + end - start > DETAILS_BYTES:
+                raise BadRequest(f"The field `{DETAILS}` is larger than {DETAILS_BYTES} bytes. Send fewer files.")
+            self.details += data[start:end]
 
     def _all_ended(self) -> None:
         self.ended = True
@@ -120,5 +134,6 @@ class _Reader:
     def close(self) -> None:
         """Close the current file, also after an error. Raises OSError if its last bytes cannot be written."""
         file, self._file = self._file, None
+        self._in_details = False
         if file is not None:
             file.close()

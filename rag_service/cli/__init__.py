@@ -30,6 +30,7 @@ from rag_service.cli.commands import (
 from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
 from rag_service.cli.stack import doctor, serve, up
+from rag_service.cli.sync import command as sync
 from rag_service.errors import InvalidSettings, RagServiceError
 from rag_service.stack.exit_status import FAILED, INTERRUPTED, USAGE
 
@@ -80,6 +81,14 @@ app.command("up", epilog=example("rag up", "rag up --port 0"))(up.up)
 app.command("serve", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 rag serve --host 0.0.0.0"))(serve.serve)
 app.command("worker", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 RAG_DEVICE=cuda rag worker"))(serve.worker)
 app.command("ingest", epilog=example("rag ingest ~/notes -c notes", "rag ingest report.pdf --json"))(ingest.ingest)
+app.command(
+    "sync",
+    epilog=example(
+        "rag sync ~/notes -c notes --dry-run",
+        "rag sync ~/notes -c notes --watch --yes",
+        "rag sync s3://archive/contracts -c contracts --endpoint-url http://127.0.0.1:9000",
+    ),
+)(sync.sync)
 app.command("ask", epilog=example(f"rag ask {QUESTION} -c notes", f"rag ask {QUESTION} --json | jq .citations"))(
     ask.ask
 )

@@ -20,7 +20,7 @@ A command uses the API at `--url`, else at `RAG_URL`, else that of the stack tha
 folder, else `http://127.0.0.1:8080`. It sends the key `--api-key`, else `RAG_API_KEY`, else, on this machine, the local
 key. Answers and lists go to standard output; progress, notes and errors go to standard error. Colours and progress bars
 appear on terminals only, and `NO_COLOR` turns colours off. With `--json` standard output is one JSON value; `rag chat`
-prints one a line.
+and `rag sync --watch` print one a line.
 
 `rag --install-completion` sets up completion for your shell; `rag --show-completion` prints what it would add.
 

@@ -5,10 +5,11 @@ Both clients are built on these, so they cannot differ in what they send.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import IO, Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
@@ -85,10 +86,18 @@ class Call(Generic[T]):
     params: Mapping[str, Any] | None = None
     headers: Mapping[str, str] | None = None
     files: Sequence[Any] | None = None
+    data: Mapping[str, str] | None = None
+    """Fields of a form, besides its files."""
 
     def options(self) -> dict[str, Any]:
         """Arguments of httpx's request."""
-        options = {"json": self.json, "params": self.params, "files": self.files, "headers": self.headers}
+        options = {
+            "json": self.json,
+            "params": self.params,
+            "files": self.files,
+            "data": self.data,
+            "headers": self.headers,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -179,6 +188,15 @@ def add_texts(name: str, texts: Iterable[str | Text]) -> Call[str]:
 def add_files(name: str, paths: Iterable[Path]) -> Call[str]:
     files = [("files", (sendable(path.name), path.read_bytes())) for path in paths]
     return Call("POST", f"/v1/collections/{_part(name)}/documents", _job_id, files=files)
+
+
+def add_files_described(
+    name: str, files: Iterable[tuple[str, IO[bytes]]], details: Sequence[Mapping[str, Any]]
+) -> Call[str]:
+    """As `add_files`, with `{id, title, metadata}` of each file, in their order; each may be left out."""
+    parts = [("files", file) for file in files]
+    form = {"documents": json.dumps(details)}
+    return Call("POST", f"/v1/collections/{_part(name)}/documents", _job_id, files=parts, data=form)
 
 
 def job(job_id: str) -> Call[JobProgress]:

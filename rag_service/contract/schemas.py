@@ -201,6 +201,20 @@ class AddDocuments(RequestBody):
     documents: Annotated[list[TextDocument], Field(min_length=1)]
 
 
+class UploadedDocument(RequestBody):
+    """What a form says of one of its files."""
+
+    id: DocumentId | None = Field(default=None, description="Default: made from the file's name.")
+    title: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        default=None, description="Default: the file's own."
+    )
+    metadata: Annotated[dict[str, Any], Field(max_length=64), at_most(64)] = Field(default_factory=dict)
+
+
+class UploadedDocuments(RequestBody):
+    documents: list[UploadedDocument]
+
+
 class Turn(ResponseBody):
     answer_id: str
     base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")

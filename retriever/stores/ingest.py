@@ -25,6 +25,7 @@ from retriever.chunking.chunker import (
     size_in_bytes,
     size_in_tokens,
 )
+from retriever.document_ids import id_of_name
 from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
@@ -50,7 +51,6 @@ MAX_NAME = 500
 
 _NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
 """Control characters, and replacements for undecodable bytes."""
-_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def document_id(source: SourceDocument) -> str:
@@ -64,8 +64,7 @@ def document_id(source: SourceDocument) -> str:
             raise UnreadableDocument("the id must be 1 to 200 printable characters, without '/' and outer spaces")
         return own
     if name := _name(source):
-        slug = _NOT_IN_SLUG.sub("-", name)[-60:].strip("-.")
-        return f"{slug}-{_digest(name)[:10]}".lstrip("-")
+        return id_of_name(name)
     return f"text-{_digest(clean(source.text or ''))[:16]}"
 
 

@@ -20,13 +20,22 @@ from rag_service.api.json_route import JSON, check_media_type, media_type, valid
 from rag_service.api.uploads import MULTIPART, save_uploads
 from rag_service.contract.file_names import sendable
 from rag_service.contract.ids import After, DocumentPath, PageSize
-from rag_service.contract.schemas import AddDocuments, DocumentInfo, DocumentList, DocumentOut, JobAccepted
+from rag_service.contract.schemas import (
+    AddDocuments,
+    DocumentInfo,
+    DocumentList,
+    DocumentOut,
+    JobAccepted,
+    UploadedDocument,
+    UploadedDocuments,
+)
 from rag_service.errors import InvalidRequest, TooLarge
 from retriever.types import DocumentInfo as StoredInfo
 from workers.broker.messages import IngestFile, IngestJob
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], dependencies=[READER])
 _ADD_DOCUMENTS = TypeAdapter(AddDocuments)
+_UPLOADED_DOCUMENTS = TypeAdapter(UploadedDocuments)
 
 
 def _inlined() -> dict[str, Any]:
@@ -44,7 +53,13 @@ _UPLOAD = {
                 "schema": {
                     "type": "object",
                     "properties": {
-                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+                        "documents": {
+                            "type": "string",
+                            "contentMediaType": "application/json",
+                            "description": "A JSON list with an object `{id, title, metadata}` for each file, in the "
+                            "order of the files; each field may be left out.",
+                        },
                     },
                     "required": ["files"],
                 }
@@ -129,13 +144,35 @@ async def _uploads(request: Request, pipeline: Pipeline, folder: Path) -> list[I
     """Write the uploaded files to `folder`; the worker reads and deletes them."""
     most = pipeline.settings.limits.upload_files
     await anyio.to_thread.run_sync(lambda: folder.mkdir(parents=True))
-    uploads = await save_uploads(folder, request, most)
+    uploads, details = await save_uploads(folder, request, most)
     _check_count(len(uploads), pipeline, "Send at least one file, in the form field `files`.")
+    described = await anyio.to_thread.run_sync(_described, details, len(uploads))
     files = []
-    for number, upload in enumerate(uploads, start=1):
+    for number, (upload, document) in enumerate(zip(uploads, described, strict=True), start=1):
         name = sendable(upload.name or f"file {number}")  # the worker skips a file whose name is too long
-        files.append(IngestFile(name=name, path=str(upload.path)))
+        files.append(
+            IngestFile(
+                name=name,
+                path=str(upload.path),
+                document_id=document.id,
+                title=document.title,
+                metadata=document.metadata,
+            )
+        )
     return files
+
+
+def _described(details: bytes | None, count: int) -> list[UploadedDocument]:
+    """What the form says of each of its `count` files. Raises InvalidRequest."""
+    if details is None:
+        return [UploadedDocument()] * count
+    described = validated(b'{"documents": ' + details + b"}", _UPLOADED_DOCUMENTS).documents
+    if len(described) != count:
+        raise InvalidRequest(
+            f"`documents` describes {len(described)} files, and the form has {count}. Send one object for each file, "
+            "in the order of the files."
+        )
+    return described
 
 
 def _texts(body: bytes, pipeline: Pipeline) -> list[IngestFile]:

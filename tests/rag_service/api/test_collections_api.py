@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
 import pytest
 
+from rag_service.api import uploads
 from rag_service.api.problems import as_problem
 from retriever import DiskFull
+from retriever.document_ids import id_of_name
 
 
 @pytest.fixture
@@ -80,6 +83,40 @@ async def test_unreadable_files_are_named_and_the_rest_goes_in(
         await asyncio.sleep(0)
     cancelled = await client.delete(f"/v1/jobs/{job['job_id']}")
     assert cancelled.json() == {"cancelled": False}
+
+
+async def test_a_form_names_ids_titles_and_metadata_of_its_files(client: httpx.AsyncClient, notes: str) -> None:
+    files = [("files", ("a.md", b"# Plums\n\nPlums are blue.")), ("files", ("b.md", b"# Figs\n\nFigs are sweet."))]
+    details = [{"id": "plums", "metadata": {"kind": "fruit", "sync": {"path": "a.md"}}}, {"title": "All on figs"}]
+    form = {"documents": json.dumps(details)}
+    job = await ended(client, await client.post(f"{notes}/documents", files=files, data=form))
+    assert (job["status"], job["failures"]) == ("succeeded", [])
+    listed = (await client.get(f"{notes}/documents")).json()["documents"]
+    assert [(d["document_id"], d["name"], d["title"], d["metadata"]) for d in listed] == [
+        (id_of_name("b.md"), "b.md", "All on figs", {}),
+        ("plums", "a.md", "Plums", {"kind": "fruit", "sync": {"path": "a.md"}}),
+    ]
+
+
+async def test_a_form_that_describes_other_files_is_refused(client: httpx.AsyncClient, notes: str) -> None:
+    files = [("files", ("a.md", b"# Plums")), ("files", ("b.md", b"# Figs"))]
+    for details, status, told in (
+        ('[{"id": "one"}]', 422, "describes 1 files, and the form has 2"),
+        ("[{}, {}", 400, "JSON"),
+        ('[{}, {"id": "a/b"}]', 422, "documents[1].id"),
+        ('[{}, {"name": "x"}]', 422, "there is no field 'name'"),
+        ('{"id": "one"}', 422, "documents"),
+        ("", 400, "JSON"),
+        ("[" * 5000, 400, "well-formed JSON"),
+    ):
+        refused = await client.post(f"{notes}/documents", files=files, data={"documents": details})
+        assert refused.status_code == status, refused.text
+        assert told in refused.text
+    twice = [("documents", (None, b"[]")), ("documents", (None, b"[]")), *files]
+    assert "twice" in (await client.post(f"{notes}/documents", files=twice)).text
+    large = {"documents": " " * (uploads.DETAILS_BYTES + 1)}
+    assert "is larger than" in (await client.post(f"{notes}/documents", files=files, data=large)).text
+    assert (await client.get(f"{notes}/documents")).json()["documents"] == []
 
 
 async def test_texts_with_the_same_title_stay_apart(client: httpx.AsyncClient, notes: str) -> None:
