@@ -83,9 +83,11 @@ class AsyncRagClient(AsyncConnection):
         top_k: int | None = None,
         mode: str = "hybrid",
         filter: Mapping[str, Any] | None = None,
+        neighbours: int = 0,
+        section: bool = False,
     ) -> list[PassageOut]:
-        """The best passages for a question, without an answer."""
-        return await self.send(calls.search(collection, question, top_k, mode, filter))
+        """The best passages for a question, without an answer; with the chunks or the section around them."""
+        return await self.send(calls.search(collection, question, top_k, mode, filter, neighbours, section))
 
     async def ingest(
         self,

@@ -130,9 +130,16 @@ def cancel(answer_id: str) -> Call[bool]:
 
 
 def search(
-    collection: str, question: str, top_k: int | None, mode: str, filter: Mapping[str, Any] | None
+    collection: str,
+    question: str,
+    top_k: int | None,
+    mode: str,
+    filter: Mapping[str, Any] | None,
+    neighbours: int = 0,
+    section: bool = False,
 ) -> Call[list[PassageOut]]:
     body = {"question": question, "top_k": top_k, "mode": mode, "filter": filter}
+    body |= {"neighbours": neighbours or None, "section": section or None}  # services of version 0.1 know neither
     path = f"/v1/collections/{_part(collection)}/search"
     json = {name: value for name, value in body.items() if value is not None}
     return Call("POST", path, lambda result: SearchResult.model_validate(result).passages, json=json)

@@ -81,9 +81,11 @@ class RagClient(Connection):
         top_k: int | None = None,
         mode: str = "hybrid",
         filter: Mapping[str, Any] | None = None,
+        neighbours: int = 0,
+        section: bool = False,
     ) -> list[PassageOut]:
-        """The best passages for a question, without an answer."""
-        return self.send(calls.search(collection, question, top_k, mode, filter))
+        """The best passages for a question, without an answer; with the chunks or the section around them."""
+        return self.send(calls.search(collection, question, top_k, mode, filter, neighbours, section))
 
     def ingest(
         self,

@@ -182,6 +182,18 @@ class SearchRequest(RequestBody):
     top_k: int | None = Field(default=None, ge=1, le=1000)
     mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
     filter: Filter | None = Field(default=None, description="As in `retrieval` of a query.")
+    neighbours: int = Field(
+        default=0,
+        ge=0,
+        le=5,
+        description="How many chunks before and after each passage come with it, in one text. No text comes twice: a "
+        "passage that a better one has taken in is left out.",
+    )
+    section: bool = Field(
+        default=False,
+        description="Whether the section that a passage is in comes with it, with its subsections, up to some 12,000 "
+        "characters around the passage.",
+    )
 
 
 class CreateCollection(RequestBody):

@@ -14,7 +14,7 @@ from rag_service.langchain.service import Service
 
 
 class RagServiceRetriever(Service, BaseRetriever):
-    """The best passages of a collection. `collection`, `k`, `mode` and `filter` are also options of every call.
+    """The best passages of a collection. Its fields from `collection` to `section` are also options of every call.
 
     A document has the passage's text; its metadata holds the passage's place: `collection`, `document_id`,
     `chunk_id`, `title`, `date`, `page`, `heading`, `source_start` and `source_end` (code points in the document's
@@ -30,6 +30,10 @@ class RagServiceRetriever(Service, BaseRetriever):
     mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
     filter: dict[str, Any] | None = None
     """Metadata names, and the exact values that documents must have."""
+    neighbours: int = Field(default=0, ge=0, le=5)
+    """Chunks before and after each passage that come with it."""
+    section: bool = False
+    """Whether the section that a passage is in comes with it."""
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
@@ -46,13 +50,16 @@ class RagServiceRetriever(Service, BaseRetriever):
             return _documents(await rag.search(collection, query, **options), collection)
 
     def _search_options(self, kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        unknown = sorted(set(kwargs) - {"collection", "k", "mode", "filter"})
+        unknown = sorted(set(kwargs) - {"collection", "k", "mode", "filter", "neighbours", "section"})
         if unknown:
-            raise TypeError(f"a search takes collection, k, mode and filter, not {', '.join(unknown)}")
+            taken = "collection, k, mode, filter, neighbours and section"
+            raise TypeError(f"a search takes {taken}, not {', '.join(unknown)}")
         options = {
             "top_k": kwargs.get("k", self.k),
             "mode": kwargs.get("mode", self.mode),
             "filter": kwargs.get("filter", self.filter),
+            "neighbours": kwargs.get("neighbours", self.neighbours),
+            "section": kwargs.get("section", self.section),
         }
         return kwargs.get("collection", self.collection), options
 

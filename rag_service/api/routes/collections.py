@@ -12,6 +12,7 @@ from rag_service.api.json_route import JsonRoute
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.schemas import CollectionInfo, CollectionList, CreateCollection, SearchRequest, SearchResult
 from rag_service.errors import Forbidden
+from retriever.search.around import around
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])
 
@@ -53,5 +54,6 @@ def search(body: SearchRequest, collection: CollectionDep, pipeline: PipelineDep
     pipeline.admission.check_question(body.question)
     pipeline.admission.check_top_k(body.top_k)
     top_k = body.top_k or pipeline.settings.retrieval.top_k
-    passages = collection.search(body.question, top_k, body.mode, body.filter)
+    found = collection.search(body.question, top_k, body.mode, body.filter)
+    passages = around(collection, found, body.neighbours, body.section)
     return SearchResult(passages=[PassageOut(**asdict(passage)) for passage in passages])

@@ -21,13 +21,17 @@ def search(
     ] = DEFAULT_COLLECTION,
     top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
     mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
+    neighbours: Annotated[
+        int, typer.Option(metavar="N", help="Also so many chunks before and after each.", min=0, max=5)
+    ] = 0,
+    section: Annotated[bool, typer.Option("--section", help="Also the section that each is in.")] = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Find passages, without an answer."""
     with connect(url, api_key) as api:
-        result = api.json(calls.search(collection, question, top_k, mode, filter=None))
+        result = api.json(calls.search(collection, question, top_k, mode, None, neighbours, section))
     if as_json:
         print_json(result)
         return

@@ -119,6 +119,31 @@ async def test_a_form_that_describes_other_files_is_refused(client: httpx.AsyncC
     assert (await client.get(f"{notes}/documents")).json()["documents"] == []
 
 
+async def test_a_search_gives_the_text_around_its_passages(client: httpx.AsyncClient, notes: str) -> None:
+    parts = [f"## Part {n}\n\n" + f"Part {n} is on {'plums and figs ' * 40}.\n" for n in range(4)]
+    text = "# Fruit\n\n" + "\n".join(parts)
+    await ended(client, await client.post(f"{notes}/documents", json={"documents": [{"id": "f", "text": text}]}))
+
+    async def search(**options: Any) -> list[dict[str, Any]]:
+        body = {"question": "Part 2", "mode": "lexical", "top_k": 1, **options}
+        found = await client.post(f"{notes}/search", json=body)
+        assert found.status_code == 200, found.text
+        passages: list[dict[str, Any]] = found.json()["passages"]
+        return passages
+
+    (plain,) = await search()
+    (wide,) = await search(neighbours=1)
+    assert plain["text"] in wide["text"] != plain["text"]
+    assert wide["text"] == text[wide["source_start"] : wide["source_end"]]
+    assert (wide["chunk_id"], wide["score"]) == (plain["chunk_id"], plain["score"])
+    (part,) = await search(section=True)
+    assert part["text"].startswith("## Part 2")
+    assert "Part 3" not in part["text"]
+    for options in ({"neighbours": 6}, {"neighbours": -1}, {"section": 1}):
+        refused = await client.post(f"{notes}/search", json={"question": "Part 2", **options})
+        assert refused.status_code == 422
+
+
 async def test_texts_with_the_same_title_stay_apart(client: httpx.AsyncClient, notes: str) -> None:
     documents = [{"title": "Notes", "text": "One."}, {"title": "Notes", "text": "Two."}]
     await ended(client, await client.post(f"{notes}/documents", json={"documents": documents}))

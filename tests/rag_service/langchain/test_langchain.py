@@ -300,6 +300,12 @@ async def test_documents_say_where_they_stand(retriever: RagServiceRetriever, li
         text = rag.document("animals", "foxes").text
     assert text[first["source_start"] : first["source_end"]] == found[0].page_content
     assert retriever.invoke("fox", mode="lexical", filter={"no": "such"}) == []
+    with RagClient(live_url) as rag:
+        text = rag.document("animals", "foxes").text
+    for wide in (retriever.invoke("fox", neighbours=5), await retriever.ainvoke("fox", neighbours=5)):
+        assert [document.page_content for document in wide] == [text[: len(wide[0].page_content)]]
+        assert "Köln" in wide[0].page_content
+        assert "breakfast" in wide[0].page_content
     with pytest.raises(NotFound):
         retriever.invoke("fox", collection="nowhere")
     with pytest.raises(TypeError, match="not top_k"):
