@@ -17,6 +17,7 @@ import pytest
 from rag_service.cli.api import Api, Rejected
 from rag_service.client import calls
 from rag_service.sync.changes import Changes
+from tests.support.command_line import rag
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 FOREVER_S = 60.0
@@ -118,3 +119,26 @@ def test_a_folder_that_comes_back_is_watched_again(tmp_path: Path) -> None:
         (folder / "b.md").write_text("x")
         assert changes.wait(FOREVER_S)
     assert not [thread for thread in threading.enumerate() if thread.name == "changes"]
+
+
+def test_a_sync_that_is_killed_is_finished_by_the_next_one(live_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(130):
+        (folder / f"{number:03}.md").write_text(f"# Number {number}\n\nThe text of number {number}.")
+    with Api(live_url) as api:
+        try:
+            with watching(live_url, folder) as process:
+                while True:  # until the first batch is in
+                    with contextlib.suppress(Rejected):
+                        if api.json(calls.documents("watched", 1, ""))["documents"]:
+                            break
+                process.kill()
+            told = rag("sync", str(folder), "-c", "watched", "--json", "--url", live_url)
+            assert told.exit_code == 0, told.output
+            assert json.loads(told.stdout)["unchanged"] > 0
+            listed = api.json(calls.documents("watched", 1000, ""))["documents"]
+            assert sorted(one["name"] for one in listed) == [f"notes/{number:03}.md" for number in range(130)]
+        finally:
+            with contextlib.suppress(Rejected):
+                api.send(calls.delete_collection("watched"))
