@@ -190,10 +190,10 @@ def test_a_touched_file_costs_nothing_and_one_with_its_old_time_is_found_out(api
     (folder / "a.md").write_text("# About a.md\n\nThe TEXT of a.md.")  # within the same second, as an editor might
     sync(api, folder)
     (folder / "a.md").write_text("# About a.md\n\nThe text OF a.md.")
-    stamp = (folder / "a.md").stat().st_mtime
+    stamp = (folder / "a.md").stat().st_mtime_ns
     sync(api, folder)
     (folder / "a.md").write_text("# About a.md\n\nThe text of A.md.")
-    os.utime(folder / "a.md", (stamp, stamp))
+    os.utime(folder / "a.md", ns=(stamp, stamp))
     assert sync(api, folder)["changed"] == ["a.md"]
 
 

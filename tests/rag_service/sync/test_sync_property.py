@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import httpx
 import pytest
 
 from rag_service.cli.api import Api, Rejected
@@ -205,6 +206,44 @@ def test_random_changes_over_http(api: Api, seed: int) -> None:
         texts = {one["name"]: api.json(calls.document("synced", one["document_id"]))["text"] for one in listed}
         assert len(texts) == len(listed)
         assert texts == {f"memory/{path}": content for path, (content, _) in source.files.items()}
+
+
+def test_a_sync_waits_for_the_ingests_of_its_collection() -> None:
+    states = iter(("queued", "running", "succeeded"))
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        job = {"job_id": "0" * 32, "collection": "synced", "status": "running", "done": 0}
+        replies: dict[str, Any] = {
+            "/v1/collections/synced": {},
+            "/v1/jobs": {"jobs": [{**job, "collection": "other", "job_id": "1" * 32}, job]},
+            "/v1/collections/synced/documents": {"documents": [], "next": None},
+        }
+        path = request.url.path
+        return httpx.Response(200, json=replies[path] if path in replies else {**job, "status": next(states)})
+
+    with Api("http://127.0.0.1:1", transport=httpx.MockTransport(answer)) as api:
+        assert list(SyncedDocuments(api, "synced", create=False).all()) == []
+    assert asked[1:] == ["/v1/jobs", *["/v1/jobs/" + "0" * 32] * 3, "/v1/collections/synced/documents"]
+
+
+def test_uploads_that_are_too_much_together_are_sent_one_by_one() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"status": "succeeded", "done": 1, "failures": []})
+        if len(request.read()) < 1500:
+            return httpx.Response(202, json={"job_id": "0" * 32})
+        problem = {"status": 413, "code": "body_too_large", "detail": "The body is too large.", "title": "x"}
+        return httpx.Response(413, json=problem, headers={"Content-Type": "application/problem+json"})
+
+    sizes = {"m/a.md": 600, "m/b.md": 2000, "m/c.md": 600}
+    uploads = [Upload(name[2], name, {}, io.BytesIO(b"x" * size)) for name, size in sizes.items()]
+    done: list[int] = []
+    with Api("http://127.0.0.1:1", transport=httpx.MockTransport(answer)) as api:
+        failed = SyncedDocuments(api, "synced", create=False).put(uploads, done.append)
+    assert failed == {"m/b.md": "The body is too large."}
+    assert done == [1, 2, 3]
 
 
 def test_a_file_that_failed_is_not_sent_again_until_it_changes() -> None:
