@@ -54,7 +54,8 @@ def sync(
     yes: Annotated[bool, typer.Option("--yes", help="Remove documents without asking.")] = False,
     no_delete: Annotated[bool, typer.Option("--no-delete", help="Remove no documents.")] = False,
     delete_many: Annotated[
-        bool, typer.Option("--delete-many", help="Allow that more than half of the documents are removed.")
+        bool,
+        typer.Option("--delete-many", help="Also remove more than half of the documents, or those of empty folders."),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on until Ctrl-C. Removes documents only with --yes.")
