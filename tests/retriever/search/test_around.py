@@ -1,4 +1,4 @@
-"""Passages with the text around them."""
+"""Passages with the text around them, the same in both stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = section(1, "Guide", 1) + section(2, "Travel", 4) + section(3, "Trains", 3
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def collection(tmp_path_factory: pytest.TempPathFactory, each_store: str) -> Collection:
     library = Library(tmp_path_factory.mktemp("data"), HashEmbedder())
     collection = library.create("guides")
     collection.ingest([SourceDocument(document_id="guide", text=TEXT), SourceDocument(document_id="own", text="One.")])
@@ -92,6 +92,7 @@ def test_no_text_comes_twice_and_offsets_hold(collection: Collection, seed: int)
         assert {(one.document_id, one.source_start), (one.document_id, one.source_end - 1)} <= seen
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_document_that_changed_meanwhile_gives_its_passages_as_found(tmp_path: Path) -> None:
     library = Library(tmp_path, HashEmbedder())
     collection = library.create("guides")
