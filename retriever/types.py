@@ -81,7 +81,7 @@ class Chunk:
     end: int
     text: str
     heading: tuple[str, ...] = ()
-    """Headings above the chunk, outermost first."""
+    """Headings above the chunk, outermost first; where a table goes on in the chunk, last its header row."""
     page: int | None = None
     """Number of the chunk's page, from 1."""
 

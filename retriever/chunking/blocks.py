@@ -23,6 +23,10 @@ BlockKind = Literal["heading", "text", "list", "code", "table"]
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
 
+MAX_HEADING = 200
+"""Characters of a heading, and of a table's header row."""
+
+_BAR = re.compile(r"(?<!\\)\|")
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^<>]{1,80}>")
@@ -47,7 +51,7 @@ class Block:
     level: int = 0
     """Heading level 1 to 6; 0 for other kinds."""
     heading: str = ""
-    """The heading without its marks."""
+    """The heading without its marks; of a table, its header row: `Name | Age`."""
 
 
 def blocks(text: str, kind: TextKind, pages: Sequence[int] = ()) -> list[Block]:
@@ -61,7 +65,14 @@ def plain_heading(raw: str) -> str:
     """A Markdown heading without marks, link targets and trailing `{ #attributes }`; at most 200 characters."""
     heading = _ATTRIBUTES.sub("", raw[:1000].strip().rstrip("#").rstrip())
     heading = _MARKS.sub("", _LINK.sub(r"\1", heading))
-    return " ".join(heading.split())[:200]
+    return " ".join(heading.split())[:MAX_HEADING]
+
+
+def header_row(raw: str) -> str:
+    """The cells of a table's first line as `Name | Age`, without marks; whole cells, at most 200 characters."""
+    cells = [" ".join(_MARKS.sub("", _LINK.sub(r"\1", cell)).split()) for cell in _BAR.split(raw[:2000].strip())]
+    row = " | ".join(cells).strip(" |")
+    return row if len(row) <= MAX_HEADING else row[: MAX_HEADING + 1].rpartition(" | ")[0].strip(" |")
 
 
 def _line_starts(text: str) -> list[int]:
@@ -92,6 +103,8 @@ def _markdown_blocks(text: str) -> Iterator[Block]:
         for span in trimmed(text, starts[first], starts[last] - 1):
             if kind == "heading":
                 yield Block(*span, kind, level=int(token.tag[1:]), heading=plain_heading(tokens[index + 1].content))
+            elif kind == "table":
+                yield Block(*span, kind, heading=header_row(text[span[0] : span[1]].partition("\n")[0]))
             else:
                 yield Block(*span, kind)
         covered = last

@@ -32,6 +32,8 @@ TEXT_SHARE = 0.95
 FULL = 1120
 """Of `MAX_BYTES`, the size at which a chunk measured in tokens is full: small chunks cost more than even ones gain."""
 PREFIX_CHARS = 300
+HEADER_SHARE = 3
+"""A table's header row, which its later parts have as their last heading, takes at most a third of their size."""
 
 Measure = Callable[[str], int]
 """The size of a text: its UTF-8 bytes, or more where its tokens count as more."""
@@ -85,8 +87,13 @@ def chunk(
         if block.kind == "heading":
             path = [entry for entry in path if entry[0] < block.level] + [(block.level, block.heading)]
         headings = tuple(heading for _, heading in path if heading)
-        for start, end in _split(text, block, target, maximum, measure):
-            packer.add(_Piece(start, end, block.kind == "heading", headings))
+        header = block.heading if block.kind == "table" else ""
+        room = min(measure(header), target // HEADER_SHARE) if header else 0
+        for start, end in _split(text, block, target, maximum, room, measure):
+            if header and start > block.start:
+                packer.add(_Piece(start, end, headings=(*headings, header), room=room))
+            else:
+                packer.add(_Piece(start, end, block.kind == "heading", headings))
     return packer.finish()
 
 
@@ -103,11 +110,17 @@ def embedding_text(title: str, part: Chunk, fits: Callable[[str], bool] = lambda
     return f"{prefix}\n{part.text}" if prefix else part.text
 
 
-def _split(text: str, block: Block, target: int, maximum: int, measure: Measure) -> Iterator[tuple[int, int]]:
-    """Spans of at most `maximum` that cover `block`: cut at its structure, then at lines, then inside lines."""
+def _split(
+    text: str, block: Block, target: int, maximum: int, room: int, measure: Measure
+) -> Iterator[tuple[int, int]]:
+    """Spans of at most `maximum` that cover `block`: cut at its structure, then at lines, then inside lines.
+
+    A block that is cut leaves `room` of the size free for a header.
+    """
     if measure(text[block.start : block.end]) <= maximum:
         yield block.start, block.end
         return
+    target, maximum = target - room, maximum - room
     lines = _splitter(_STRUCTURE[block.kind], target, measure)
     words = _splitter(_within_line(), target, measure)
     start = position = block.start
@@ -150,8 +163,10 @@ def _splitter(separators: tuple[str, ...], size: int, measure: Measure) -> Recur
 class _Piece:
     start: int
     end: int
-    is_heading: bool
-    headings: tuple[str, ...]
+    is_heading: bool = False
+    headings: tuple[str, ...] = ()
+    room: int = 0
+    """Size of the table's header row, which stands above in an earlier piece."""
 
 
 @dataclass(slots=True)
@@ -170,12 +185,12 @@ class _Packer:
             full = self.target
             if all(heading.is_heading for heading in self.current):
                 full = self.maximum  # a heading stays with what it stands above
-            elif piece.is_heading and not last.is_heading and self._size(first.start, last.end) * 3 >= full:
+            elif piece.is_heading and not last.is_heading and self._size(first, last) * 3 >= full:
                 full = 0
             new_page = page_at(self.pages, first.start) != page_at(self.pages, piece.start)
-            if new_page or self._size(first.start, piece.end) > full:
+            if new_page or self._size(first, piece) > full:
                 self._close(keep_headings=not new_page)
-        if self.current and self._size(self.current[0].start, piece.end) > self.maximum:
+        if self.current and self._size(self.current[0], piece) > self.maximum:
             self._close(keep_headings=False)
         self.current.append(piece)
 
@@ -183,8 +198,8 @@ class _Packer:
         self._close(keep_headings=False)
         return self.chunks
 
-    def _size(self, start: int, end: int) -> int:
-        return self.measure(self.text[start:end])
+    def _size(self, first: _Piece, last: _Piece) -> int:
+        return self.measure(self.text[first.start : last.end]) + first.room
 
     def _close(self, *, keep_headings: bool) -> None:
         """Make the current pieces a chunk; headings at their end move on to the next one."""
