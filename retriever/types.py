@@ -44,6 +44,8 @@ class LoadedDocument:
     """Offset at which each page begins, in order; empty for formats without pages."""
     date: str | None = None
     """The date that the file gives itself, ISO 8601; None if it gives none."""
+    navigation: tuple[tuple[int, int], ...] = ()
+    """Spans of the text, in order and apart, that were links within the site, where the text does not show links."""
 
 
 @dataclass(frozen=True, slots=True)

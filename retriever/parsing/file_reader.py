@@ -75,7 +75,8 @@ class FileReader:
         if failure:
             kind: type[LoadError] = UnsupportedFormat if failure == "unsupported" else UnreadableDocument
             raise kind(answer["reason"])
-        return LoadedDocument(**{**answer, "pages": tuple(answer["pages"])})
+        navigation = tuple((start, end) for start, end in answer["navigation"])
+        return LoadedDocument(**{**answer, "pages": tuple(answer["pages"]), "navigation": navigation})
 
     def close(self) -> None:
         """End the child process. The reader stays usable."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -26,6 +27,8 @@ _BLOCKS = frozenset([
     "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "li",
     "main", "ol", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
 ])  # fmt: skip
+LINKED = 0.9
+"""Share of letters and digits in links within the site from which a block is nothing but such links."""
 FILLED_COLUMNS = 100
 """Rows are padded to the table's width, up to this many columns."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -34,6 +37,7 @@ _DATES = (
     "article:modified_time", "og:updated_time", "dcterms.modified", "last-modified", "article:published_time",
     "dcterms.created", "dcterms.date", "dc.date", "date",
 )  # fmt: skip
+_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 _BACKTICKS = re.compile("`{3,}")
 
 
@@ -47,14 +51,14 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
     title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
     date = _date(tree)
     tree.strip_tags(_DROPPED)
-    text = ""
+    text, navigation = "", tuple[tuple[int, int], ...]()
     for selector in ("main, [role=main]", "body"):
         root = tree.css_first(selector)
         if root is not None and not text:
-            text = _Writer().write(root)
+            text, navigation = _Writer().write(root)
     if not text:
         raise UnreadableDocument("no text found in the page; it may be built by scripts: save the text it shows")
-    return LoadedDocument(title=title, text=text, kind="markdown", date=date)
+    return LoadedDocument(title=title, text=text, kind="markdown", date=date, navigation=navigation)
 
 
 def body_text(page: str) -> str:
@@ -64,7 +68,7 @@ def body_text(page: str) -> str:
     tree = LexborHTMLParser(page)
     tree.strip_tags(_DROPPED)
     root = tree.css_first("body")
-    return "" if root is None else _Writer().write(root)
+    return "" if root is None else _Writer().write(root)[0]
 
 
 def _date(tree: LexborHTMLParser) -> str | None:
@@ -106,20 +110,31 @@ class _Writer:
     """The open lists, outermost first."""
     marker: str = ""
     """Written before the next block: the bullet of a new list item."""
+    links: int = 0
+    """Open links within the site."""
+    linked: int = 0
+    """Letters and digits of the current block that are in such links."""
+    menus: list[int] = field(default_factory=list)
+    """Places in `out` of blocks that are nothing but such links."""
 
-    def write(self, root: LexborNode) -> str:
+    def write(self, root: LexborNode) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """The text, and the spans that are links within the site and nothing else."""
         stack: list[tuple[LexborNode, bool]] = [(root, False)]
         while stack:
             node, leaving = stack.pop()
             if leaving:
+                self.links -= _within_site(node)
                 self._leave(node.tag or "")
                 continue
             if node.is_text_node:
-                self.inline.append(clean(node.text_content or ""))
+                words = clean(node.text_content or "")
+                self.inline.append(words)
+                self.linked += _size(words) if self.links else 0
                 continue
             if not node.is_element_node or _hidden(node) or not self._enter(node):
                 continue
             stack.append((node, True))
+            self.links += _within_site(node)
             children = []
             child = node.child
             while child is not None:
@@ -127,7 +142,11 @@ class _Writer:
                 child = child.next
             stack.extend(reversed(children))
         self._flush()
-        return "\n".join(self.out).strip("\n")
+        text = "\n".join(self.out)
+        first = len(text) - len(text.lstrip("\n"))
+        ends = list(accumulate(len(part) + 1 for part in self.out))
+        spans = ((ends[n] - 1 - len(self.out[n]) - first, ends[n] - 1 - first) for n in self.menus)
+        return text.strip("\n"), tuple(spans)
 
     def _enter(self, node: LexborNode) -> bool:
         """Begin `node`; False if it is written whole, so that its children are not visited."""
@@ -154,6 +173,7 @@ class _Writer:
         if tag in _HEADINGS:
             heading = " ".join("".join(self.inline).split())
             self.inline.clear()
+            self.linked = 0
             if heading:
                 self._block("#" * _HEADINGS[tag] + " " + heading)
         elif tag in _BLOCKS:
@@ -172,9 +192,12 @@ class _Writer:
 
     def _flush(self) -> None:
         lines = [" ".join(line.split()) for line in "".join(self.inline).split("\r")]
+        linked, self.linked = self.linked, 0
         self.inline.clear()
         if any(lines):
             self._block("\n".join(line for line in lines if line))
+            if linked and linked >= LINKED * sum(map(_size, lines)):
+                self.menus.append(len(self.out) - 1)
 
     def _block(self, text: str) -> None:
         if not self.lists:
@@ -219,6 +242,19 @@ class _Writer:
         lines.insert(1, "|" + " --- |" * width)
         self.out += ["", "\n".join(lines)]
         self.marker = ""
+
+
+def _within_site(node: LexborNode) -> bool:
+    """Whether a node is a link to the same site, or to the page in another language."""
+    if node.tag != "a":
+        return False
+    attributes = node.attributes
+    target = (attributes.get("href") or "").strip()
+    return bool(target) and ("hreflang" in attributes or not _ELSEWHERE.match(target))
+
+
+def _size(words: str) -> int:
+    return sum(1 for char in words if char.isalnum())
 
 
 def _is_layout(table: LexborNode) -> bool:

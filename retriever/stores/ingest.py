@@ -25,6 +25,7 @@ from retriever.chunking.chunker import (
     size_in_bytes,
     size_in_tokens,
 )
+from retriever.chunking.noise import worth_indexing
 from retriever.document_ids import id_of_name
 from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
@@ -36,7 +37,7 @@ from retriever.stores.protocol import Store
 from retriever.stores.records import NewDocument
 from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
-RECIPE = "4"
+RECIPE = "5"
 """Part of every content hash: raise it when readers or chunker change, so that documents are ingested again."""
 UNCHANGED_BATCH = 256
 """Unchanged documents recorded in one transaction."""
@@ -168,8 +169,9 @@ class Ingest:
             self.unknown.append(_name(source) or identity)
         measure, target, fits = self._sizes
         chunks = chunk(loaded.text, loaded.kind, loaded.pages, target=target, measure=measure)
+        chunks = worth_indexing(loaded.text, chunks, loaded.kind, loaded.navigation)
         if not chunks:
-            raise UnreadableDocument("there is no text after the front matter")
+            raise UnreadableDocument("there are no words besides front matter, comments and marks")
         texts = [embedding_text(loaded.title, part, fits) for part in chunks]
         hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)

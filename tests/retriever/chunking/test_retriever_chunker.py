@@ -201,3 +201,32 @@ def test_an_embedder_reads_all_of_a_chunk(text: str, most: int) -> None:
     for part in chunk(clean(text), measure=size_in_tokens(len, most), target=FULL):
         assert len(part.text) <= most
         assert len(embedding_text("A title " * 9, part, lambda whole: len(whole) <= most)) <= max(most, len(part.text))
+
+
+def test_the_parts_of_a_long_table_have_its_header_row() -> None:
+    rows = "".join(f"| Person {number} | {number} | Delft |\n" for number in range(200))
+    text = f"# People\n\n| Name | **Age** | [City](https://a.example) |\n|---|---|---|\n{rows}\nAfter it.\n\n# End"
+    first, *parts = chunk(text)
+    check(text, [first, *parts], MAX_BYTES)
+    assert first.heading == ("People",)
+    assert len(parts) > 3
+    table = [part for part in parts if part.text.startswith("| Person")]
+    for part in table:
+        assert part.heading == ("People", "Name | Age | City")
+        assert embedding_text("Staff", part).startswith("Staff > People > Name | Age | City\n| Person")
+    assert all(part.heading[-1] != "Name | Age | City" for part in parts if part not in table)
+
+
+def test_a_header_row_counts_for_the_size_of_a_part() -> None:
+    header = " | ".join(f"Column number {number}" for number in range(10))
+    rows = "".join("| " + " | ".join(str(number + row) for number in range(10)) + " |\n" for row in range(300))
+    parts = chunk(f"| {header} |\n|{'---|' * 10}\n{rows}")
+    assert max(len(embedding_text("", part).encode()) for part in parts) <= MAX_BYTES
+
+
+def test_a_wide_header_row_is_cut_between_cells() -> None:
+    header = " | ".join(f"Column number {number}" for number in range(40))
+    rows = "".join("| " + " | ".join("value" for _ in range(40)) + " |\n" for _ in range(30))
+    *_, last = chunk(f"| {header} |\n|{'---|' * 40}\n{rows}")
+    assert last.heading[0].endswith(f"Column number {last.heading[0].count('|')}")
+    assert 150 < len(last.heading[0]) <= 200
