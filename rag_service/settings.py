@@ -54,6 +54,19 @@ class Retrieval(_Section):
     )
 
 
+class Ocr(_Section):
+    """Text recognition in scanned PDFs, by Tesseract, where that is installed."""
+
+    languages: str = Field(
+        default="eng",
+        pattern=r"^[A-Za-z0-9_]+(\+[A-Za-z0-9_]+)*$",
+        description="Languages of scans, as Tesseract names them, such as `nld+eng`; their data must be installed.",
+    )
+    seconds: float = Field(
+        default=300.0, ge=0, le=3600, description="Seconds that recognising one file may take; 0 turns it off."
+    )
+
+
 class Answers(_Section):
     """How answers are generated, cited and stored."""
 
@@ -277,6 +290,7 @@ class Settings(BaseSettings):
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
     retrieval: Retrieval = Retrieval()
+    ocr: Ocr = Ocr()
     answers: Answers = Answers()
     prompt: Prompt = Prompt()
     limits: Limits = Limits()

@@ -1,6 +1,7 @@
 """Text → blocks: the headings, paragraphs, lists, fences and tables of a text, with their offsets.
 
-Knows Markdown's block structure (markdown-it-py) and plain paragraphs; knows no sizes, which are the chunker's work.
+Knows Markdown's block structure (markdown-it-py) and plain paragraphs; in plain text with pages, lines that begin with
+`#` are headings, as the PDF reader marks them. Knows no sizes, which are the chunker's work.
 Blocks are in order, do not overlap, and cover all non-blank text except Markdown's front matter.
 """
 
@@ -27,6 +28,7 @@ MAX_HEADING = 200
 """Characters of a heading, and of a table's header row."""
 
 _BAR = re.compile(r"(?<!\\)\|")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^<>]{1,80}>")
@@ -115,15 +117,21 @@ def _markdown_blocks(text: str) -> Iterator[Block]:
 def _plain_blocks(text: str, pages: Sequence[int]) -> Iterator[Block]:
     bounds = [0, *(page for page in pages if 0 < page < len(text)), len(text)]
     for start, end in pairwise(bounds):
-        yield from _paragraphs(text, start, end)
+        yield from _paragraphs(text, start, end, headings=bool(pages))
 
 
-def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
-    """Runs of non-blank lines in `text[start:end]`."""
+def _paragraphs(text: str, start: int, end: int, *, headings: bool = False) -> Iterator[Block]:
+    """Runs of non-blank lines in `text[start:end]`, and, if wanted, its headings."""
     first: int | None = None
     last = position = start
     for line in text[start:end].split("\n"):
-        if line.strip():
+        if headings and (heading := _HEADING.match(line)):
+            if first is not None:
+                yield Block(first, last, "text")
+                first = None
+            name = " ".join(heading[2].split())[:MAX_HEADING]
+            yield Block(position, position + len(line.rstrip()), "heading", level=len(heading[1]), heading=name)
+        elif line.strip():
             first = position if first is None else first
             last = position + len(line.rstrip())
         elif first is not None:

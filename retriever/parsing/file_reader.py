@@ -40,6 +40,10 @@ class ReadLimits:
     """Address space of the reading process."""
     input_bytes: int = 100_000_000
     text_chars: int = 20_000_000
+    ocr_languages: str = "eng"
+    """Languages of scans, as Tesseract names them: `eng+nld`."""
+    ocr_seconds: float = 300.0
+    """Wall-clock time of the text recognition of one file, beside `seconds`; 0 turns text recognition off."""
 
 
 class FileReader:
@@ -88,10 +92,11 @@ class FileReader:
         if self._child is None:
             limits = self.limits
             numbers = (limits.memory_bytes, limits.cpu_seconds, limits.input_bytes, limits.text_chars)
+            ocr = (limits.ocr_languages, str(limits.ocr_seconds))
             environment = {name: os.environ[name] for name in _INHERITED_ENVIRONMENT if name in os.environ}
             environment["PYTHONPATH"] = str(_PACKAGE_ROOT)
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "retriever.parsing.parse_file", *map(str, numbers)],
+                [sys.executable, "-P", "-m", "retriever.parsing.parse_file", *map(str, numbers), *ocr],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -116,6 +121,9 @@ class FileReader:
         deadline = time.monotonic() + self.limits.seconds
         child.stdin.write(json.dumps(request).encode() + b"\n")
         answer: dict[str, Any] = json.loads(_receive(child.stdout.fileno(), deadline))
+        if answer.get("recognising"):
+            deadline = time.monotonic() + self.limits.ocr_seconds + self.limits.seconds
+            answer = json.loads(_receive(child.stdout.fileno(), deadline))
         return answer
 
     def _cause_of_death(self, child: subprocess.Popen[bytes]) -> str:
@@ -132,6 +140,8 @@ class FileReader:
         child, self._child = self._child, None
         if child is None:
             return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)  # and the text recognition that it may run
         child.kill()
         child.wait()
         for pipe in (child.stdin, child.stdout):

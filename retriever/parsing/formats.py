@@ -11,10 +11,12 @@ import re
 import stat
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 
 from retriever.chunking import front_matter
 from retriever.errors import UnreadableDocument, UnsupportedFormat
+from retriever.parsing.ocr import Recogniser
 from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
@@ -24,9 +26,12 @@ _OLDER = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx", ".msg": ".eml", ".r
 _FIRST_HEADING = re.compile(r"^ {0,3}#{1,2}[ \t]+(\S.*)$", re.MULTILINE)
 
 
-def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_000) -> LoadedDocument:
+def load_file(
+    path: Path, name: str | None = None, *, max_bytes: int = 100_000_000, recogniser: Recogniser | None = None
+) -> LoadedDocument:
     """Read the file at `path`; the ending of `name` (default: of the path) decides the format.
 
+    `recogniser` reads the pages of scans. Without one, a PDF most of whose pages are scans is read as far as it goes.
     Raises UnsupportedFormat or UnreadableDocument; the reason says what to do.
     """
     shown = name or path.name
@@ -41,6 +46,10 @@ def load_file(path: Path, name: str | None = None, *, max_bytes: int = 100_000_0
     data = read_bytes(path, max_bytes)
     if not data.strip(b"\0\t\n\r "):
         raise UnreadableDocument("the file is empty")
+    if ending == ".pdf" and recogniser is not None:
+        from retriever.parsing.pdf_text import read_pdf
+
+        reader = partial(read_pdf, recognise=recogniser)
     loaded = reader(data, PurePath(shown).stem)
     loaded = replace(loaded, title=clean(loaded.title), text=clean(loaded.text))
     if not loaded.text.strip():

@@ -1,6 +1,6 @@
-"""PDF → text with the offset of each page.
+"""PDF → text with the offset of each page, and its headings marked with `#`.
 
-Knows pypdfium2. Reads the text layer only: a scan without one is reported, not recognised.
+Knows pypdfium2. Reads the text layer; where most pages have none, the reading process may have them recognised.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import pypdfium2
 
 from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
+from retriever.parsing.ocr import Recogniser
+from retriever.parsing.pdf_headings import Line, lines_of, marked
 from retriever.parsing.text import clean
 from retriever.types import LoadedDocument
 
@@ -20,14 +22,19 @@ PAGE_BREAK = "\n\n"
 
 _HYPHEN_AT_LINE_END = re.compile("([A-Z0-9])?[\x02\ufffe][ \t]*\n?")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
+_WORD = re.compile(r"\w\w")
 _TRAILING_SPACE = re.compile(r"[ \t]+$", re.MULTILINE)
 _FILE_LIKE_TITLE = re.compile(
     r"(?i)\.(docx?|pptx?|xlsx?|indd|tex|dvi|pdf)$|^microsoft |^(\W*untitled\W*|\(anonymous\))$"
 )
 
 
-def read_pdf(data: bytes, stem: str) -> LoadedDocument:
-    """Text of all pages, joined by a blank line. Raises UnreadableDocument (not a PDF, encrypted, broken, a scan)."""
+def read_pdf(data: bytes, stem: str, recognise: Recogniser | None = None) -> LoadedDocument:
+    """Text of all pages, joined by a blank line.
+
+    If most pages have no words, `recognise` reads those. Raises UnreadableDocument (not a PDF, encrypted, broken, a
+    scan).
+    """
     if b"%PDF-" not in data[:1024]:
         raise UnreadableDocument("the content is not a PDF; give the file the ending of its real format")
     try:
@@ -37,24 +44,38 @@ def read_pdf(data: bytes, stem: str) -> LoadedDocument:
             raise UnreadableDocument("the PDF is protected by a password; save it without one") from None
         raise UnreadableDocument("the PDF is damaged and cannot be opened; export it again") from None
     with closing(document):
-        return _read_pages(document, stem)
+        return _read_pages(document, stem, recognise)
 
 
-def _read_pages(document: pypdfium2.PdfDocument, stem: str) -> LoadedDocument:
+def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recogniser | None) -> LoadedDocument:
     count = len(document)
     texts: list[str] = []
+    lines: list[list[Line]] = []
     unreadable = 0
     for index in range(count):
         try:
             with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
                 texts.append(_tidy(text_page.get_text_bounded()))
+                lines.append(lines_of(text_page))
         except pypdfium2.PdfiumError:
             unreadable += 1
-            texts.append("")
+            texts[index:] = [""]
+            lines[index:] = [[]]
     if unreadable == count:
         raise UnreadableDocument("the PDF is damaged: none of its pages can be read; export it again")
+    texts = marked(document, texts, lines)
+    wordless = [number for number, text in enumerate(texts) if not _WORD.search(text)]
+    scan = recognise is not None and len(wordless) * 2 > count
+    if recognise is not None and scan:
+        for number, text in recognise(document, wordless).items():
+            texts[number] = _tidy(clean(text)).strip() or texts[number]
     if not any(texts):
-        raise UnreadableDocument("no text found; it may be a scan: run text recognition (OCR) over it first")
+        raise UnreadableDocument(
+            "the PDF has no text, and text recognition (OCR) finds none; scan it more sharply"
+            if scan
+            else "the PDF has no text (a scan?); install Tesseract on the machine of the workers, or run text "
+            "recognition (OCR) over it first"
+        )
     starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
     title = _title(document) or stem
     date = iso_date(_metadata(document, "ModDate")) or iso_date(_metadata(document, "CreationDate"))

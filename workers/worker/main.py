@@ -51,6 +51,7 @@ class WorkerConfig:
         answer_ttl_s, session_ttl_s: lifetime of answers and sessions, in seconds.
         store_tokens: tokens of earlier answers to copy from, for each collection.
         kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
+        ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
     """
 
@@ -74,6 +75,8 @@ class WorkerConfig:
     store_tokens: int = 0
     kv_cache_bytes: int = MOST_BYTES
     calibration: Path | None = None
+    ocr_languages: str = "eng"
+    ocr_seconds: float = 300.0
 
     @property
     def models_folder(self) -> Path:
@@ -101,7 +104,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     """Load tokenizer, engine and embedder. Returns the worker context and the worker's information."""
     from decoder import load_engine
     from decoder.models import resolve
-    from retriever import Library, make_embedder
+    from retriever import Library, ReadLimits, make_embedder
 
     own = None if config.calibration is None else calibration.read(config.calibration.read_text(encoding="utf-8"))
     folder = resolve(config.model, config.models_folder)
@@ -126,7 +129,8 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         embedder = make_embedder(config.embedding_model, lambda model: resolve(model, config.models_folder))
         log.info("loading %s", config.embedding_model)
         embedder.load()
-        library = Library(config.data_dir, embedder)
+        limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
+        library = Library(config.data_dir, embedder, limits=limits)
     context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,

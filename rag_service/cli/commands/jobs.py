@@ -84,9 +84,21 @@ def _print(job: dict[str, Any], as_json: bool) -> None:
     print_notes(job)
 
 
+NAMED = 5
+"""Files that are named of those that failed for one reason; `--json` names all."""
+
+
 def print_failures(failures: Iterable[Mapping[str, str]]) -> None:
+    """A line for each reason: how many files, why, and which."""
+    by_reason: dict[str, list[str]] = {}
     for failure in failures:
-        err().print(f"{failure['name']}: {failure['reason']}", style="yellow")
+        by_reason.setdefault(failure["reason"], []).append(failure["name"])
+    for reason, names in by_reason.items():
+        if len(names) == 1:
+            err().print(f"{names[0]}: {reason}", style="yellow")
+        else:
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            err().print(f"{len(names)} files: {reason} ({', '.join(names[:NAMED])}{more})", style="yellow")
 
 
 def print_notes(job: Mapping[str, Any]) -> None:

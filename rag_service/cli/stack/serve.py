@@ -92,6 +92,8 @@ def worker(
         store_tokens=settings.answers.store_tokens,
         kv_cache_bytes=settings.kv_cache_bytes,
         calibration=settings.answers.calibration,
+        ocr_languages=settings.ocr.languages,
+        ocr_seconds=settings.ocr.seconds,
     )
     try:
         status = run_worker(config)

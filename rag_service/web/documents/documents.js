@@ -118,7 +118,11 @@ export class Documents {
       bar.remove();
       if (failures.length) {
         row.append(el("ul", { class: "failures", role: "alert" },
-          ...failures.map((one) => el("li", {}, el("strong", { text: one.name }), ` ${one.reason}`))));
+          ...byReason(failures).map(([reason, names]) => {
+            const files = names.length > 1 ? count(names.length, "file") : names[0];
+            return el("li", {}, el("strong", { text: files }), ` ${reason}`,
+              names.length > 1 && el("p", { text: names.join(", ") }));
+          })));
       }
       await Promise.all([this._collections.load(), this._show()]);
     } catch (error) {
@@ -159,4 +163,11 @@ export class Documents {
       this.upload([...event.dataTransfer.files]);
     });
   }
+}
+
+/** Failures as [reason, names of files], in order. */
+function byReason(failures) {
+  const names = new Map();
+  for (const { name, reason } of failures) names.set(reason, [...(names.get(reason) ?? []), name]);
+  return [...names];
 }

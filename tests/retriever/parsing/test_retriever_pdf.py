@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pypdfium2
 import pytest
 from fpdf import FPDF
 from fpdf.enums import EncryptionMethod
 
+from retriever import ReadLimits
+from retriever.chunking.chunker import chunk
 from retriever.errors import UnreadableDocument
+from retriever.parsing.file_reader import FileReader
 from retriever.parsing.pdf_text import read_pdf
 
 
@@ -39,7 +48,7 @@ def test_title_is_the_metadata_title_unless_it_is_a_file_name() -> None:
 
 
 def test_a_scan_is_reported() -> None:
-    with pytest.raises(UnreadableDocument, match="may be a scan"):
+    with pytest.raises(UnreadableDocument, match=r"a scan\?\); install Tesseract"):
         read_pdf(make_pdf("", ""), "stem")
 
 
@@ -72,3 +81,105 @@ def test_a_truncated_file_is_read_as_far_as_it_goes_or_reported() -> None:
 def test_another_format_is_reported() -> None:
     with pytest.raises(UnreadableDocument, match="not a PDF"):
         read_pdf(b"just text", "stem")
+
+
+BODY = "Members of staff may work from home on two days a week, after talking to their manager. " * 5
+
+
+def make_report(*, outline: bool, bold: bool = False) -> bytes:
+    """Title and two sections; headings larger than the text, or bold, or neither but in the outline."""
+    pdf = FPDF()
+    pdf.add_page()
+    for level, heading in ((0, "Leave and working hours"), (1, "Working from home"), (1, "Parental leave")):
+        size = 12 if outline or bold else 20 - 4 * level
+        pdf.set_font("Helvetica", style="B" if bold else "", size=size)
+        if outline:
+            pdf.start_section(heading, level=level)
+        pdf.multi_cell(0, text=heading, new_x="LMARGIN", new_y="NEXT")
+        pdf.set_font("Helvetica", size=12)
+        pdf.multi_cell(0, text=BODY, new_x="LMARGIN", new_y="NEXT")
+    return bytes(pdf.output())
+
+
+@pytest.mark.parametrize(
+    ("outline", "bold", "levels"), [(True, False, "122"), (False, False, "122"), (False, True, "111")]
+)
+def test_headings_come_from_the_outline_or_stand_out(outline: bool, bold: bool, levels: str) -> None:
+    loaded = read_pdf(make_report(outline=outline, bold=bold), "stem")
+    headings = [line for line in loaded.text.split("\n") if line.startswith("#")]
+    names = ("Leave and working hours", "Working from home", "Parental leave")
+    assert headings == [f"{'#' * int(level)} {name}" for level, name in zip(levels, names, strict=True)]
+    parts = chunk(loaded.text, loaded.kind, loaded.pages)
+    assert parts[-1].heading[-1] == "Parental leave"
+    assert parts[-1].page == 1
+    assert all(part.text == loaded.text[part.start : part.end] for part in parts)
+
+
+def test_a_text_of_one_style_has_no_headings_and_a_number_sign_stays_text() -> None:
+    loaded = read_pdf(make_pdf(f"# 3 of the list is open.\n{BODY}\n{BODY}"), "stem")
+    assert loaded.text.startswith("\\# 3 of the list is open.")
+    assert all(part.heading == () for part in chunk(loaded.text, loaded.kind, loaded.pages))
+
+
+def make_scan(text: str) -> bytes:
+    """A page that is a picture of `text`."""
+    page = pypdfium2.PdfDocument(make_pdf(text))[0]
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.image(page.render(scale=3, grayscale=True).to_pil(), x=0, y=0, w=pdf.w)
+    return bytes(pdf.output())
+
+
+@pytest.fixture
+def recogniser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a Tesseract on PATH that runs these lines of shell."""
+
+    def put(lines: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "tesseract").write_text(f"#!/bin/sh\n{lines}\n")
+        (folder / "tesseract").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    return put
+
+
+def test_the_pages_of_a_scan_are_recognised(tmp_path: Path, recogniser: Callable[[str], None]) -> None:
+    recogniser('head -c 2; echo; echo "$@"; cat > /dev/null')
+    (tmp_path / "scan.pdf").write_bytes(make_pdf("", ""))
+    with FileReader(ReadLimits(ocr_languages="nld+eng")) as reader:
+        loaded = reader.read(tmp_path / "scan.pdf")
+        (tmp_path / "text.pdf").write_bytes(make_pdf("Text.", "More.", ""))
+        assert reader.read(tmp_path / "text.pdf").text == "Text.\n\nMore.\n\n"
+    assert loaded.text == "P5\nstdin stdout -l nld+eng\n\nP5\nstdin stdout -l nld+eng"
+    assert loaded.pages == (0, 28)
+
+
+def test_recognition_has_its_own_time_and_errors_of_tesseract_say_what_to_do(
+    tmp_path: Path, recogniser: Callable[[str], None]
+) -> None:
+    (tmp_path / "scan.pdf").write_bytes(make_pdf(""))
+    recogniser("exec sleep 60")
+    with FileReader(ReadLimits(ocr_seconds=0.2)) as reader:
+        with pytest.raises(UnreadableDocument, match="longer than allowed; split the file, or raise RAG_OCR__SECONDS"):
+            reader.read(tmp_path / "scan.pdf")
+        recogniser("cat > /dev/null; echo 'Error opening data file xyz' >&2; exit 1")
+        with pytest.raises(UnreadableDocument, match="Error opening data file xyz"):
+            reader.read(tmp_path / "scan.pdf")
+        recogniser("cat > /dev/null")
+        with pytest.raises(UnreadableDocument, match=r"recognition \(OCR\) finds none"):
+            reader.read(tmp_path / "scan.pdf")
+
+
+def test_recognition_can_be_off(tmp_path: Path, recogniser: Callable[[str], None]) -> None:
+    recogniser("echo text")
+    (tmp_path / "scan.pdf").write_bytes(make_pdf(""))
+    with FileReader(ReadLimits(ocr_seconds=0)) as reader, pytest.raises(UnreadableDocument, match="install Tesseract"):
+        reader.read(tmp_path / "scan.pdf")
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="Tesseract is not installed")
+def test_tesseract_reads_a_scan(tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(make_scan("Members of staff may work from home on two days a week."))
+    with FileReader() as reader:
+        assert "work from home on two days a week" in " ".join(reader.read(tmp_path / "scan.pdf").text.split())
