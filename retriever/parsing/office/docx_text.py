@@ -1,6 +1,6 @@
 """Word documents → Markdown, by mammoth (BSD-2-Clause), which maps styles to headings, lists and tables.
 
-Comments and images are left out; text boxes and footnotes are read.
+Comments and images are left out; text boxes, footnotes and formulas are read.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import zipfile
 from typing import Any
 
 import mammoth
+from lxml import etree
 
 from retriever.parsing.html_text import body_text
-from retriever.parsing.office.package import opened, properties
+from retriever.parsing.office.formulas import MATH, with_formulas_as_text
+from retriever.parsing.office.package import opened, properties, safe_parser
 from retriever.types import LoadedDocument
 
 _STRICT = {
@@ -20,8 +22,10 @@ _STRICT = {
     b"http://purl.oclc.org/ooxml/officeDocument/relationships": (
         b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     ),
+    b"http://purl.oclc.org/ooxml/officeDocument/math": MATH.encode(),
 }
 """Namespaces of "Strict Open XML", and those that mammoth knows."""
+_WITH_FORMULAS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
@@ -30,7 +34,7 @@ def read_docx(data: bytes, stem: str) -> LoadedDocument:
     package = opened(data)
     found = properties(package)
     page = mammoth.convert_to_html(
-        io.BytesIO(_transitional(package, data)), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
+        io.BytesIO(_readable(package, data)), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
     ).value
     return LoadedDocument(title=found.title or stem, text=body_text(page), kind="markdown", date=found.date)
 
@@ -39,16 +43,24 @@ def _nothing(_: Any) -> dict[str, str]:
     return {}
 
 
-def _transitional(package: zipfile.ZipFile, data: bytes) -> bytes:
-    """The file with the namespaces that mammoth knows."""
-    if b"purl.oclc.org" not in package.read("word/document.xml"):
+def _readable(package: zipfile.ZipFile, data: bytes) -> bytes:
+    """The file with the namespaces that mammoth knows, and formulas as text, which it would leave out."""
+    strict = b"purl.oclc.org" in package.read("word/document.xml")
+    changed = {}
+    for entry in package.infolist():
+        content = package.read(entry) if strict and entry.filename.endswith((".xml", ".rels")) else b""
+        for own, known in _STRICT.items() if content else ():
+            content = content.replace(own, known)
+        if entry.filename in _WITH_FORMULAS and b"oMath" in (content or package.read(entry)):
+            root = etree.fromstring(content or package.read(entry), safe_parser())
+            if root is not None and with_formulas_as_text(root):
+                content = etree.tostring(root, xml_declaration=True, encoding="UTF-8")
+        if content:
+            changed[entry.filename] = content
+    if not changed:
         return data
-    changed = io.BytesIO()
-    with zipfile.ZipFile(changed, "w") as copy:
+    copied = io.BytesIO()
+    with zipfile.ZipFile(copied, "w") as copy:
         for entry in package.infolist():
-            content = package.read(entry)
-            if entry.filename.endswith((".xml", ".rels")):
-                for strict, known in _STRICT.items():
-                    content = content.replace(strict, known)
-            copy.writestr(entry.filename, content)
-    return changed.getvalue()
+            copy.writestr(entry.filename, changed.get(entry.filename) or package.read(entry))
+    return copied.getvalue()

@@ -45,11 +45,15 @@ def xml(package: zipfile.ZipFile, name: str) -> Any:
         content = package.read(name)
     except KeyError:
         return None
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
-    root = etree.fromstring(content, parser)
+    root = etree.fromstring(content, safe_parser())
     if root is None:
         raise UnreadableDocument(f"the file is damaged: its part {name} cannot be read; save it again")
     return root
+
+
+def safe_parser() -> etree.XMLParser:
+    """A parser that reads nothing but the text that it is given, damaged as it may be."""
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
 
 
 def properties(package: zipfile.ZipFile) -> Properties:

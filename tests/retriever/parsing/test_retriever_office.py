@@ -20,6 +20,7 @@ from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.types import LoadedDocument
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+M = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 TABLE = "| City | Limit |\n| --- | --- |\n| Zurich | 210 |"
 CORE = (
     '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
@@ -36,7 +37,7 @@ def zipped(parts: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
-def docx(namespace: str = W) -> bytes:
+def docx(namespace: str = W, more: str = "") -> bytes:
     def cell(text: str) -> str:
         return f"<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
 
@@ -44,7 +45,7 @@ def docx(namespace: str = W) -> bytes:
     rows = "".join(f"<w:tr>{cell(one)}{cell(two)}</w:tr>" for one, two in (("City", "Limit"), ("Zurich", "210")))
     body = (
         '<w:p><w:pPr><w:pStyle w:val="H1"/></w:pPr><w:r><w:t>Hotels</w:t></w:r></w:p>'
-        f"<w:p><w:r><w:t>Per night.</w:t></w:r></w:p><w:tbl>{rows}</w:tbl>"
+        f"<w:p><w:r><w:t>Per night.</w:t></w:r></w:p><w:tbl>{rows}</w:tbl>{more}"
     )
     kinds = "http://schemas.openxmlformats.org/package/2006/content-types"
     rels = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -205,6 +206,46 @@ def test_rst_and_asciidoc(tmp_path: Path) -> None:
     assert loaded(tmp_path, "a.adoc", adoc).text == (
         "# Hotels\n\n## Limits\n\nSee the list.\n\n- one\n  - two\n\n```python\nx = 1\n```\n"
     )
+
+
+def math(*parts: str) -> str:
+    """A paragraph of formulas, of OMML without prefixes on its tags."""
+    formulas = "".join(f"<oMath>{part}</oMath>" for part in parts)
+    return f'<w:p xmlns="{M}">{formulas}</w:p>'
+
+
+def r(text: str) -> str:
+    return f"<r><t>{text}</t></r>"
+
+
+X2 = f"<sSup><e>{r('x')}</e><sup>{r('2')}</sup></sSup>"
+
+
+@pytest.mark.parametrize(
+    ("omml", "text"),
+    [
+        (X2, "x^{2}"),
+        (f"<f><fPr/><num>{X2}</num><den>{r('a+b')}</den></f>", r"\frac{x^{2}}{a+b}"),
+        (f"<rad><deg/><e>{r('b')}{X2}</e></rad>", r"\sqrt{bx^{2}}"),
+        (f"<rad><deg>{r('3')}</deg><e>{r('b')}</e></rad>", r"\sqrt[3]{b}"),
+        (
+            f'<nary><naryPr><chr xmlns:m="{M}" m:val="∑"/></naryPr>'
+            f"<sub>{r('i=1')}</sub><sup>{r('n')}</sup><e>{r('i')}</e></nary>",
+            r"\sum_{i=1}^{n} i",
+        ),
+        (f"<d><e>{r('x')}</e></d>", "(x)"),
+        (f"<func><fName>{r('log')}</fName><e>{r('x')}</e></func>", "log x"),
+        (f"<m><mr><e>{r('1')}</e><e>{r('0')}</e></mr><mr><e>{r('0')}</e><e>{r('1')}</e></mr></m>", r"1 & 0 \\ 0 & 1"),
+        (f"<sSubSup><e>{r('a')}</e><sub>{r('i')}</sub><sup>{r('2')}</sup></sSubSup>", "a_{i}^{2}"),
+    ],
+)
+def test_formulas_of_word_are_text(tmp_path: Path, omml: str, text: str) -> None:
+    document = loaded(tmp_path, "a.docx", docx(more=math(omml)))
+    assert document.text.split("\n\n")[-1] == f"${text}$"
+
+
+def test_formulas_that_follow_each_other_stay_apart(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "a.docx", docx(more=math(r("a=b"), r("c=d")))).text.endswith("$a=b$ $c=d$")
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.odt", "a.epub"])
