@@ -7,6 +7,7 @@ text. Walks the tree without recursion, so depth costs no stack.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -31,6 +32,10 @@ LINKED = 0.9
 """Share of letters and digits in links within the site from which a block is nothing but such links."""
 FILLED_COLUMNS = 100
 """Rows are padded to the table's width, up to this many columns."""
+REPEATED_ROWS = 100
+"""Rows over which one cell goes, at most."""
+REPEATED_CHARS = 100
+"""Longer cells are not repeated in each of these rows."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.IGNORECASE)
 _DATES = (
@@ -222,11 +227,7 @@ class _Writer:
             self.marker = ""
 
     def _table(self, table: LexborNode) -> None:
-        rows = []
-        for line in table.css("tr"):
-            cells = [_cell(cell) for cell in line.css("td, th")]
-            if any(cells):
-                rows.append(cells)
+        rows = [row for row in _rows(table) if any(row)]
         caption = _one_line(table.css_first("caption"))
         if caption:
             self._block(caption)
@@ -260,6 +261,42 @@ def _size(words: str) -> int:
 def _is_layout(table: LexborNode) -> bool:
     """Whether a table holds whole blocks, so that it is read as text, cell by cell, rather than as rows."""
     return any(inner.mem_id != table.mem_id for inner in table.css("table, pre, h2, h3"))
+
+
+def _rows(table: LexborNode) -> Iterator[list[str]]:
+    """The rows with each cell in its column.
+
+    A cell over several rows is in each of them, unless it is long, and one over several columns in the first.
+    """
+    above: dict[int, tuple[int, str]] = {}  # by column, cells that go on: over how many rows, and their text
+    for line in table.css("tr"):
+        row: list[str] = []
+        below: dict[int, tuple[int, str]] = {}
+
+        def put(text: str, again: str, rows: int, row: list[str], below: dict[int, tuple[int, str]]) -> None:
+            if rows > 1 and len(row) < FILLED_COLUMNS:
+                below[len(row)] = rows - 1, again
+            row.append(text)
+
+        for cell in [*line.css("td, th"), None]:
+            while len(row) in above:
+                left, text = above.pop(len(row))
+                put(text, text, left, row, below)
+            if cell is None:
+                break
+            text = _cell(cell)
+            again = text if len(text) <= REPEATED_CHARS else ""
+            rows = _span(cell, "rowspan", REPEATED_ROWS)
+            put(text, again, rows, row, below)
+            for _ in range(_span(cell, "colspan", FILLED_COLUMNS - len(row) + 1) - 1):
+                put("", "", rows, row, below)
+        above = below
+        yield row
+
+
+def _span(cell: LexborNode, name: str, most: int) -> int:
+    value = (cell.attributes.get(name) or "").strip()
+    return max(1, min(int(value), most)) if value.isascii() and value.isdigit() and len(value) < 6 else 1
 
 
 def _cell(cell: LexborNode) -> str:

@@ -6,6 +6,7 @@ Knows pypdfium2. Reads the text layer; where most pages have none, the reading p
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from contextlib import closing
 from itertools import accumulate
 
@@ -20,7 +21,8 @@ from retriever.types import LoadedDocument
 
 PAGE_BREAK = "\n\n"
 
-_HYPHEN_AT_LINE_END = re.compile("([A-Z0-9])?[\x02\ufffe][ \t]*\n?")
+_HYPHEN_AT_LINE_END = re.compile("([^\\W_]*)[\x02\ufffe][ \t]*\n?(?=([^\\W_]*))")
+_COMPOUND = re.compile(r"[^\W_]+-[^\W_]+")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 _WORD = re.compile(r"\w\w")
 _TRAILING_SPACE = re.compile(r"[ \t]+$", re.MULTILINE)
@@ -55,7 +57,7 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recognise
     for index in range(count):
         try:
             with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
-                texts.append(_tidy(text_page.get_text_bounded()))
+                texts.append(clean(text_page.get_text_bounded()))
                 lines.append(lines_of(text_page))
         except pypdfium2.PdfiumError:
             unreadable += 1
@@ -63,7 +65,8 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recognise
             lines[index:] = [[]]
     if unreadable == count:
         raise UnreadableDocument("the PDF is damaged: none of its pages can be read; export it again")
-    texts = marked(document, texts, lines)
+    compounds = {compound.lower() for text in texts for compound in _COMPOUND.findall(text)}
+    texts = marked(document, [_tidy(text, compounds) for text in texts], lines)
     wordless = [number for number, text in enumerate(texts) if not _WORD.search(text)]
     scan = recognise is not None and len(wordless) * 2 > count
     if recognise is not None and scan:
@@ -82,9 +85,17 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recognise
     return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=starts, date=date)
 
 
-def _tidy(text: str) -> str:
-    # pdfium gives a word's hyphen at a line end as U+0002; after a capital or digit (AI-system) it belongs to the word
-    text = _HYPHEN_AT_LINE_END.sub(lambda match: match[1] + "-" if match[1] else "", clean(text))
+def _tidy(text: str, compounds: Container[str] = frozenset()) -> str:
+    """`compounds`: words with a hyphen inside a line, in lower case."""
+
+    def joined(match: re.Match[str]) -> str:
+        # pdfium gives a word's hyphen at a line end as U+0002; it belongs to the word after a capital or digit
+        # (AI-system), and where the document has the word with a hyphen inside a line
+        before, after = match[1], match[2]
+        kept = before[-1:].isdigit() or before[-1:].isupper() or f"{before}-{after}".lower() in compounds
+        return f"{before}-" if kept else before
+
+    text = _HYPHEN_AT_LINE_END.sub(joined, text)
     return _TRAILING_SPACE.sub("", _CONTROLS.sub("", text)).strip("\n")
 
 
