@@ -14,14 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
 from retriever import make_embedder
-from retriever.chunking.chunker import FULL, chunk, embedding_text, size_in_tokens
+from retriever.chunking.chunker import FULL, TARGET_BYTES, chunk, embedding_text, size_in_bytes, size_in_tokens
 
+MODEL = Path(__file__).resolve().parents[1] / ".rag/models/all-minilm-l6-v2"
 PARAGRAPHS = 5
 """Of a document."""
 
@@ -31,12 +31,17 @@ def measure(documents: Sequence[str], embedder: Any) -> dict[str, float]:
     most = embedder.most_tokens
     count = lru_cache(maxsize=8192)(embedder.tokens)
     result: dict[str, float] = {"documents": len(documents)}
-    for name, options in (("", {"measure": size_in_tokens(count, most), "target": FULL}), ("by_bytes_", {})):
+    for name, size, target in (
+        ("", size_in_tokens(count, most), FULL),
+        ("by_bytes_", size_in_bytes, TARGET_BYTES),
+    ):
         texts = []
         for number, text in enumerate(documents):
-            parts = chunk(text, "plain", **options)
-            fits = (lambda text: count(text) <= most) if options else (lambda text: True)
-            texts += [embedding_text(f"Document {number}", part, fits) for part in parts]
+            parts = chunk(text, "plain", measure=size, target=target)
+            texts += [
+                embedding_text(f"Document {number}", part, lambda text: bool(name) or count(text) <= most)  # noqa: B023
+                for part in parts
+            ]
         sizes = [count(text) for text in texts]
         result[f"{name}chunks"] = len(texts)
         result[f"{name}tokens"] = sum(sizes)
@@ -71,7 +76,7 @@ def page(result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how much of chunks an embedding model does not read.")
     parser.add_argument("data", type=Path)
-    parser.add_argument("--model", type=Path, default=ROOT / ".rag/models/all-minilm-l6-v2")
+    parser.add_argument("--model", type=Path, default=MODEL)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--markdown", type=Path, required=True)
     options = parser.parse_args()

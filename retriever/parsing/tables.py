@@ -13,7 +13,10 @@ _SEPARATORS = ",;\t|"
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """The rows as a table whose first row is its header, without empty rows and columns; empty if nothing is left."""
+    """The rows as a table whose first row is its header, without empty rows and columns; empty if nothing is left.
+
+    Rows of a single cell at the top are the table's labels, and stand above it.
+    """
     lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
     lines = [line for line in lines if any(line)]
     width = max((len(line) for line in lines), default=0)
@@ -21,8 +24,17 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     lines = [[line[n] if n < len(line) else "" for n in kept] for line in lines]
     if not lines:
         return ""
-    header, *body = lines
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(kept), *body])
+    labels = 0
+    while labels < len(lines) - 2 and _is_label(lines[labels]):
+        labels += 1
+    above = "".join(f"{next(filter(None, line))}\n\n" for line in lines[:labels])
+    header, *body = lines[labels:]
+    return above + "\n".join(f"| {' | '.join(line)} |" for line in [header, ["---"] * len(kept), *body])
+
+
+def _is_label(line: Sequence[str]) -> bool:
+    """Whether a row has a single cell; of two columns it must be the first, else it is the header of the second."""
+    return len(line) > 1 and sum(map(bool, line)) == 1 and (len(line) > 2 or bool(line[0]))
 
 
 def read_separated(data: bytes, stem: str) -> LoadedDocument:

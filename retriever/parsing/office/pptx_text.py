@@ -48,6 +48,8 @@ def _flat(shapes: Iterable[Any]) -> Iterator[Any]:
 def _text(shape: Any) -> str:
     if getattr(shape, "has_table", False):
         return markdown_table([[cell.text for cell in row.cells] for row in shape.table.rows])
+    if getattr(shape, "has_chart", False):
+        return _chart(shape.chart)
     if not getattr(shape, "has_text_frame", False):
         return ""
     lines = [("  " * part.level, _line(part.text)) for part in shape.text_frame.paragraphs]
@@ -55,6 +57,19 @@ def _text(shape: Any) -> str:
     if len(filled) == 1:
         return filled[0][1]
     return "\n".join(f"{indent}- {text}" for indent, text in filled)
+
+
+def _chart(chart: Any) -> str:
+    """A chart's title and its values, a row for each category."""
+    title = _line(chart.chart_title.text_frame.text) if chart.has_title and chart.chart_title.has_text_frame else ""
+    rows: list[list[str]] = []
+    for plot in chart.plots:
+        series = list(plot.series)
+        rows.append(["", *(str(one.name) for one in series)])
+        for number, category in enumerate(plot.categories):
+            values = [one.values[number] if number < len(one.values) else None for one in series]
+            rows.append([str(category), *("" if value is None else f"{value:g}" for value in values)])
+    return "\n\n".join(part for part in (title, markdown_table(rows)) if part)
 
 
 def _line(text: str) -> str:

@@ -127,3 +127,25 @@ def test_long_pages_are_not_complex(page: str) -> None:
 def test_rows_beside_a_very_wide_one_are_not_filled_up() -> None:
     html = "<table><tr>" + "<td>x" * 2000 + "<tr><td>y" * 2000 + "</table>"
     assert len(text_of(html)) < 40 * len(html)
+
+
+def test_cells_over_several_rows_and_columns_stand_in_their_columns() -> None:
+    rows = (
+        '<tr><th>Country</th><th>City</th><th colspan="2">Limits</th><th>From</th></tr>'
+        '<tr><td rowspan="2">Switzerland</td><td>Zurich</td><td>210</td><td>CHF</td><td rowspan=99999>May</td></tr>'
+        "<tr><td>Bern</td><td>180</td><td>CHF</td></tr>"
+        '<tr><td>Japan</td><td colspan="3">none</td></tr>'
+    )
+    assert read_html(f"<table>{rows}</table>".encode(), "stem").text.split("\n") == [
+        "| Country | City | Limits |  | From |",
+        "| --- | --- | --- | --- | --- |",
+        "| Switzerland | Zurich | 210 | CHF | May |",
+        "| Switzerland | Bern | 180 | CHF | May |",
+        "| Japan | none |  |  | May |",
+    ]
+
+
+def test_spans_do_not_swell_a_page() -> None:
+    row = f"<tr>{'<td rowspan=60000 colspan=60000>x</td>' * 50}</tr>"
+    text = read_html(f"<table>{row}{'<tr><td></td></tr>' * 2000}<tr><td>end</td></tr></table>".encode(), "stem").text
+    assert len(text) < 200_000

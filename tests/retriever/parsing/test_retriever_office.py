@@ -14,6 +14,8 @@ import odfdo
 import openpyxl
 import pptx
 import pytest
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from retriever import UnreadableDocument, UnsupportedFormat, load_file
 from retriever.parsing.file_reader import FileReader, ReadLimits
@@ -277,3 +279,51 @@ def test_office_files_are_read_under_limits(tmp_path: Path) -> None:
 def test_older_formats_say_what_to_save_as(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFormat, match=r"\.docx"):
         loaded(tmp_path, "a.doc", b"x")
+
+
+def test_labels_stand_above_a_table_of_a_sheet(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["Reading list"], [], [None, "Of 2026"], ["Title", "Author", "Year"], ["Emma", "Austen", 1815]):
+        sheet.append(row)
+    data = io.BytesIO()
+    book.save(data)
+    assert loaded(tmp_path, "a.xlsx", data.getvalue()).text.strip().split("\n\n")[1:] == [
+        "Reading list",
+        "Of 2026",
+        "| Title | Author | Year |\n| --- | --- | --- |\n| Emma | Austen | 1815 |",
+    ]
+    assert loaded(tmp_path, "a.csv", ",2025\nZurich,210\nBern,180\n").text.startswith("|  | 2025 |\n")
+
+
+def test_a_chart_of_a_slide_is_a_table(tmp_path: Path) -> None:
+    data = CategoryChartData()
+    data.categories = ["East", "West"]
+    data.add_series("2025", (1.5, 2))
+    data.add_series("2026", (3, None))
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 999, 999, data)
+    content = io.BytesIO()
+    presentation.save(content)
+    table = "|  | 2025 | 2026 |\n| --- | --- | --- |\n| East | 1.5 | 3 |\n| West | 2 |  |"
+    assert table in loaded(tmp_path, "a.pptx", content.getvalue()).text
+
+
+def test_a_table_of_asciidoc(tmp_path: Path) -> None:
+    text = """= Travel
+
+.Limits
+[cols="1,1"]
+|===
+|City |Limit
+
+|Zurich
+|210
+|Bern |180
+|===
+
+image::map.png[A map, width=20]
+"""
+    table = "| City | Limit |\n| --- | --- |\n| Zurich | 210 |\n| Bern | 180 |"
+    assert loaded(tmp_path, "a.adoc", text).text == f"# Travel\n\nLimits\n\n{table}\n\nA map\n"

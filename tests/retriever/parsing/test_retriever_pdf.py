@@ -16,7 +16,7 @@ from retriever import ReadLimits
 from retriever.chunking.chunker import chunk
 from retriever.errors import UnreadableDocument
 from retriever.parsing.file_reader import FileReader
-from retriever.parsing.pdf_text import read_pdf
+from retriever.parsing.pdf_text import _tidy, read_pdf
 
 
 def make_pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
@@ -183,3 +183,7 @@ def test_tesseract_reads_a_scan(tmp_path: Path) -> None:
     (tmp_path / "scan.pdf").write_bytes(make_scan("Members of staff may work from home on two days a week."))
     with FileReader() as reader:
         assert "work from home on two days a week" in " ".join(reader.read(tmp_path / "scan.pdf").text.split())
+
+
+def test_a_hyphen_at_a_line_end_stays_where_the_document_has_the_word_with_one() -> None:
+    assert _tidy("A high\x02\nrisk sys\x02\ntem, an AI\x02\nact.", {"high-risk"}) == "A high-risk system, an AI-act."

@@ -255,3 +255,45 @@ def test_what_another_worker_stored_meanwhile_and_was_deleted_stays_so(tmp_path:
     report = library.collection("docs").ingest([text("About x.", "x.md", document_id="x")], job="j")
     assert report.unchanged == ("x",)
     assert not library.collection("docs").documents()
+
+
+class SmallWindow(HashEmbedder):
+    """Reads 60 tokens; a token is a letter outside ASCII, or four signs."""
+
+    most_tokens = 60
+
+    def tokens(self, text: str, /) -> int:
+        foreign = sum(1 for char in text if not char.isascii())
+        return foreign + -(-(len(text) - foreign) // 4)
+
+    def known(self, text: str, /) -> float:
+        return 1.0
+
+
+PARAGRAPHS = {
+    "en": "Members of staff may work from home on two days a week. ",
+    "de": "Beschäftigte dürfen an zwei Tagen in der Woche zu Hause arbeiten. ",
+    "es": "El personal puede trabajar desde casa dos días por semana. ",
+    "ro": "Angajații pot lucra de acasă două zile pe săptămână. ",
+    "tr": "Çalışanlar haftada iki gün evden çalışabilir. ",
+    "el": "Το προσωπικό μπορεί να εργάζεται από το σπίτι δύο ημέρες την εβδομάδα. ",
+    "ru": "Сотрудники могут работать из дома два дня в неделю. ",
+    "ar": "يمكن للموظفين العمل من المنزل يومين في الأسبوع. ",
+    "hi": "कर्मचारी सप्ताह में दो दिन घर से काम कर सकते हैं। ",
+    "th": "พนักงานสามารถทำงานจากบ้านได้สองวันต่อสัปดาห์ ",
+    "vi": "Nhân viên có thể làm việc tại nhà hai ngày một tuần. ",
+    "zh": "员工每周可以在家工作两天。",
+}
+
+
+@pytest.mark.parametrize("language", PARAGRAPHS)
+def test_an_embedder_reads_all_of_what_it_gets(tmp_path: Path, language: str) -> None:
+    embedder = SmallWindow()
+    collection = Library(tmp_path, embedder).create("docs")
+    words = PARAGRAPHS[language]
+    rows = "".join(f"| {words[:20]} | {number} |\n" for number in range(20))
+    page = f"# {words}\n\n{words * 30}\n\n| {words[:9]} | № |\n|---|---|\n{rows}"
+    collection.ingest([text(page)])
+    texts = [one for call in embedder.calls for one in call]
+    assert len(texts) >= 5
+    assert max(map(embedder.tokens, texts)) <= embedder.most_tokens
