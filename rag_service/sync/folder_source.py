@@ -16,6 +16,7 @@ IGNORE_FILE = ".ragignore"
 SETTLED_S = 2.0
 """A file may change again within its time stamp's grain (two seconds on some disks)."""
 BLOCK_BYTES = 2**20
+VANISHED = "the file vanished while the folder was listed"
 
 
 class FolderSource:
@@ -39,7 +40,8 @@ class FolderSource:
         self._check()
 
     def listing(self) -> Listing:
-        self._check()
+        """What cannot be read, or vanishes meanwhile as on a disk that is going, is unreadable."""
+        before = self._check()
         selection = self._selection.plus(self._ignored())
         entries: list[Entry] = []
         skipped: list[Skipped] = []
@@ -51,10 +53,6 @@ class FolderSource:
             try:
                 with os.scandir(self.root / folder) as scan:
                     found = sorted(scan, key=lambda item: item.name)
-            except FileNotFoundError:
-                if folder:
-                    continue  # removed meanwhile
-                raise SourceUnavailable(f"{self.root} is gone. Is its disk mounted?") from None
             except OSError as error:
                 unreadable.append(Skipped(folder, f"the folder cannot be read: {error.strerror}"))
                 continue
@@ -72,10 +70,11 @@ class FolderSource:
                         one = self._entry(item, path)
                         entries.append(one) if isinstance(one, Entry) else skipped.append(one)
                 except FileNotFoundError:
-                    if item.is_symlink():
-                        unreadable.append(Skipped(path, "a link to nothing"))
+                    unreadable.append(Skipped(path, "a link to nothing" if item.is_symlink() else VANISHED))
                 except OSError as error:
                     unreadable.append(Skipped(path, f"the file cannot be read: {error.strerror}"))
+        if self._check() != before:
+            raise SourceUnavailable(f"{self.root} became another folder while it was listed. Is its disk mounted?")
         entries.sort(key=lambda entry: entry.path)
         return Listing(tuple(entries), tuple(skipped), tuple(unreadable), tuple(empty))
 
@@ -119,10 +118,12 @@ class FolderSource:
         except (OSError, UnicodeDecodeError) as error:
             raise SourceUnavailable(f"{self.root / IGNORE_FILE} cannot be read ({error}). Correct it.") from None
 
-    def _check(self) -> None:
+    def _check(self) -> tuple[int, int]:
+        """Which folder of which disk the root is now. Raises SourceUnavailable."""
         try:
-            if stat.S_ISDIR(self.root.stat().st_mode):
-                return
+            info = self.root.stat()
+            if stat.S_ISDIR(info.st_mode):
+                return info.st_dev, info.st_ino
             reason = "is not a folder. `rag ingest` takes single files."
         except FileNotFoundError:
             reason = "does not exist. Is its disk mounted?"

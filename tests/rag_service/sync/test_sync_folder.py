@@ -156,6 +156,44 @@ def test_a_part_that_is_not_mounted_or_cannot_be_read_stays(
     assert sync(api, folder, "--yes", "--delete-many")["removed"] == ["sub/d.md"]
 
 
+def test_a_disk_that_goes_while_it_is_listed_removes_nothing(
+    api: Api, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync(api, folder)
+    scandir = os.scandir
+
+    def going(path: Any) -> Any:
+        listed = scandir(path)
+        if Path(path) == folder:
+            folder.rename(folder.with_name("away"))
+        return listed
+
+    def gone_below(path: Any) -> Any:
+        if Path(path).name == "sub":
+            raise FileNotFoundError(2, "No such file or directory")
+        return scandir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", gone_below)
+        told = sync(api, folder, "--yes", "--delete-many", status=1)
+        assert (told["removed"], [one["path"] for one in told["kept"]]) == ([], ["sub/d.md"])
+        patch.setattr(os, "scandir", going)
+        assert "Is its disk mounted?" in sync(api, folder, "--yes", "--delete-many", "--plain", status=1)
+        folder.mkdir()
+        (folder / "a.md").write_text("another disk")
+
+        def swapped(path: Any) -> Any:
+            listed = scandir(path)
+            if Path(path) == folder:
+                folder.rename(folder.with_name("second"))
+                folder.mkdir()
+            return listed
+
+        patch.setattr(os, "scandir", swapped)
+        assert "became another folder" in sync(api, folder, "--yes", "--delete-many", "--plain", status=1)
+    assert len(held(api)) == 4
+
+
 def test_most_documents_are_removed_only_on_demand(api: Api, folder: Path) -> None:
     for number in range(6):
         write(folder / f"{number}.md", f"# Number {number}\n\nText {number}.")
