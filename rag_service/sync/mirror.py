@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from time import monotonic
 
 from rag_service.client.calls import BATCH_BYTES, BATCH_FILES
 from rag_service.sync.documents import Documents, Upload
@@ -17,6 +18,8 @@ from rag_service.sync.plan import Plan, make_plan
 from rag_service.sync.source import Entry, ReadFailed, Skipped, Source
 from retriever.document_ids import id_of_name
 
+RETRY_S = 3600.0
+"""A file that the service could not read is sent again when it changes, or after so long: the service may change."""
 Progress = Callable[[int, int], None]
 """Called with the number of files sent and ingested, and of all to send."""
 
@@ -44,7 +47,8 @@ class Mirror:
         self._documents = documents
         self._delete_many = delete_many
         self._digests: dict[Entry, str] = {}
-        self._failed: dict[Entry, str] = {}
+        self._failed: dict[Entry, tuple[str, float]] = {}
+        """The reason, and when it was given."""
         self._holding = Holding({}, {}, (), frozenset())
 
     def plan(self) -> Plan:
@@ -53,7 +57,8 @@ class Mirror:
         self._holding = holding(self._documents.all(), self._source.name)
         current = set(listing.entries)
         self._digests = {entry: digest for entry, digest in self._digests.items() if entry in current}
-        self._failed = {entry: reason for entry, reason in self._failed.items() if entry in current}
+        since = monotonic() - RETRY_S
+        self._failed = {entry: one for entry, one in self._failed.items() if entry in current and one[1] > since}
         return make_plan(listing, self._holding, self._digest, delete_many=self._delete_many)
 
     def carry_out(self, plan: Plan, *, remove: bool, progress: Progress = lambda done, total: None) -> Outcome:
@@ -90,7 +95,7 @@ class Mirror:
         entries: dict[str, Entry] = {}
         for document, entry in batch:
             if (known := self._failed.get(entry)) is not None:
-                failures.append(Skipped(entry.path, known))
+                failures.append(Skipped(entry.path, known[0]))
                 continue
             try:
                 content = self._source.read(entry)
@@ -109,7 +114,7 @@ class Mirror:
         for name, reason in self._documents.put(uploads, progress).items():
             entry = entries[name]
             if entry.settled:
-                self._failed[entry] = reason
+                self._failed[entry] = reason, monotonic()
             failures.append(Skipped(entry.path, reason))
         return failures
 

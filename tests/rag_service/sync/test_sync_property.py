@@ -246,7 +246,7 @@ def test_uploads_that_are_too_much_together_are_sent_one_by_one() -> None:
     assert done == [1, 2, 3]
 
 
-def test_a_file_that_failed_is_not_sent_again_until_it_changes() -> None:
+def test_a_file_that_failed_is_not_sent_again_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(MemoryDocuments):
         sent = 0
 
@@ -263,6 +263,9 @@ def test_a_file_that_failed_is_not_sent_again_until_it_changes() -> None:
     source.write("a.pdf", "?!")
     mirror.carry_out(mirror.plan(), remove=True)
     assert documents.sent == 2
+    monkeypatch.setattr("rag_service.sync.mirror.RETRY_S", 0.0)
+    mirror.carry_out(mirror.plan(), remove=True)
+    assert documents.sent == 3
 
 
 def test_entries_of_a_listing_can_be_remembered() -> None:
