@@ -68,12 +68,17 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
 
 def body_text(page: str) -> str:
     """Text of a page's body in Markdown form; empty if it has none. Raises UnreadableDocument."""
+    return body(page)[0]
+
+
+def body(page: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """`body_text`, and the spans of it that are links within the page and nothing else. Raises UnreadableDocument."""
     if reason := too_complex(page):
         raise UnreadableDocument(f"the file cannot be read in reasonable time: {reason}; simplify it")
     tree = LexborHTMLParser(page)
     tree.strip_tags(_DROPPED)
     root = tree.css_first("body")
-    return "" if root is None else _Writer().write(root)[0]
+    return ("", ()) if root is None else _Writer().write(root)
 
 
 def _date(tree: LexborHTMLParser) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import mammoth
 from lxml import etree
 
-from retriever.parsing.html_text import body_text
+from retriever.parsing.html_text import body
 from retriever.parsing.office.formulas import MATH, with_formulas_as_text
 from retriever.parsing.office.package import opened, properties, safe_parser
 from retriever.types import LoadedDocument
@@ -36,7 +36,8 @@ def read_docx(data: bytes, stem: str) -> LoadedDocument:
     page = mammoth.convert_to_html(
         io.BytesIO(_readable(package, data)), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
     ).value
-    return LoadedDocument(title=found.title or stem, text=body_text(page), kind="markdown", date=found.date)
+    text, navigation = body(page)
+    return LoadedDocument(found.title or stem, text, "markdown", date=found.date, navigation=navigation)
 
 
 def _nothing(_: Any) -> dict[str, str]:

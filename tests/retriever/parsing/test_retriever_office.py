@@ -246,6 +246,17 @@ def test_formulas_of_word_are_text(tmp_path: Path, omml: str, text: str) -> None
     assert document.text.split("\n\n")[-1] == f"${text}$"
 
 
+def test_a_table_of_contents_is_navigation(tmp_path: Path) -> None:
+    entries = "".join(
+        f'<w:p><w:hyperlink w:anchor="_Toc{n}"><w:r><w:t>Part {n}</w:t><w:tab/><w:t>{n}</w:t></w:r></w:hyperlink></w:p>'
+        for n in range(1, 4)
+    )
+    document = loaded(tmp_path, "a.docx", docx(more=entries))
+    assert [document.text[start:end].split() for start, end in document.navigation] == [
+        ["Part", str(n), str(n)] for n in range(1, 4)
+    ]
+
+
 def test_formulas_that_follow_each_other_stay_apart(tmp_path: Path) -> None:
     assert loaded(tmp_path, "a.docx", docx(more=math(r("a=b"), r("c=d")))).text.endswith("$a=b$ $c=d$")
 
