@@ -25,7 +25,7 @@ WORKDIR /src
 COPY constraints.txt .wheel[s] /wheels/
 COPY pyproject.toml LICENSE ./
 RUN touch README.md \
-    && pip install --find-links /wheels -c /wheels/constraints.txt .
+    && pip install --find-links /wheels -c /wheels/constraints.txt ".[postgres]"
 
 COPY rag_service rag_service
 COPY retriever retriever

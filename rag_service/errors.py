@@ -149,6 +149,15 @@ def problem_document(status: int, code: str, detail: str, **extra: Any) -> dict[
     }
 
 
+def store_unavailable() -> Unavailable:
+    return Unavailable(
+        "The database of the collections cannot be used, so the service changed nothing. Try again shortly. If the "
+        "error stays, the service's log and `rag doctor` say what to check.",
+        "store_unavailable",
+        retry_after=5,
+    )
+
+
 def redis_unavailable() -> Unavailable:
     return Unavailable(
         "Redis does not answer, so the service changed nothing. Try again shortly. If the error stays, check that "

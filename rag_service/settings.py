@@ -220,6 +220,12 @@ class Settings(BaseSettings):
     redis_password_file: Path | None = Field(
         default=None, description="File with the password of Redis, if `RAG_REDIS_URL` contains none."
     )
+    store_url: SecretStr | None = Field(
+        default=None,
+        description="PostgreSQL with pgvector that has the collections, so that API and workers on any number of "
+        "machines share them: `postgresql://user:password@host/name` (docs/how-to/postgresql.md). Unset: the data "
+        "folder has them.",
+    )
     data_dir: Path = Field(
         default=Path(".rag"), description="Folder of collections, uploads, models and the data of the private Redis."
     )
@@ -306,9 +312,21 @@ class Settings(BaseSettings):
         return self.models_dir or self.data_dir / "models"
 
     @property
+    def store(self) -> str | None:
+        """`store_url` as text."""
+        return None if self.store_url is None else self.store_url.get_secret_value()
+
+    @property
     def uploads_folder(self) -> Path:
         """Folder of accepted ingests, each in a folder of its own."""
         return self.data_dir.resolve() / "uploads"
+
+    @field_validator("store_url")
+    @classmethod
+    def _postgres(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must be postgresql://user:password@host/name")
+        return value
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod

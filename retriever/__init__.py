@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retriever.parsing.formats import SUPPORTED, load_file
     from retriever.search.fusion import chunk_id
     from retriever.search.mentions import Mentions
+    from retriever.store_url import open_stores
 
 __all__ = [
     "SUPPORTED",
@@ -87,6 +88,7 @@ __all__ = [
     "chunk_id",
     "load_file",
     "make_embedder",
+    "open_stores",
 ]
 
 _HOMES = {
@@ -96,6 +98,7 @@ _HOMES = {
     "make_embedder": "embedder",
     "Library": "library",
     "Mentions": "search.mentions",
+    "open_stores": "store_url",
     "SUPPORTED": "parsing.formats",
     "load_file": "parsing.formats",
     "FileReader": "parsing.file_reader",

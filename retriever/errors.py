@@ -74,7 +74,7 @@ class DiskFull(RetrieverError):
         )
 
 
-class StoreUnavailable(RetrieverError):
+class StoreUnavailable(RetrieverError, RuntimeError):
     """The store's database cannot be reached, or lacks something; the message says what to check. No password in it."""
 
 

@@ -25,7 +25,7 @@ from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
-from retriever import Embedder, EmbedderUnavailable, Library, make_embedder
+from retriever import Embedder, EmbedderUnavailable, Library, make_embedder, open_stores
 from workers.broker.app import make_app, make_async_redis, make_redis
 from workers.errors import QueueUnavailable
 from workers.ingests.files import JobFiles
@@ -76,7 +76,7 @@ class Service:
         )
         self.principal = Principal()
         self.embedder = embedder or make_embedder(settings.embedding_model, folder)
-        self.library = Library(settings.data_dir, self.embedder)
+        self.library = Library(settings.data_dir, self.embedder, stores=open_stores(settings.store, settings.data_dir))
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
         self.api_keys = ApiKeys(self.redis, self._async_redis)

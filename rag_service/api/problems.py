@@ -30,6 +30,7 @@ from retriever import (
     InvalidName,
     InvalidQuery,
     RetrieverError,
+    StoreUnavailable,
     UnknownCollection,
     UnknownDocument,
 )
@@ -95,6 +96,9 @@ def as_problem(error: Exception) -> Problem:
         return errors.Conflict(text, "embedder_mismatch")
     if isinstance(error, CollectionBusy):
         return errors.Unavailable(text, "collection_busy", retry_after=5)
+    if isinstance(error, StoreUnavailable):
+        log.warning("%s", error)
+        return errors.store_unavailable()
     if isinstance(error, DiskFull):
         return errors.storage_full()
     if isinstance(error, EmbedderUnavailable):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -27,6 +28,21 @@ _FULL = (psycopg.errors.DiskFull,)
 _BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WRITE = "BEGIN"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """What `rag doctor` shows.
+
+    Attributes:
+        place: `host:port/database`.
+        fenced: whether row-level security holds for the user.
+    """
+
+    place: str
+    server: str
+    pgvector: str
+    fenced: bool
 
 
 class Database:
@@ -74,6 +90,13 @@ class Database:
             raise self._away(error) from error
         finally:
             connection.close()
+
+    def state(self) -> DatabaseState:
+        """Connect, create the tables where there are none, and say what is there. Raises StoreUnavailable."""
+        with self.alone() as connection:
+            server = connection.info.server_version
+            version = schema.pgvector_version(connection) or ""
+            return DatabaseState(self.place, f"{server // 10000}.{server % 10000}", version, schema.fenced(connection))
 
     @property
     def path(self) -> str:

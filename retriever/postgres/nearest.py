@@ -24,7 +24,12 @@ EXACT_MOST = 10_000
 """Chunks, of a collection or of those that pass a filter, up to which all are compared."""
 MOST_DIMENSIONS = 4000
 """Of an HNSW index in half precision; collections with more are always compared exactly."""
-SETTINGS = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": "200000"}
+SETTINGS = {
+    "hnsw.ef_search": "400",
+    "hnsw.iterative_scan": "strict_order",
+    "hnsw.max_scan_tuples": "200000",
+    "enable_sort": "off",  # else the planner, which knows little of vectors, may sort all of them
+}
 WIDER = 2
 """Candidates that the index gives, as a multiple of those wanted: half precision may swap near ones."""
 BUILD = "m = 16, ef_construction = 128"
@@ -70,7 +75,7 @@ def nearest(
         score = f"-({column.exact} <#> %(vector)s::vector)"
         query = f"SELECT row, {score} AS score FROM chunks WHERE {where} ORDER BY score DESC, row LIMIT %(depth)s"
     else:
-        _configure(connection)
+        configure(connection)
         parameters["wider"] = WIDER * depth
         near = f"{column.indexed} <#> %(vector)s::halfvec({column.dimension})"
         query = (
@@ -78,7 +83,8 @@ def nearest(
             f"FROM chunks WHERE {where} ORDER BY {near} LIMIT %(wider)s) AS near "
             "ORDER BY score DESC, row LIMIT %(depth)s"
         )
-    found = connection.cursor(binary=True).execute(query, parameters)
+    found = connection.cursor(binary=True).execute(query, parameters).fetchall()
+    connection.execute("SET LOCAL enable_sort = on")
     return [(int(row), float(score)) for row, score in found]
 
 
@@ -122,6 +128,7 @@ def save_index(database: Database, column: Column, chunks: int) -> None:
             f"CREATE INDEX CONCURRENTLY {column.index} ON chunks USING hnsw ({column.indexed} halfvec_ip_ops) "
             f"WITH ({BUILD}) WHERE collection = {column.collection}"
         )
+        connection.execute("ANALYZE chunks")
 
 
 def drop_index(database: Database, column: Column) -> None:
@@ -138,7 +145,7 @@ def _is_indexed(connection: Connection, column: Column) -> bool:
     return bool(row and row[0])
 
 
-def _configure(connection: Connection) -> None:
+def configure(connection: Connection) -> None:
     """Set how the index is searched, within the transaction, and read it back: pgvector drops what it does not know."""
     for name, value in SETTINGS.items():
         try:

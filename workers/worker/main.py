@@ -52,6 +52,7 @@ class WorkerConfig:
         store_tokens: tokens of earlier answers to copy from, for each collection.
         kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
         ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
+        store_url: PostgreSQL that has the collections, `postgresql://…`; None: the data folder has them.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
     """
 
@@ -77,6 +78,7 @@ class WorkerConfig:
     calibration: Path | None = None
     ocr_languages: str = "eng"
     ocr_seconds: float = 300.0
+    store_url: str | None = None
 
     @property
     def models_folder(self) -> Path:
@@ -104,7 +106,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     """Load tokenizer, engine and embedder. Returns the worker context and the worker's information."""
     from decoder import load_engine
     from decoder.models import resolve
-    from retriever import Library, ReadLimits, make_embedder
+    from retriever import Library, ReadLimits, make_embedder, open_stores
 
     own = None if config.calibration is None else calibration.read(config.calibration.read_text(encoding="utf-8"))
     folder = resolve(config.model, config.models_folder)
@@ -130,7 +132,8 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         log.info("loading %s", config.embedding_model)
         embedder.load()
         limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
-        library = Library(config.data_dir, embedder, limits=limits)
+        stores = open_stores(config.store_url, config.data_dir)
+        library = Library(config.data_dir, embedder, limits=limits, stores=stores)
     context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,

@@ -16,6 +16,7 @@ from rag_service.api.deps import SharedPipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.metrics import exposition
 from rag_service.errors import Unavailable
+from retriever import StoreUnavailable
 from workers.ingests.ledger import JobCounts
 from workers.sessions.queue import QueueUnavailable
 
@@ -62,6 +63,8 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
         pipeline.library.collections()
     except OSError as error:
         checks["index"] = f"the data folder cannot be read ({error.strerror})"
+    except StoreUnavailable:
+        checks["index"] = "the database of the collections cannot be used; `rag doctor` says why"
     return checks
 
 

@@ -22,7 +22,7 @@ from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
-from retriever import EmbedderUnavailable
+from retriever import EmbedderUnavailable, RetrieverError
 from retriever.embedder import ProviderEmbedder, names_provider
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
@@ -71,6 +71,8 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _packages()
     yield _settings()
     yield _data_dir(settings.data_dir)
+    if settings.store is not None:
+        yield _store(settings.store)
     models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
     if settings.draft_model is not None:
         models.append(("draft model", settings.draft_model))
@@ -179,6 +181,21 @@ def _redis(url: str | None) -> Finding:
             fix = "Start it, or correct RAG_REDIS_URL. Without RAG_REDIS_URL `rag up` starts one."
         return Finding("Redis", False, str(error) or type(error).__name__, fix)
     return Finding("Redis", True, f"answers at {httpx.URL(url).host or url.rpartition('@')[2]}")
+
+
+def _store(url: str) -> Finding:
+    from retriever import open_stores
+
+    fix = "Start it, or correct RAG_STORE_URL (docs/how-to/postgresql.md)."
+    try:
+        open_stores(url, Path())  # says so if packages are missing
+        from retriever.postgres.database import Database
+
+        state = Database(url).state()
+    except (RetrieverError, ValueError) as error:
+        return Finding("store", False, str(error), fix)
+    fence = "" if state.fenced else "Use a role that is no superuser: row-level security does not hold for superusers."
+    return Finding("store", True, f"PostgreSQL {state.server}, pgvector {state.pgvector} at {state.place}", fence)
 
 
 def _service(url: str, has_other_data_folder: bool) -> Finding:

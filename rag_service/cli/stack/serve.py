@@ -94,6 +94,7 @@ def worker(
         calibration=settings.answers.calibration,
         ocr_languages=settings.ocr.languages,
         ocr_seconds=settings.ocr.seconds,
+        store_url=settings.store,
     )
     try:
         status = run_worker(config)
