@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from retriever import library
+from retriever import Passage, library
 from retriever.embedded.stores import EmbeddedStores
 from retriever.postgres.stores import PostgresStores
 from retriever.stores.protocol import Stores
@@ -51,3 +51,16 @@ def either_store(request: pytest.FixtureRequest) -> Iterator[str]:
     """As `each_store`, for single tests of a module."""
     with kept_in(request.param, request):
         yield request.param
+
+
+def assert_same_passages(found: Sequence[Passage], expected: Sequence[Passage], mode: str) -> None:
+    """The same passages with the same scores in the same order; near-equal scores may change places.
+
+    Hybrid scores are in standard deviations, which can be small: there the last digits of a cosine count more.
+    """
+    near = 1e-3 if mode == "hybrid" else 1e-6
+    assert len(found) == len(expected)
+    scores = {passage.chunk_id: passage.score for passage in expected}
+    for one, other in zip(found, expected, strict=True):
+        assert one.chunk_id == other.chunk_id or abs(scores[one.chunk_id] - other.score) <= near
+        assert abs(one.score - scores[one.chunk_id]) <= near
