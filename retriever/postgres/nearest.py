@@ -21,15 +21,19 @@ from retriever.stores.protocol import Rows
 from retriever.stores.records import SAMPLE
 
 EXACT_MOST = 10_000
-"""Chunks, of a collection or of those that pass a filter, up to which all are compared."""
+"""Chunks of a collection up to which all are compared: there the index is no faster."""
+FILTERED_EXACT_MOST = 30_000
+"""The same for chunks that pass a filter, for which the index has to read many others."""
 MOST_DIMENSIONS = 4000
 """Of an HNSW index in half precision; collections with more are always compared exactly."""
 SETTINGS = {
     "hnsw.ef_search": "400",
-    "hnsw.iterative_scan": "strict_order",
+    "hnsw.iterative_scan": "relaxed_order",  # what it finds is sorted anyway; a strict order leaves some out
     "hnsw.max_scan_tuples": "200000",
     "enable_sort": "off",  # else the planner, which knows little of vectors, may sort all of them
 }
+SLACK = 0.002
+"""By how much two cosines can move against each other when unit vectors are rounded to half precision: 4 * 2^-11."""
 WIDER = 2
 """Candidates that the index gives, as a multiple of those wanted: half precision may swap near ones."""
 BUILD = "m = 16, ef_construction = 128"
@@ -52,6 +56,13 @@ class Column:
         return "single" if self.single else "l2_normalize(half::vector)"
 
     @property
+    def cosine(self) -> str:
+        """With a vector of length 1 for its parameter; 0 for one of length 0, which pgvector has no cosine for."""
+        if self.single:
+            return "-(single <#> %s::vector)"
+        return "1 - coalesce(nullif(half::vector <=> %s::vector, 'NaN'), 1)"
+
+    @property
     def indexed(self) -> str:
         return f"({self.name}::halfvec({self.dimension}))"
 
@@ -64,45 +75,43 @@ def nearest(
     connection: Connection, column: Column, chunks: int, vector: Vectors, depth: int, allowed: Rows | None
 ) -> list[tuple[int, float]]:
     """The `depth` nearest of a collection of `chunks` as (row, cosine), best first, ties by row."""
-    candidates = chunks if allowed is None else len(allowed)
+    candidates, most = (chunks, EXACT_MOST) if allowed is None else (len(allowed), FILTERED_EXACT_MOST)
     if not candidates:
         return []
     where, parameters = f"collection = {column.collection}", {"vector": literal(vector), "depth": depth}
     if allowed is not None:
         where += " AND row = ANY(%(rows)s)"
         parameters["rows"] = allowed.tolist()
-    if candidates <= EXACT_MOST or not _is_indexed(connection, column):
-        score = f"-({column.exact} <#> %(vector)s::vector)"
-        query = f"SELECT row, {score} AS score FROM chunks WHERE {where} ORDER BY score DESC, row LIMIT %(depth)s"
+    if candidates <= most or not _is_indexed(connection, column):
+        # [candidates] in half precision, then those that could be among the best in single precision
+        far = f"{column.indexed} <=> %(vector)s::halfvec({column.dimension})"
+        query = (
+            f"WITH near AS (SELECT row, {far} AS far FROM chunks WHERE {where}), "
+            f"best AS (SELECT far FROM near ORDER BY far LIMIT %(depth)s) "
+            f"SELECT row FROM near WHERE far <= (SELECT max(far) FROM best) + {SLACK}"
+        )
     else:
         configure(connection)
         parameters["wider"] = WIDER * depth
         near = f"{column.indexed} <#> %(vector)s::halfvec({column.dimension})"
-        query = (
-            f"SELECT row, -(exact <#> %(vector)s::vector) AS score FROM (SELECT row, {column.exact} AS exact "
-            f"FROM chunks WHERE {where} ORDER BY {near} LIMIT %(wider)s) AS near "
-            "ORDER BY score DESC, row LIMIT %(depth)s"
-        )
-    found = connection.cursor(binary=True).execute(query, parameters).fetchall()
+        query = f"SELECT row FROM chunks WHERE {where} ORDER BY {near} LIMIT %(wider)s"
+    rows = [int(row) for (row,) in connection.cursor(binary=True).execute(query, parameters)]
     connection.execute("SET LOCAL enable_sort = on")
-    return [(int(row), float(score)) for row, score in found]
+    found = cosines(connection, column, vector, rows).items()
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:depth]
 
 
 def cosines(connection: Connection, column: Column, vector: Vectors, rows: Sequence[int]) -> dict[int, float]:
-    query = (
-        f"SELECT row, -({column.exact} <#> %s::vector) FROM chunks WHERE collection = {column.collection} "
-        "AND row = ANY(%s)"
-    )
-    found = connection.execute(query, (literal(vector), list(rows)))
+    query = f"SELECT row, {column.cosine} FROM chunks WHERE collection = {column.collection} AND row = ANY(%s)"
+    found = connection.cursor(binary=True).execute(query, (literal(vector), list(rows)))
     return {int(row): float(score) for row, score in found}
 
 
 def moments(connection: Connection, column: Column, chunks: int, vector: Vectors) -> Moments:
     """Those of the cosines of all chunks, by a sample of them."""
     query = (
-        f"SELECT count(*), sum(score), sum(score * score) FROM (SELECT -(exact <#> %s::vector) AS score FROM "
-        f"(SELECT {column.exact} AS exact FROM chunks WHERE collection = {column.collection} "
-        f"ORDER BY embedded_hash LIMIT {SAMPLE}) AS sample) AS scores"
+        f"SELECT count(*), sum(score), sum(score * score) FROM (SELECT {column.cosine} AS score FROM chunks "
+        f"WHERE collection = {column.collection} ORDER BY embedded_hash LIMIT {SAMPLE}) AS sample"
     )
     row = connection.execute(query, (literal(vector),)).fetchone()
     assert row is not None

@@ -170,13 +170,16 @@ def unit(count: int, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     vectors = random.standard_normal((20, 32))[random.integers(0, 20, count)] + 0.7 * random.standard_normal(
         (count, 32)
     )
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    for dtype in (np.float16, np.float32):  # as they are stored
+        wide = vectors.astype(np.float64)
+        vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(dtype)
+    return vectors
 
 
 def test_the_index_finds_what_an_exact_scan_finds(
     stores: PostgresStores, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores.create("docs", "hash-32", 32)
+    stores.create("docs", "hash-32", 32, "float32")
     store, vectors, queries = stores.open("docs"), unit(3000, 1), unit(40, 2)
     with store.read() as snapshot:
         column = snapshot.vectors
@@ -188,7 +191,7 @@ def test_the_index_finds_what_an_exact_scan_finds(
             "chunks, updated) VALUES (%s, 'd', '', '', 'plain', '', 0, '', '{}', '[]', 3000, 0)",
             (column.collection,),
         )
-        columns = "collection, row, document, ordinal, first, past, headings, text, embedded_hash, single"
+        columns = "collection, row, document, ordinal, first, past, headings, text, embedded_hash, half"
         (document,) = connection.execute("SELECT row FROM documents").fetchone() or (0,)
         with connection.cursor().copy(f"COPY chunks({columns}) FROM STDIN") as copy:
             for row, vector in enumerate(vectors, start=1):
@@ -207,6 +210,7 @@ def test_the_index_finds_what_an_exact_scan_finds(
             assert row == choice[np.argsort(-(vectors[choice - 1] @ query_vector), kind="stable")[:10]].tolist()
 
     monkeypatch.setattr(nearest, "EXACT_MOST", 500)
+    monkeypatch.setattr(nearest, "FILTERED_EXACT_MOST", 500)
     store.save_index()
     store.save_index()
     with store.search() as snapshot:
@@ -230,7 +234,9 @@ def test_several_that_open_an_empty_database_make_its_tables_once(postgres_url: 
     opened = [PostgresStores(postgres_url) for _ in range(4)]
     created: list[bool] = []
 
-    threads = [threading.Thread(target=lambda one=one: created.append(one.create("docs", "e", 3))) for one in opened]
+    threads = [
+        threading.Thread(target=lambda one=one: created.append(one.create("docs", "e", 3, "float32"))) for one in opened
+    ]
     for thread in threads:
         thread.start()
     for thread, one in zip(threads, opened, strict=True):
