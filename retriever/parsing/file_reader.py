@@ -26,7 +26,9 @@ START_SECONDS = 60.0
 """Longest wait for the reading process to be ready."""
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-_INHERITED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_INHERITED_ENVIRONMENT = (
+    "PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TESSDATA_PREFIX",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,10 @@ class FileReader:
         child, self._child = self._child, None
         if child is None:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)  # and the text recognition that it may run
-        child.kill()
+        if child.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)  # and the text recognition that it may run
+            child.kill()
         child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
