@@ -23,7 +23,8 @@ NAVIGATION = 0.9
 CONTENTS = 0.8
 """Share of lines with a row of dots and a page number from which a chunk is a table of contents."""
 
-_COMMENT = re.compile(r"^[ \t]*<!--.*?-->", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*<!--", re.MULTILINE)
+"""Begins a comment; inside a line the same signs may be spoken of."""
 _MARKUP = re.compile(
     r"</?[a-zA-Z][^<>]{0,2000}>|\{\{[<%][^{}]{0,500}[%>]\}\}|\{%[^{}]{0,500}%\}|\{[^{}\n]{1,200}\}[ \t]*$|&\w{1,30};",
     re.MULTILINE,
@@ -52,7 +53,7 @@ def worth_indexing(text: str, chunks: Sequence[Chunk], kind: TextKind, navigatio
     def solid() -> list[Span]:
         return [(block.start, block.end) for block in blocks(text, kind) if block.kind in ("code", "table")]
 
-    comments = [comment.span() for comment in _COMMENT.finditer(text)] if kind == "markdown" else []
+    comments = _comments(text) if kind == "markdown" else []
     kept: list[Chunk] = []
     menus: list[Chunk] = []
     for number, part in enumerate(chunks):
@@ -85,6 +86,15 @@ def _noise(
     lines = [line for line in body.split("\n") if line.strip()]
     entries = sum(1 for line in lines if _ENTRY.search(line))
     return "navigation" if entries >= max(2.0, CONTENTS * len(lines)) else None
+
+
+def _comments(text: str) -> list[Span]:
+    found: list[Span] = []
+    place = 0
+    while (opens := _COMMENT.search(text, place)) and (end := text.find("-->", opens.end())) >= 0:
+        place = end + len("-->")
+        found.append((opens.start(), place))
+    return found
 
 
 def _within(spans: Sequence[Span], part: Chunk) -> list[Span]:

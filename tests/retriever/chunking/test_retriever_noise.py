@@ -89,6 +89,17 @@ def test_dots_alone_make_no_table_of_contents(meant: str) -> None:
     assert indexed(meant, "plain") == [meant]
 
 
+def test_a_comment_over_several_chunks_is_left_out_and_one_never_closed_is_text() -> None:
+    comment = "<!--\n" + "\n\n".join(f"Note number {n} to whoever writes this page. " * 9 for n in range(9)) + "\n-->"
+    text = f"{BODY}\n\n{comment}\n\nThe end."
+    assert len(chunk(text)) > 4
+    kept = "".join(part.text for part in worth_indexing(text, chunk(text), "markdown"))
+    assert "Note number 4" not in kept
+    assert "The end." in kept
+    unclosed = text.replace("-->", "")
+    assert "Note number 4" in "".join(part.text for part in worth_indexing(unclosed, chunk(unclosed), "markdown"))
+
+
 def test_a_heading_is_left_out_only_where_the_next_chunk_repeats_it() -> None:
     long = "One line of this item that fills a chunk. " * 40
     text = f"# Releases\n\n## 0.41.0\n\n{long}\n\n## 0.40.0 (2019-10-07)"
