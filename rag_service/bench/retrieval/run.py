@@ -1,0 +1,126 @@
+"""`rag bench retrieval` from its options to its files: sets asked in every mode, and times of large collections."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from decoder.bench.decode.run_file import RunFile
+from decoder.bench.results import write_json, write_markdown
+from decoder.recording.environment import environment
+from decoder.recording.prompts import BenchError
+from decoder.weights import resolve
+from rag_service.bench.cli import exit_status, say
+from rag_service.bench.retrieval import plot, quality, report, scale, synthetic
+from rag_service.bench.retrieval.embedders import Remembering, WordSums
+from rag_service.bench.retrieval.sets import RetrievalSet, load
+from rag_service.settings import Settings, load_settings
+from retriever import Library, SearchMode, make_embedder
+from retriever.embedder import Embedder
+
+
+def main(argv: Sequence[str], program: str) -> int:
+    """Exit status: 0 done, 2 unusable arguments or files, 130 interrupted."""
+    options = build_parser(program).parse_args(list(argv))
+    options.line = shlex.join([*program.split(), *(Path(a).name if Path(a).is_absolute() else a for a in argv)])
+    return exit_status(lambda: run(options, say))
+
+
+def build_parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Measure whether the right document is retrieved from sets with judgements, in every mode; with "
+        "--scale, how long searches and changes take in collections of many chunks.",
+    )
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="DIR", help="retrieval sets")
+    parser.add_argument("--split", default="test", help="which queries: `test`, or NAME of queries_NAME.jsonl")
+    parser.add_argument("--half", choices=["choose", "report", "all"], default="all", help="half of the queries")
+    parser.add_argument("--limit", type=int, help="queries a set (default all)")
+    parser.add_argument("--modes", nargs="+", choices=get_args(SearchMode), default=["dense", "lexical", "hybrid"])
+    parser.add_argument(
+        "--scale",
+        type=int,
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="measure times in collections of so many chunks instead, made of the sets' sentences",
+    )
+    parser.add_argument("--embedder", help="embedding model (default RAG_EMBEDDER)")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="keep the collections here, for another run")
+    parser.add_argument("--note", help="remark for the result, such as what else ran on the machine")
+    parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
+    parser.add_argument("--markdown", type=Path, metavar="OUT.md", help="also write tables")
+    parser.add_argument("--plot", type=Path, metavar="OUT.svg", help="also draw them")
+    return parser
+
+
+def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Measure what is missing, and write the result of all. Raises BenchError, InvalidSettings, RetrieverError."""
+    if options.plot:
+        plot.require_matplotlib()
+    settings = load_settings(**({"embedder": options.embedder} if options.embedder else {}))
+    sets = [load(folder, options.split, options.half, options.limit) for folder in options.data]
+    if len({one.name for one in sets}) < len(sets):
+        raise BenchError("two of the sets have the same name; rename the folder of one")
+    embedder = make_embedder(settings.embedder, lambda model: resolve(model, settings.models_folder))
+    with _folder(options.work) as folder:
+        found = _scale(options, sets, embedder, folder) if options.scale else _quality(options, sets, embedder, folder)
+    facts = {"embedder": embedder.name, "split": options.split, "half": options.half, "note": options.note}
+    result = {"environment": environment(options.line, **facts), **found}
+    write_json(options.json, result)
+    write_markdown(options.markdown, report.markdown(result))
+    if options.plot:
+        plot.draw(options.plot, result)
+    say(report.markdown(result))
+    say(f"wrote {options.json}")
+    return 0
+
+
+def _quality(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: Embedder, folder: Path) -> Any:
+    """Each query's measures are kept beside the result; a run that was stopped asks the others."""
+    material = {one.name: one.digest for one in sets}
+    file = RunFile(options.json.with_suffix(".queries.jsonl"), {"embedder": embedder.name, "sets": material})
+    done = {(line["set"], line["query"], line["mode"]) for line in file.read()}
+    library = Library(folder, Remembering(embedder))
+    with contextlib.closing(library):
+        for one in sets:
+            wanted = {mode: [q for q in one.queries if (one.name, q.id, mode) not in done] for mode in options.modes}
+            if not any(wanted.values()):
+                continue
+            collection = quality.ingested(library, one, say)
+            for mode, queries in wanted.items():
+                quality.ask(collection, queries, [mode], file.add)
+            say(f"{one.name}: {len(one.queries)} queries asked")
+    asked = {(one.name, query.id) for one in sets for query in one.queries}
+    lines = [
+        line for line in file.read() if (line["set"], line["query"]) in asked and line["mode"] in options.modes
+    ]
+    return {"rows": report.rows(lines), "differences": report.differences(lines)}
+
+
+def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: Embedder, folder: Path) -> Any:
+    questions = [query.text for one in sets for query in one.queries]
+    questions = questions[:: max(1, len(questions) // (options.limit or 100))]
+    pool = synthetic.sentences(sets)
+    library = Library(folder, Remembering(WordSums()))
+    with contextlib.closing(library):
+        sizes = [scale.measure(library, count, pool, questions, say) for count in sorted(options.scale)]
+    for size, count in zip(sizes, sorted(options.scale), strict=True):
+        size["facts"]["disk, MiB"] = round(scale.size_on_disk(folder / "collections" / f"chunks-{count}") / 2**20)
+        size["rows"].append(scale.embedding(embedder.embed_query, questions[:50]))
+    return {"scale": sizes}
+
+
+@contextlib.contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="rag-bench-") as folder:
+        yield Path(folder)
