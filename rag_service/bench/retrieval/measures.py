@@ -1,4 +1,4 @@
-"""Ranked documents against judgements: nDCG, recall, reciprocal rank; means with bootstrap intervals. Pure functions."""
+"""Ranked documents against judgements: nDCG, recall, reciprocal rank; means with intervals. Pure functions."""
 
 from __future__ import annotations
 

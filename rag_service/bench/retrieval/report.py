@@ -1,4 +1,4 @@
-"""Rows and tables of `rag bench retrieval`: quality by set and mode, times by size. Knows measurements; runs nothing."""
+"""Rows and tables of `rag bench retrieval`: quality by set and mode, times by size. Runs nothing."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from typing import Any, get_args
 
 from decoder.bench.decode.run_file import RunFile
 from decoder.bench.results import write_json, write_markdown
+from decoder.models import resolve
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
-from decoder.weights import resolve
 from rag_service.bench.cli import exit_status, say
 from rag_service.bench.retrieval import plot, quality, report, scale, synthetic
 from rag_service.bench.retrieval.embedders import Remembering, WordSums
 from rag_service.bench.retrieval.sets import RetrievalSet, load
-from rag_service.settings import Settings, load_settings
+from rag_service.settings import load_settings
 from retriever import Library, SearchMode, make_embedder
 from retriever.embedder import Embedder
 
@@ -27,7 +27,8 @@ from retriever.embedder import Embedder
 def main(argv: Sequence[str], program: str) -> int:
     """Exit status: 0 done, 2 unusable arguments or files, 130 interrupted."""
     options = build_parser(program).parse_args(list(argv))
-    options.line = shlex.join([*program.split(), *(Path(a).name if Path(a).is_absolute() else a for a in argv)])
+    shown = ["URL" if one == options.store_url else Path(one).name if Path(one).is_absolute() else one for one in argv]
+    options.line = shlex.join([*program.split(), *shown])
     return exit_status(lambda: run(options, say))
 
 
@@ -50,7 +51,10 @@ def build_parser(program: str) -> argparse.ArgumentParser:
         metavar="N",
         help="measure times in collections of so many chunks instead, made of the sets' sentences",
     )
-    parser.add_argument("--embedder", help="embedding model (default RAG_EMBEDDER)")
+    parser.add_argument("--embedder", help="embedding model (default RAG_EMBEDDING_MODEL)")
+    parser.add_argument(
+        "--store-url", metavar="URL", help="postgresql://…: collections of an empty database instead of a folder"
+    )
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep the collections here, for another run")
     parser.add_argument("--note", help="remark for the result, such as what else ran on the machine")
     parser.add_argument("--json", type=Path, required=True, metavar="OUT", help="file to write")
@@ -63,14 +67,21 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Measure what is missing, and write the result of all. Raises BenchError, InvalidSettings, RetrieverError."""
     if options.plot:
         plot.require_matplotlib()
-    settings = load_settings(**({"embedder": options.embedder} if options.embedder else {}))
+    settings = load_settings(**({"embedding_model": options.embedder} if options.embedder else {}))
     sets = [load(folder, options.split, options.half, options.limit) for folder in options.data]
     if len({one.name for one in sets}) < len(sets):
         raise BenchError("two of the sets have the same name; rename the folder of one")
-    embedder = make_embedder(settings.embedder, lambda model: resolve(model, settings.models_folder))
+    embedder = make_embedder(settings.embedding_model, lambda model: resolve(model, settings.models_folder))
     with _folder(options.work) as folder:
         found = _scale(options, sets, embedder, folder) if options.scale else _quality(options, sets, embedder, folder)
-    facts = {"embedder": embedder.name, "split": options.split, "half": options.half, "note": options.note}
+    store = "PostgreSQL" if options.store_url else "SQLite and FAISS"
+    facts = {
+        "embedder": embedder.name,
+        "store": store,
+        "split": options.split,
+        "half": options.half,
+        "note": options.note,
+    }
     result = {"environment": environment(options.line, **facts), **found}
     write_json(options.json, result)
     write_markdown(options.markdown, report.markdown(result))
@@ -86,7 +97,7 @@ def _quality(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder
     material = {one.name: one.digest for one in sets}
     file = RunFile(options.json.with_suffix(".queries.jsonl"), {"embedder": embedder.name, "sets": material})
     done = {(line["set"], line["query"], line["mode"]) for line in file.read()}
-    library = Library(folder, Remembering(embedder))
+    library = _library(options.store_url, folder, Remembering(embedder))
     with contextlib.closing(library):
         for one in sets:
             wanted = {mode: [q for q in one.queries if (one.name, q.id, mode) not in done] for mode in options.modes}
@@ -97,9 +108,7 @@ def _quality(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder
                 quality.ask(collection, queries, [mode], file.add)
             say(f"{one.name}: {len(one.queries)} queries asked")
     asked = {(one.name, query.id) for one in sets for query in one.queries}
-    lines = [
-        line for line in file.read() if (line["set"], line["query"]) in asked and line["mode"] in options.modes
-    ]
+    lines = [line for line in file.read() if (line["set"], line["query"]) in asked and line["mode"] in options.modes]
     return {"rows": report.rows(lines), "differences": report.differences(lines)}
 
 
@@ -107,13 +116,23 @@ def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: 
     questions = [query.text for one in sets for query in one.queries]
     questions = questions[:: max(1, len(questions) // (options.limit or 100))]
     pool = synthetic.sentences(sets)
-    library = Library(folder, Remembering(WordSums()))
+    library = _library(options.store_url, folder, Remembering(WordSums()))
     with contextlib.closing(library):
         sizes = [scale.measure(library, count, pool, questions, say) for count in sorted(options.scale)]
     for size, count in zip(sizes, sorted(options.scale), strict=True):
-        size["facts"]["disk, MiB"] = round(scale.size_on_disk(folder / "collections" / f"chunks-{count}") / 2**20)
+        if not options.store_url:
+            stored = scale.size_on_disk(folder / "collections" / f"chunks-{count}")
+            size["facts"]["disk, MiB"] = round(stored / 2**20)
         size["rows"].append(scale.embedding(embedder.embed_query, questions[:50]))
     return {"scale": sizes}
+
+
+def _library(store_url: str | None, folder: Path, embedder: Embedder) -> Library:
+    if store_url is None:
+        return Library(folder, embedder)
+    from retriever.postgres.stores import PostgresStores  # needs psycopg
+
+    return Library(folder, embedder, stores=PostgresStores(store_url))
 
 
 @contextlib.contextmanager

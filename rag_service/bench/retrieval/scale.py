@@ -1,4 +1,4 @@
-"""Times and memory of a collection of many chunks: ingest, searches, filters, changes. Knows collections; prints nothing.
+"""Times and memory of a collection of many chunks: ingest, searches, filters, changes. Prints nothing.
 
 Searches that are compared are asked one after the other on the same question, in turns, so that other work on the
 machine meets both alike.
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,9 +48,8 @@ def measure(
     collection = library.create(name, exist_ok=True)
     memory = _resident()
     before, begun = collection.stats().chunks, time.perf_counter()
-    collection.ingest(
-        _said(synthetic.documents(pool, count - before, before), say),
-    ) if before < count else None
+    if before < count:
+        collection.ingest(_said(synthetic.documents(pool, count - before, before), say))
     took = time.perf_counter() - begun
     stored = collection.stats().chunks
     facts: dict[str, Any] = {"chunks": stored}
@@ -110,7 +110,7 @@ def _during_ingest(
 
     thread = threading.Thread(target=ingest)
     thread.start()
-    pairs = []
+    pairs: list[tuple[float, float]] = []
     while not done.is_set():
         question = questions[len(pairs) % len(questions)]
         pairs.append((alone[question], _timed(search, question)))
@@ -125,20 +125,26 @@ def _changes(
     library: Library, collection: Collection, questions: Sequence[str], pool: Sequence[str], count: int
 ) -> Iterator[dict[str, Any]]:
     search = _search(library, collection.name, "hybrid")
-    usual, added, deleted = [], [], []
+    usual: list[float] = []
+    added: list[float] = []
+    deleted: list[float] = []
     for document in synthetic.documents(pool, CHANGES, 20 * count):
         question = questions[len(usual) % len(questions)]
         usual.append(_timed(search, question))
-        added.append(_timed(lambda question, one=document: (_put(collection, one), search(question)), question))
-        deleted.append(
-            _timed(lambda question, one=document: (collection.delete(one.document_id), search(question)), question)
-        )
+        added.append(_timed(partial(_put, collection, document, search), question))
+        deleted.append(_timed(partial(_delete, collection, document, search), question))
     for label, times in (("a change: add", added), ("a change: delete", deleted)):
         yield _row(label, [time - before for before, time in zip(usual, times, strict=True)])
 
 
-def _put(collection: Collection, document: SourceDocument) -> None:
+def _put(collection: Collection, document: SourceDocument, search: Search, question: str) -> None:
     collection.ingest([document])
+    search(question)
+
+
+def _delete(collection: Collection, document: SourceDocument, search: Search, question: str) -> None:
+    collection.delete(document.document_id or "")
+    search(question)
 
 
 def _search(library: Library, name: str, mode: SearchMode, where: Mapping[str, Any] | None = None) -> Search:

@@ -94,8 +94,7 @@ def _lines(path: Path, *keys: str) -> list[dict[str, Any]]:
     if not path.is_file():
         raise BenchError(f"{path} is missing; a retrieval set needs it")
     found = []
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
                 value = json.loads(line)

@@ -26,7 +26,7 @@ def sentences(sets: Sequence[RetrievalSet]) -> list[str]:
 
 
 def documents(pool: Sequence[str], count: int, first: int = 0) -> Iterator[SourceDocument]:
-    """Documents number `first`, `first` + 1, …: each half of neighbouring sentences, half of sentences from anywhere."""
+    """Documents number `first`, `first` + 1, …: half neighbouring sentences, half any."""
     for number in range(first, first + count):
         random = np.random.default_rng([7, number])
         start = int(random.integers(len(pool)))

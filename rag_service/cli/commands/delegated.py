@@ -9,12 +9,13 @@ SERVICE_BENCHMARKS = {
     "sessions": "conversations over HTTP, turn by turn: with and without reuse of earlier turns, and plain",
     "citations": "citations against quotations marked by people",
     "answers": "whether answers are right, cited and honest, over HTTP",
+    "retrieval": "whether the right document is retrieved, in every mode, and how fast",
 }
 """Commands of `rag_service.bench`, with their help; `decoder.bench` has the others."""
 
 
 def bench(context: typer.Context) -> None:
-    """Measure decoding, conversations and citations. `rag bench --help` lists the commands."""
+    """Measure decoding, conversations, retrieval and citations. `rag bench --help` lists the commands."""
     command, arguments = next(iter(context.args), ""), context.args[1:]
     if command == "sessions":
         from rag_service.bench import main as sessions
@@ -24,6 +25,10 @@ def bench(context: typer.Context) -> None:
         from rag_service.bench.answers.run import main as answers
 
         raise typer.Exit(answers(arguments, "rag bench answers"))
+    if command == "retrieval":
+        from rag_service.bench.retrieval.run import main as retrieval
+
+        raise typer.Exit(retrieval(arguments, "rag bench retrieval"))
     if command == "citations":
         from decoder.models import resolve
         from rag_service.bench.citations import main as citations
