@@ -35,8 +35,11 @@ EARLIER_STEP = 60
 """Places after which the bonus is half as large."""
 NEAR = 2
 """Newer versions of a passage are looked for among so many times as many passages as are wanted."""
-BESIDE = 0.1
-"""Share of their score that the chunks before and after one add to it: a text that is cut says less in each part."""
+BESIDE = 0.15
+"""Share of their score that the chunks before and after one add to it: a text that is cut says less in each part.
+
+It is less the longer the chunk is, and nothing from `WHOLE` characters on."""
+WHOLE = 900
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 
@@ -110,7 +113,8 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
         for part in found
         for place, key in enumerate(part.earlier)
     }
-    ranked = _best(dense, lexical, bonus, min((part.known for part in found), default=1.0))
+    sizes = {key: len(record.chunk.text) for key, record in chunks.items()}
+    ranked = _best(dense, lexical, bonus, sizes, min((part.known for part in found), default=1.0))
 
     def dated(pair: tuple[Key, float]) -> Dated:
         record = chunks[pair[0]]
@@ -137,16 +141,19 @@ def _merged(parts: Sequence[Part | None]) -> Part | None:
     return Part(ranked, scores, sum((part.moments for part in present), Moments()))
 
 
-def _best(dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], known: float) -> Ranked:
-    """The candidates by their score: of one part its own, of two how far they stand out in both together."""
+def _best(
+    dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], sizes: Mapping[Key, int], known: float
+) -> Ranked:
+    """The candidates by their score: of one part its own, of two how far they stand out in both together.
+
+    `sizes`: their characters.
+    """
     keys = {key for part in (dense, lexical) if part is not None for key, _ in part.ranked} | set(bonus)
     if dense is not None and lexical is not None:
-        standing = {
-            key: known * dense.moments.standing(dense.scores[key]) + lexical.moments.standing(lexical.scores[key])
-            for key in keys
-        }
+        near, words = dense.moments.standings(dense.scores, keys), lexical.moments.standings(lexical.scores, keys)
+        standing = {key: known * near[key] + words[key] for key in keys}
         return _ordered(
-            [(key, score + _beside(key, standing) + bonus.get(key, 0.0)) for key, score in standing.items()]
+            [(key, score + _beside(key, sizes[key], standing) + bonus.get(key, 0.0)) for key, score in standing.items()]
         )
     part = dense or lexical
     assert part is not None, "a search has at least one part"
@@ -154,11 +161,12 @@ def _best(dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], 
     return _ordered([(key, part.scores[key] + unit * bonus.get(key, 0.0)) for key in keys])
 
 
-def _beside(key: Key, standing: Mapping[Key, float]) -> float:
+def _beside(key: Key, size: int, standing: Mapping[Key, float]) -> float:
     """What the chunks before and after a candidate add, if they are candidates too."""
     document, ordinal, collection = key
     both = (document, ordinal - 1, collection), (document, ordinal + 1, collection)
-    return BESIDE * sum(max(0.0, standing.get(one, 0.0)) for one in both)
+    share = BESIDE * max(0.0, 1 - size / WHOLE)
+    return share * sum(max(0.0, standing.get(one, 0.0)) for one in both)
 
 
 def _ordered(ranked: Ranked) -> Ranked:
