@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Moments:
         variance = self.squares / self.count - self.mean**2
         return math.sqrt(variance) if variance > 1e-12 else 0.0
 
-    def standing(self, score: float) -> float:
-        """How many standard deviations a score is above the mean; 0 where all scores are equal."""
-        return (score - self.mean) / self.deviation if self.deviation else 0.0
+    def standings(self, scores: Mapping[Key, float], keys: Iterable[Key]) -> dict[Key, float]:
+        """How many standard deviations the scores of `keys` are above the mean; 0 where all scores are equal."""
+        mean, deviation = self.mean, self.deviation
+        return {key: (scores[key] - mean) / deviation if deviation else 0.0 for key in keys}

@@ -36,10 +36,8 @@ class Words:
 
     def content(self, words: Iterable[str]) -> list[str]:
         """The stems of words, as `split` gives them, in order and without stop words."""
-        return [stem(word, self._language) for word in words if not self._stop(word)]
-
-    def _stop(self, word: str) -> bool:
-        return word in self._stops and not word[0].isdigit()
+        stops, language = self._stops, self._language
+        return [stem(word, language) for word in words if word not in stops or word[0].isdigit()]
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from retriever.embedded.passing import PassingRows
 from retriever.embedder import Vectors
 from retriever.lexical.postings import Tables
 from retriever.moments import Moments
@@ -65,25 +66,24 @@ class EmbeddedSnapshot(Tables):
 
 
 class EmbeddedVectorSnapshot(EmbeddedSnapshot):
-    """What one read transaction sees, with the index, which the caller keeps from other threads."""
+    """What one read transaction sees, with the index, which holds the same and which the caller keeps from changes."""
 
-    def __init__(self, connection: sqlite3.Connection, index: VectorIndex) -> None:
+    def __init__(self, connection: sqlite3.Connection, index: VectorIndex, passing: PassingRows) -> None:
         super().__init__(connection)
         self._index = index
+        self._passing = passing
+
+    def passing(self, where: Mapping[str, Any]) -> Rows:
+        return self._passing.get(self.facts(), where, super().passing)
 
     def nearest(self, vector: Vectors, depth: int, allowed: Rows | None = None) -> list[tuple[int, float]]:
-        self._sync()
-        return self._index.search(vector, depth, allowed)
+        return self._index.search(self.connection, vector, depth, allowed)
 
     def cosines(self, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
         return self._index.cosines(self.connection, vector, rows)
 
     def moments(self, vector: Vectors) -> Moments:
-        self._sync()
         return self._index.moments(vector)
-
-    def _sync(self) -> None:
-        self._index.sync(self.connection, self.facts())
 
 
 class EmbeddedTransaction:

@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from retriever.embedded.passing import PassingRows
+from retriever.embedded.shared_lock import SharedLock
 from retriever.embedded.snapshot import EmbeddedSnapshot, EmbeddedTransaction, EmbeddedVectorSnapshot
 from retriever.search.index import VectorIndex
 from retriever.stores import store
@@ -25,7 +27,9 @@ class EmbeddedStore:
         self.name = name
         self._file = store.Store(folder, name)
         self._index = VectorIndex(folder)
-        self._index_lock = threading.Lock()
+        self._index_lock = SharedLock()
+        self._saving = threading.Lock()
+        self._passing = PassingRows()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[EmbeddedSnapshot]:
@@ -34,8 +38,14 @@ class EmbeddedStore:
 
     @contextlib.contextmanager
     def search(self) -> Iterator[EmbeddedVectorSnapshot]:
-        with self._index_lock, self._file.read() as connection:  # in this order: the index never goes back
-            yield EmbeddedVectorSnapshot(connection, self._index)
+        """Searches run beside each other, unless the index has to take in changes first."""
+        with self._index_lock.shared(), self._file.read() as connection:
+            if self._index.holds(store.facts(connection)):
+                yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
+                return
+        with self._index_lock.alone(), self._file.read() as connection:  # in this order: the index never goes back
+            self._index.sync(connection, store.facts(connection))
+            yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[EmbeddedTransaction]:
@@ -43,10 +53,14 @@ class EmbeddedStore:
             yield EmbeddedTransaction(connection)
 
     def save_index(self) -> None:
-        with self._index_lock:
-            with self._file.read() as connection:
-                self._index.sync(connection, store.facts(connection))
-            self._index.save()
+        with self._saving:
+            with self._index_lock.alone():
+                with self._file.read() as connection:
+                    self._index.sync(connection, store.facts(connection))
+                if not self._index.compact():
+                    return
+            with self._index_lock.shared():  # searches go on while the file is written
+                self._index.save()
 
     def close(self) -> None:
         self._file.close()

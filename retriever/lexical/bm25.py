@@ -41,7 +41,9 @@ class Scores:
         """The `depth` best as (row, score), best first, ties by row; only among `allowed` rows if given."""
         rows, values = self.rows, self.values
         if allowed is not None:
-            kept = np.isin(rows, allowed)
+            passes = np.zeros(int(max(rows.max(initial=0), allowed.max(initial=0))) + 1, dtype=bool)
+            passes[allowed] = True
+            kept = passes[rows]
             rows, values = rows[kept], values[kept]
         if len(rows) > depth:
             kept = values >= np.partition(values, -depth)[-depth]

@@ -83,6 +83,9 @@ def pieces(found: Mapping[str, Sequence[tuple[int, int, int]]], ids: Mapping[str
     for key, entries in found.items():
         joined = np.array(entries, dtype=ENTRY)
         blocks = joined["row"] // BLOCK
+        if blocks[0] == blocks[-1]:  # rows ascend
+            parts.append((ids[key], int(blocks[0]), joined.tobytes()))
+            continue
         parts += [(ids[key], int(block), joined[blocks == block].tobytes()) for block in np.unique(blocks)]
     return parts
 

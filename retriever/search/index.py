@@ -34,10 +34,16 @@ FILE_NAME = "vectors.faiss"
 FEW = 1024
 """So many changes are kept beside the file, and so many deleted chunks in the index."""
 FEW_SHARE = 0.05
+MORE = 32
+"""Chunks beyond those that are wanted, of which the exact cosine is compared too."""
 
 
 class VectorIndex:
-    """Chunk rows by vector. Not safe for several threads at once: the collection holds a lock around it."""
+    """Chunk rows by vector. Several threads may search; while one calls `sync` or `compact`, no other may do anything.
+
+    Vectors are held in the collection's own number format. In half precision they are not quite of length 1, so more
+    chunks than wanted are found and their cosines taken from the store.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -45,6 +51,7 @@ class VectorIndex:
         self._generation = -1
         self._index: Any = None
         self._sample: Vectors = np.zeros((0, 0), np.float32)
+        self._sampled: list[int] = []
         self._last = 0
         self._gone: set[int] = set()
         self._changed = 0
@@ -52,27 +59,39 @@ class VectorIndex:
     def __len__(self) -> int:
         return 0 if self._index is None else int(self._index.ntotal) - len(self._gone)
 
+    def holds(self, facts: CollectionFacts) -> bool:
+        """Whether it holds exactly the chunks of this state of the collection."""
+        return (self._uid, self._generation) == (facts.uid, facts.generation)
+
     def sync(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
         """Make the index hold exactly the chunks that `connection`'s snapshot holds."""
-        if (self._uid, self._generation) == (facts.uid, facts.generation):
+        if self.holds(facts):
             return
         if self._index is None or self._uid != facts.uid:
             self._open(connection, facts)
         self._add(connection)
         if len(self) != postings.totals(connection)[0]:
             self._drop(connection)
-        self._sample = records.sample(connection)
+        sampled = records.sample(connection)
+        if sampled != self._sampled or self._uid != facts.uid:
+            self._sampled, self._sample = sampled, records.vectors_at(connection, sampled)[1]
         self._uid, self._generation = facts.uid, facts.generation
 
-    def save(self) -> None:
-        """Write the file and put it in place by one rename.
+    def compact(self) -> bool:
+        """Drop deleted chunks before `save`; False if the file may stay as it is.
 
-        While few chunks have changed, the file stays as it is, because `sync` adds and drops them in a moment. If
-        writing fails, as on a full disk, the next process that opens the collection rebuilds the index.
+        It may while few chunks have changed, because `sync` adds and drops them in a moment.
         """
         if self._index is None or self._changed <= max(FEW, len(self) * FEW_SHARE):
-            return
+            return False
         self._compact()
+        return True
+
+    def save(self) -> None:
+        """Write the file and put it in place by one rename; searches may go on.
+
+        If writing fails, as on a full disk, the next process that opens the collection rebuilds the index.
+        """
         for left in self.path.parent.glob(f"{FILE_NAME}.*.tmp"):  # of processes that were killed; those alive retry
             left.unlink(missing_ok=True)
         temporary = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.tmp")
@@ -86,7 +105,13 @@ class VectorIndex:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
 
-    def search(self, vector: Vectors, depth: int, allowed: NDArray[np.int64] | None = None) -> list[tuple[int, float]]:
+    def search(
+        self,
+        connection: sqlite3.Connection,
+        vector: Vectors,
+        depth: int,
+        allowed: NDArray[np.int64] | None = None,
+    ) -> list[tuple[int, float]]:
         """The `depth` nearest chunks as (row, cosine), best first, ties by row; only among `allowed` rows if given.
 
         `vector`: float32 [dimension], of length 1.
@@ -95,12 +120,12 @@ class VectorIndex:
             return []
         parameters = None
         if allowed is not None:
-            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))
-        wanted = min(depth + len(self._gone), int(self._index.ntotal))
-        scores, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
-        found = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
-        nearest = [(row, score) for row, score in found if row >= 0 and row not in self._gone]
-        return sorted(nearest, key=lambda pair: (-pair[1], pair[0]))[:depth]
+            bits = _bits(allowed)
+            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
+        wanted = min(depth + MORE + len(self._gone), int(self._index.ntotal))
+        _, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
+        nearest = self.cosines(connection, vector, [row for row in rows[0].tolist() if row >= 0])
+        return sorted(nearest.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
 
     def moments(self, vector: Vectors) -> Moments:
         """Those of the cosines of all chunks, by a sample of them."""
@@ -109,18 +134,21 @@ class VectorIndex:
     def cosines(self, connection: sqlite3.Connection, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
         """The cosines of some chunks of `connection`'s snapshot."""
         stored, vectors = records.vectors_at(connection, rows)
-        return dict(zip(stored, (vectors @ vector).tolist(), strict=True))
+        values = (vectors * vector).sum(
+            axis=1
+        )  # a chunk's is the same whatever the others are, which `@` does not keep
+        return dict(zip(stored, values.tolist(), strict=True))
 
     def _open(self, connection: sqlite3.Connection, facts: CollectionFacts) -> None:
         """The file's index without the chunks that are gone; an empty one if there is no usable file."""
-        self._index = self._read(facts.dimension) or faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
+        self._index = self._read(facts) or _empty(facts)
         rows = faiss.vector_to_array(self._index.id_map) if self._index.ntotal else np.zeros(0, np.int64)
         self._last = int(rows.max(initial=0))
         self._gone, self._changed = set(), 0
         stored = _rows(connection)
         lacks = len(np.setdiff1d(stored[stored <= self._last], rows)) > 0
         if lacks or len(np.unique(rows)) != len(rows):  # not a file that rows were only added to and dropped from
-            self._index, self._last = faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension)), 0
+            self._index, self._last = _empty(facts), 0
 
     def _add(self, connection: sqlite3.Connection) -> None:
         """Add the chunks that are newer than the newest one in the index: rows only grow."""
@@ -143,13 +171,32 @@ class VectorIndex:
             self._index.remove_ids(np.array(sorted(self._gone), np.int64))
             self._gone = set()
 
-    def _read(self, dimension: int) -> Any:
+    def _read(self, facts: CollectionFacts) -> Any:
         """The file's index; None if there is no usable file."""
         try:
             index = faiss.read_index(str(self.path))
         except RuntimeError:
             return None
-        return index if isinstance(index, faiss.IndexIDMap) and index.d == dimension else None
+        empty = _empty(facts)
+        if not isinstance(index, faiss.IndexIDMap) or index.d != empty.d:
+            return None
+        same = type(faiss.downcast_index(index.index)) is type(faiss.downcast_index(empty.index))
+        return index if same else None
+
+
+def _empty(facts: CollectionFacts) -> Any:
+    """An index without chunks for vectors of the collection's number format."""
+    if facts.vector_dtype == "float16":
+        kind, metric = faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+        return faiss.IndexIDMap(faiss.IndexScalarQuantizer(facts.dimension, kind, metric))
+    return faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
+
+
+def _bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """A bit for every row up to the highest, set for those in `rows`, the lowest bit first."""
+    chosen = np.zeros(int(rows.max()) + 1, dtype=bool)
+    chosen[rows] = True
+    return np.packbits(chosen, bitorder="little")
 
 
 def _rows(connection: sqlite3.Connection) -> NDArray[np.int64]:

@@ -190,10 +190,10 @@ def titles_of(connection: sqlite3.Connection, rows: Iterable[int]) -> list[tuple
     return list(found.values())
 
 
-def sample(connection: sqlite3.Connection) -> Vectors:
-    """Vectors, float32 [n, dimension], of at most `SAMPLE` chunks, which depend on texts, not on their order."""
-    query = "SELECT vector FROM chunks ORDER BY embedded_hash LIMIT ?"
-    return _matrix(connection, [vector for (vector,) in connection.execute(query, (SAMPLE,))])
+def sample(connection: sqlite3.Connection) -> list[int]:
+    """Rows of at most `SAMPLE` chunks, which the chunks' texts choose and not their order."""
+    query = "SELECT row FROM chunks ORDER BY embedded_hash, row LIMIT ?"
+    return [row for (row,) in connection.execute(query, (SAMPLE,))]
 
 
 def vectors_at(connection: sqlite3.Connection, rows: Iterable[int]) -> tuple[list[int], Vectors]:
