@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 from decoder.bench.decode.run_file import RunFile
 from decoder.bench.results import write_json, write_markdown
-from decoder.models import resolve
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
 from rag_service.bench.cli import exit_status, say
@@ -24,12 +23,12 @@ from retriever import Library, SearchMode, make_embedder
 from retriever.embedder import Embedder
 
 
-def main(argv: Sequence[str], program: str) -> int:
-    """Exit status: 0 done, 2 unusable arguments or files, 130 interrupted."""
+def main(argv: Sequence[str], program: str, model_folder: Callable[[str], Path]) -> int:
+    """Exit status: 0 done, 2 unusable arguments or files, 130 interrupted. `model_folder`: of a model's name."""
     options = build_parser(program).parse_args(list(argv))
     shown = ["URL" if one == options.store_url else Path(one).name if Path(one).is_absolute() else one for one in argv]
     options.line = shlex.join([*program.split(), *shown])
-    return exit_status(lambda: run(options, say))
+    return exit_status(lambda: run(options, model_folder, say))
 
 
 def build_parser(program: str) -> argparse.ArgumentParser:
@@ -63,7 +62,7 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+def run(options: argparse.Namespace, model_folder: Callable[[str], Path], say: Callable[[str], None]) -> int:
     """Measure what is missing, and write the result of all. Raises BenchError, InvalidSettings, RetrieverError."""
     if options.plot:
         plot.require_matplotlib()
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     sets = [load(folder, options.split, options.half, options.limit) for folder in options.data]
     if len({one.name for one in sets}) < len(sets):
         raise BenchError("two of the sets have the same name; rename the folder of one")
-    embedder = make_embedder(settings.embedding_model, lambda model: resolve(model, settings.models_folder))
+    embedder = make_embedder(settings.embedding_model, model_folder)
     with _folder(options.work) as folder:
         found = _scale(options, sets, embedder, folder) if options.scale else _quality(options, sets, embedder, folder)
     store = "PostgreSQL" if options.store_url else "SQLite and FAISS"

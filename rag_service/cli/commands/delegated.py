@@ -25,17 +25,15 @@ def bench(context: typer.Context) -> None:
         from rag_service.bench.answers.run import main as answers
 
         raise typer.Exit(answers(arguments, "rag bench answers"))
-    if command == "retrieval":
-        from rag_service.bench.retrieval.run import main as retrieval
-
-        raise typer.Exit(retrieval(arguments, "rag bench retrieval"))
-    if command == "citations":
+    if command in ("citations", "retrieval"):
         from decoder.models import resolve
         from rag_service.bench.citations import main as citations
+        from rag_service.bench.retrieval.run import main as retrieval
         from rag_service.settings import load_settings
 
         folder = load_settings().models_folder
-        raise typer.Exit(citations(arguments, "rag bench citations", lambda model: resolve(model, folder)))
+        measure = citations if command == "citations" else retrieval
+        raise typer.Exit(measure(arguments, f"rag bench {command}", lambda model: resolve(model, folder)))
     from decoder.bench import main
 
     raise typer.Exit(main(context.args, "rag bench", SERVICE_BENCHMARKS))

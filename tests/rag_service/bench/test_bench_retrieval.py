@@ -80,7 +80,7 @@ def test_a_run_measures_sets_and_goes_on_where_it_was_stopped(
     monkeypatch.setattr(run, "make_embedder", lambda *_: WordSums(64))
     out, table, drawn = (tmp_path / f"out.{ending}" for ending in ("json", "md", "svg"))
     arguments = ["--data", str(folder), "--json", str(out), "--markdown", str(table), "--plot", str(drawn)]
-    assert run.main(arguments, "rag bench retrieval") == 0
+    assert run.main(arguments, "rag bench retrieval", Path) == 0
     result = json.loads(out.read_text())
     assert {(row["mode"], row["queries"]) for row in result["rows"]} == {(m, 3) for m in ("dense", "lexical", "hybrid")}
     assert next(row for row in result["rows"] if row["mode"] == "lexical")["recall@10"]["mean"] == 1.0
@@ -92,7 +92,7 @@ def test_a_run_measures_sets_and_goes_on_where_it_was_stopped(
     measurements.write_text("\n".join(whole[:-2]) + "\n")
     asked: list[Any] = []
     monkeypatch.setattr(quality, "ask", _counting(quality.ask, asked))
-    assert run.main(arguments, "rag bench retrieval") == 0
+    assert run.main(arguments, "rag bench retrieval", Path) == 0
     assert len(asked) == 2
     assert json.loads(out.read_text())["rows"] == result["rows"]
 
