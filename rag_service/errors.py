@@ -183,6 +183,21 @@ def storage_full() -> StorageFull:
     )
 
 
+def database_unavailable() -> Unavailable:
+    return Unavailable(
+        "PostgreSQL does not answer, so the service changed nothing. Try again shortly. If the error stays, check that "
+        "it runs and takes writes, and that RAG_STORE_URL points to it.",
+        "database_unavailable",
+        retry_after=5,
+    )
+
+
+def database_full() -> StorageFull:
+    return StorageFull(
+        "The disk of PostgreSQL is full, so the request was not stored. Free space on it, then send the request again."
+    )
+
+
 def redis_disk_full() -> StorageFull:
     return StorageFull(
         "Redis cannot write to its disk, so the request was not stored. Free space on the disk of Redis, then send "

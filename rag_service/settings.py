@@ -222,9 +222,9 @@ class Settings(BaseSettings):
     )
     store_url: SecretStr | None = Field(
         default=None,
-        description="PostgreSQL with pgvector that has the collections, so that API and workers on any number of "
-        "machines share them: `postgresql://user:password@host/name` (docs/how-to/postgresql.md). Unset: the data "
-        "folder has them.",
+        description="PostgreSQL with pgvector that has collections, ingests and uploads, so that API and workers on "
+        "any number of machines share them: `postgresql://user:password@host/name` (docs/how-to/postgresql.md). Unset: "
+        "the data folder and Redis have them.",
     )
     data_dir: Path = Field(
         default=Path(".rag"), description="Folder of collections, uploads, models and the data of the private Redis."

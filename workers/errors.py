@@ -2,8 +2,10 @@
 
 WorkersError
 ├── QueueUnavailable    Redis cannot be reached or rejects work
-│   └── RedisFull       it has no memory left
-│       └── RedisDiskFull   it cannot write to its disk
+│   ├── RedisFull       it has no memory left
+│   │   └── RedisDiskFull   it cannot write to its disk
+│   └── DatabaseUnavailable     PostgreSQL, which has the ingests, cannot be reached or takes no writes
+│       └── DatabaseFull    its disk is full
 ├── AnswerMissing       the answer's record does not exist
 ├── AnswerEnded         the answer is finished already
 ├── AnswerTaken         another worker has taken the answer over
@@ -35,6 +37,14 @@ class RedisFull(QueueUnavailable):
 
 class RedisDiskFull(RedisFull):
     """Redis takes no writes because it cannot save to its disk."""
+
+
+class DatabaseUnavailable(QueueUnavailable):
+    """The PostgreSQL that has the ingests cannot be reached; the call changed nothing. Try again later."""
+
+
+class DatabaseFull(DatabaseUnavailable):
+    """PostgreSQL takes no writes because its disk is full."""
 
 
 class AnswerMissing(WorkersError):

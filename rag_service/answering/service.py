@@ -23,14 +23,15 @@ from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import model_folder, window_of
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
+from rag_service.errors import InvalidSettings
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import Embedder, EmbedderUnavailable, Library, make_embedder, open_stores
-from workers.broker.app import make_app, make_async_redis, make_redis
+from workers.broker.app import RedisClient, make_app, make_async_redis, make_redis
 from workers.errors import QueueUnavailable
-from workers.ingests.files import JobFiles
+from workers.ingests.ledger import JobLedger
+from workers.ingests.open_ledger import open_ledger
 from workers.ingests.queue import IngestQueue
-from workers.ingests.redis_ledger import RedisJobLedger
 from workers.sessions.answer_store import erase_collection
 from workers.sessions.passage_ids import forget_passages
 from workers.sessions.queue import Queue
@@ -83,8 +84,8 @@ class Service:
         self._celery = make_app(redis_url)
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
         self.queue = Queue(self._celery, self.redis, **ttl)
-        ledger = RedisJobLedger(self.redis, JobFiles(settings.uploads_folder))
-        self.ingests = IngestQueue(self._celery, self.redis, ledger)
+        self._ledger = _ledger(self.redis, settings)
+        self.ingests = IngestQueue(self._celery, self.redis, self._ledger)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
         self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
         self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
@@ -129,6 +130,7 @@ class Service:
 
     async def close(self) -> None:
         self.library.close()
+        self._ledger.close()
         await self._async_redis.aclose()
         self.redis.close()
         self._celery.close()
@@ -150,6 +152,13 @@ class Service:
         """Some documents are gone: forget the ids of the tenant's passages. While Redis is away they only expire."""
         with contextlib.suppress(QueueUnavailable):
             forget_passages(self.redis, self.principal.tenant)
+
+
+def _ledger(client: RedisClient, settings: Settings) -> JobLedger:
+    try:
+        return open_ledger(client, settings.uploads_folder, settings.store)
+    except ValueError as error:
+        raise InvalidSettings(f"{error}.") from None
 
 
 def _tried(load: Callable[[], None]) -> None:

@@ -34,7 +34,7 @@ from retriever import (
     UnknownCollection,
     UnknownDocument,
 )
-from workers.errors import QueueUnavailable, RedisDiskFull, RedisFull
+from workers.errors import DatabaseFull, DatabaseUnavailable, QueueUnavailable, RedisDiskFull, RedisFull
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,9 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, RedisFull):
         log.warning("%s", error)
         return errors.redis_disk_full() if isinstance(error, RedisDiskFull) else errors.redis_memory_full()
+    if isinstance(error, DatabaseUnavailable):
+        log.warning("%s", error)
+        return errors.database_full() if isinstance(error, DatabaseFull) else errors.database_unavailable()
     if isinstance(error, QueueUnavailable):
         log.warning("%s", error)
         return errors.redis_unavailable()

@@ -268,6 +268,7 @@ def make_worker_context(
     name: str = "fake",
     kv_cache_bytes: int = 0,
     lapse_s: int = 5,
+    store_url: str | None = None,
 ) -> WorkerContext:
     """A workplace around any engine; close it."""
     from workers.worker.kv_store import KvStore
@@ -275,7 +276,8 @@ def make_worker_context(
     from workers.worker.tasks import WorkerContext
 
     runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
-    return WorkerContext(make_redis(redis_url), tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s)
+    client = make_redis(redis_url)
+    return WorkerContext(client, tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s, store_url=store_url)
 
 
 @contextlib.contextmanager

@@ -47,12 +47,13 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
 
     try:
         collection = library.collection(job.collection)
-        report = collection.ingest(
-            [_source(file) for file in job.files],
-            progress=progress,
-            cancelled=lambda: closing() or claim.state() != "claimed",
-            job=job.job_id,
-        )
+        with claim.local_files() as files:
+            report = collection.ingest(
+                [_source(file) for file in files],
+                progress=progress,
+                cancelled=lambda: closing() or claim.state() != "claimed",
+                job=job.job_id,
+            )
     except CollectionBusy:
         raise
     except RetrieverError as error:

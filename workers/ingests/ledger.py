@@ -1,17 +1,22 @@
 """The ledger of ingest jobs: which jobs were accepted, which worker has them, and how they ended.
 
-A protocol, so that jobs can be stored outside Redis; `RedisJobLedger` implements it. Every added job ends as
-succeeded, failed or cancelled. A job waits, belongs to one worker, or has ended; it changes its state in one step.
-Knows jobs and workers' names; knows no documents.
+A protocol: `RedisJobLedger` implements it, and `PostgresJobLedger` for stacks of several machines. Every added job
+ends as succeeded, failed or cancelled. A job waits, belongs to one worker, or has ended; it changes its state in one
+step. Knows jobs and workers' names; knows no documents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from workers.broker.messages import IngestJob, JobProgress, JobStatus, ListedJob
+from workers.broker.messages import IngestFile, IngestJob, JobProgress, JobStatus, ListedJob
+
+JOB_TTL_S = 7 * 24 * 3600
+"""Lifetime of a job after its end, in seconds."""
+UPLOAD_MISSING = "the uploaded files do not exist any more; upload them again"
 
 ClaimState = Literal["claimed", "cancelled", "lost"]
 """`lost`: another worker may have the job now, so this one must store nothing more."""
@@ -41,6 +46,9 @@ class JobClaim(Protocol):
     @property
     def attempts(self) -> int:
         """How often a worker has taken the job and not put it back, including this time."""
+
+    def local_files(self) -> AbstractContextManager[list[IngestFile]]:
+        """The job's files, readable on this machine within the context. Raises OSError if they cannot be put there."""
 
     def state(self) -> ClaimState:
         """Whether to go on."""
@@ -103,3 +111,6 @@ class JobLedger(Protocol):
 
         Also removes the files of ended jobs.
         """
+
+    def close(self) -> None:
+        """Close the connections that are the ledger's own."""

@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from workers.broker import keys, lua, wire
 from workers.broker.app import LAPSE_S, RedisClient
-from workers.broker.messages import IngestFailure, IngestJob, JobProgress, JobStatus, ListedJob
+from workers.broker.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.errors import unavailable
 from workers.ingests import ledger_lua
 from workers.ingests.files import JobFiles
-from workers.ingests.ledger import ClaimState, JobClaim, JobCounts
+from workers.ingests.ledger import JOB_TTL_S, UPLOAD_MISSING, ClaimState, JobClaim, JobCounts
 
-JOB_TTL_S = 7 * 24 * 3600
-"""Lifetime of a job after its end, in seconds."""
 WRITTEN_S = 5.0
 """Seconds after which Redis has surely written a job's end to disk; then its files are removed."""
-UPLOAD_MISSING = "the uploaded files do not exist any more; upload them again"
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +147,9 @@ class RedisJobLedger:
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
 
+    def close(self) -> None:
+        """Nothing: the Redis client is the caller's."""
+
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         args = [worker, self._lapse_s, len(running), *running, *not_put_back]
         return int(lua.run(self._redis, ledger_lua.RECLAIM, [keys.INGEST_RUNNING, keys.WORKERS], args))
@@ -237,6 +238,9 @@ class RedisJobClaim:
     worker: str
     job: IngestJob
     attempts: int
+
+    def local_files(self) -> AbstractContextManager[list[IngestFile]]:
+        return nullcontext(self.job.files)
 
     def state(self) -> ClaimState:
         state: ClaimState = lua.run(self.client, ledger_lua.STATE, [self._key], [self.worker])

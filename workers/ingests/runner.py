@@ -64,6 +64,7 @@ class IngestRunner:
         """Heartbeats in a row at which a job waited and nothing ran."""
         self._fallback: threading.Thread | None = None
         """Works off the ledger if no message came."""
+        self._recovering: threading.Thread | None = None
 
     def run(self) -> None:
         """Work off the ledger. Does nothing if this worker does so already.
@@ -83,6 +84,20 @@ class IngestRunner:
         finally:
             self._slot.release()
 
+    def recover_apart(self, queue: IngestQueue) -> None:
+        """`recover` in a thread of its own, so that a database that hangs delays no heartbeat."""
+        if self._recovering is None or not self._recovering.is_alive():
+            self._recovering = threading.Thread(target=self._try_recover, args=(queue,), name="ledger", daemon=True)
+            self._recovering.start()
+
+    def _try_recover(self, queue: IngestQueue) -> None:
+        try:
+            self.recover(queue)
+        except QueueUnavailable as error:
+            log.warning("waiting ingests are not looked at: %s", error)
+        except Exception:
+            log.exception("waiting ingests are not looked at")
+
     def recover(self, queue: IngestQueue) -> None:
         """Call with every heartbeat: queue jobs of vanished workers again, and wake a worker for waiting jobs.
 
@@ -99,7 +114,7 @@ class IngestRunner:
         if time.monotonic() >= self._recover_at:
             recovered = self._ledger.recover()
             if recovered:
-                log.warning("%d accepted ingests were missing in Redis; they wait again", recovered)
+                log.warning("%d accepted ingests were missing in the ledger; they wait again", recovered)
             self._recover_at = time.monotonic() + RECOVER_S
         if self._slot.locked() or not self._ledger.available():
             self._beats = 0
@@ -113,9 +128,10 @@ class IngestRunner:
             queue.wake()
 
     def close(self) -> None:
-        """Wait for the thread that `look` started; the worker is closing already."""
-        if self._fallback is not None:
-            self._fallback.join(CLOSE_S)
+        """Wait for the threads that `recover_apart` and `recover` started; the worker is closing already."""
+        for thread in (self._recovering, self._fallback):
+            if thread is not None:
+                thread.join(CLOSE_S)
 
     def _run_fallback(self) -> None:
         try:

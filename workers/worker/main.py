@@ -144,6 +144,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         answer_ttl_s=config.answer_ttl_s,
         session_ttl_s=config.session_ttl_s,
         store_tokens=config.store_tokens,
+        store_url=config.store_url,
         supporter=Supporter(tokens, Path(config.model).name, config.dtype, own),
     )
     info = {

@@ -25,9 +25,8 @@ from workers.broker.app import INGEST_TASK, LAPSE_S, RedisClient
 from workers.broker.messages import ErrorEvent
 from workers.errors import AnswerMissing, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.grammar.grammars import Grammars
-from workers.ingests.files import JobFiles
+from workers.ingests.open_ledger import open_ledger
 from workers.ingests.queue import IngestQueue
-from workers.ingests.redis_ledger import RedisJobLedger
 from workers.ingests.runner import IngestRunner
 from workers.sessions.answer_store import AnswerStore
 from workers.sessions.passage_ids import PassageIds
@@ -67,6 +66,8 @@ class WorkerContext:
     """Seconds of silence after which another worker's tasks are reclaimed."""
     supporter: Supporter | None = None
     """Computes the support of answers; None computes none."""
+    store_url: str | None = None
+    """The PostgreSQL that has ingests; None: Redis and `uploads_dir` have them."""
 
     def __post_init__(self) -> None:
         self.cancels = CancelWatch(self.client)
@@ -74,7 +75,7 @@ class WorkerContext:
         self.passage_ids = PassageIds(self.client, self.tokens)
         self.unfinished = Unfinished(self.client)
         self.leases = Leases(self.client, self.name, self.lapse_s)
-        self.ledger = RedisJobLedger(self.client, JobFiles(self.uploads_dir), self.lapse_s)
+        self.ledger = open_ledger(self.client, self.uploads_dir, self.store_url, self.lapse_s)
         closing = self.runtime.closing.is_set
         self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
@@ -99,10 +100,11 @@ class WorkerContext:
         Raises:
             QueueUnavailable: Redis is away.
         """
+        look = self.ingests.recover if self.store_url is None else self.ingests.recover_apart
         for due in (
             lambda: self.leases.reclaim(app),
             lambda: self.unfinished.resend_lost(app),
-            lambda: self.ingests.recover(IngestQueue(app, self.client, self.ledger)),
+            lambda: look(IngestQueue(app, self.client, self.ledger)),
             lambda: share(self.client, self.name),
             self._forget_erased,
         ):
@@ -129,6 +131,7 @@ class WorkerContext:
         """Stop the engine and the watch; running tasks go back to the queue."""
         self.runtime.close()
         self.ingests.close()
+        self.ledger.close()
         self.cancels.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -17,9 +18,11 @@ from rag_service.api.error_responses import error_responses
 from rag_service.api.metrics import exposition
 from rag_service.errors import Unavailable
 from retriever import StoreUnavailable
+from workers.errors import DatabaseUnavailable
 from workers.ingests.ledger import JobCounts
 from workers.sessions.queue import QueueUnavailable
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 
@@ -57,6 +60,11 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
     except QueueUnavailable as error:
         checks["redis"] = str(error)
         checks["worker"] = "unknown while Redis does not answer"
+    if pipeline.settings.store is not None:
+        try:
+            pipeline.ingests.counts()
+        except QueueUnavailable as error:
+            checks["store"] = str(error)
     if pipeline.warming:
         checks["index"] = "the embedding model is still loading"
     try:
@@ -73,13 +81,21 @@ def metrics(pipeline: SharedPipelineDep) -> PlainTextResponse:
     """The metrics in Prometheus's text format."""
     values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.answers}
     try:
-        workers, answers, jobs = pipeline.queue.workers(), pipeline.queue.depth(), pipeline.ingests.counts()
+        workers, answers = pipeline.queue.workers(), pipeline.queue.depth()
     except QueueUnavailable:
         values["rag_redis_up"] = 0
+        return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    depth: dict[str, int | float] = {"generate": answers}
+    values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth, **_kv_cache(workers)}
+    try:
+        jobs = pipeline.ingests.counts()
+    except DatabaseUnavailable:
+        log.warning("the metrics lack the ingests: PostgreSQL cannot be reached")
+    except QueueUnavailable:
+        values = {"rag_answers_total": pipeline.totals.answers, "rag_redis_up": 0}
     else:
-        depth: dict[str, int | float] = {"generate": answers, "ingest": jobs.jobs["queued"]}
-        values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth}
-        values |= {**_ingest_jobs(jobs), **_kv_cache(workers)}
+        depth["ingest"] = jobs.jobs["queued"]
+        values |= _ingest_jobs(jobs)
     return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 

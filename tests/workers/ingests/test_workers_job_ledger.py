@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -25,8 +26,9 @@ from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.messages import IngestFile, IngestJob, JobProgress
 from workers.ingests.files import JobFiles
-from workers.ingests.ledger import JobClaim, JobLedger
-from workers.ingests.redis_ledger import UPLOAD_MISSING, RedisJobLedger
+from workers.ingests.ledger import UPLOAD_MISSING, JobClaim, JobLedger
+from workers.ingests.postgres_ledger import PostgresJobLedger
+from workers.ingests.redis_ledger import RedisJobLedger
 
 TENANTS = ("one", "two", "three")
 COLLECTIONS = ("a", "b")
@@ -37,11 +39,36 @@ BEGAN = time.time()
 class Opened:
     """A ledger and what tests need beside it: who is heard of, and what the ledger may forget."""
 
+    ledger: JobLedger
+    loses: bool
+    """Whether `forget` loses what is not on disk."""
+
+    def heard(self, worker: str) -> None:
+        raise NotImplementedError
+
+    def silent(self, worker: str) -> None:
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Redis is empty, and the process starts anew."""
+        raise NotImplementedError
+
+    def lose_files(self, job_id: str) -> None:
+        """What a job needs is gone."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class OpenedRedis(Opened):
+    loses = True
+
     def __init__(self, redis_url: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.client = make_redis(redis_url)
         self.client.flushall()
-        self.ledger: JobLedger = self._open()
+        self.ledger = self._open()
 
     def _open(self) -> JobLedger:
         return RedisJobLedger(self.client, JobFiles(self.folder))
@@ -53,18 +80,69 @@ class Opened:
         self.client.zadd(keys.WORKERS, {worker: self.client.time()[0] - 60})
 
     def forget(self) -> None:
-        """The index is lost, whole, and the process starts anew."""
         workers = self.client.zrange(keys.WORKERS, 0, -1, withscores=True)
         self.client.flushall()
         self.client.zadd(keys.WORKERS, dict(workers) or {"nobody": 0})
         self.ledger = self._open()
+
+    def lose_files(self, job_id: str) -> None:
+        shutil.rmtree(self.folder / job_id)
 
     def close(self) -> None:
         self.client.close()
         shutil.rmtree(self.folder)
 
 
-LEDGERS: dict[str, Callable[[str], Opened]] = {"redis": Opened}
+class OpenedPostgres(Opened):
+    loses = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.opened: list[PostgresJobLedger] = []
+        self.folder = Path(tempfile.mkdtemp())
+        with psycopg.connect(url) as connection:
+            for name in TABLES:
+                connection.execute(f"DROP TABLE IF EXISTS {name} CASCADE".encode())
+        self.ledger = self._open()
+
+    def _open(self) -> PostgresJobLedger:
+        self.opened.append(PostgresJobLedger(self.url, self.folder, lapse_s=30))
+        return self.opened[-1]
+
+    def heard(self, worker: str) -> None:
+        self._hear(worker, 0)
+
+    def silent(self, worker: str) -> None:
+        self._hear(worker, 60)
+
+    def _hear(self, worker: str, ago: int) -> None:
+        self.ledger.available()  # creates the tables
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "INSERT INTO ingest_workers VALUES (%s, now() - make_interval(secs => %s)) "
+                "ON CONFLICT (name) DO UPDATE SET heard = excluded.heard",
+                (worker, ago),
+            )
+
+    def forget(self) -> None:
+        self.ledger = self._open()  # claims of the one before go on
+
+    def lose_files(self, job_id: str) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute("UPDATE ingest_jobs SET request = NULL WHERE id = %s", (job_id,))
+
+    def close(self) -> None:
+        for ledger in self.opened:
+            ledger.close()
+        shutil.rmtree(self.folder)
+
+
+TABLES = ("ingest_pieces", "ingest_jobs", "ingest_turns", "ingest_workers", "ingest_ended")
+LEDGERS: dict[str, tuple[str, Callable[[str], Opened]]] = {
+    "redis": ("redis_server", OpenedRedis),
+    "postgres": ("postgres_url", OpenedPostgres),
+}
+"""For each kind, the fixture with the URL of its server, and what opens it."""
 
 
 @dataclass
@@ -177,6 +255,9 @@ class Histories(RuleBasedStateMachine):
     def forget(self) -> None:
         """The index is lost; what is on disk brings all of it back. A request to stop may be lost with it."""
         self.world.forget()
+        if not self.world.loses:
+            assert self.ledger.recover() == 0
+            return
         running = [one for one in self.known.values() if one.status in ("queued", "running")]
         assert self.ledger.recover() == len(running)
         for one in running:
@@ -216,10 +297,13 @@ class Histories(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("kind", LEDGERS)
-def test_no_history_loses_a_job(kind: str, redis_server: str) -> None:
+def test_no_history_loses_a_job(kind: str, request: pytest.FixtureRequest) -> None:
+    server, opens = LEDGERS[kind]
+    url = request.getfixturevalue(server)
+
     class Run(Histories):
         def make(self) -> Opened:
-            return LEDGERS[kind](redis_server)
+            return opens(url)
 
     checks = [HealthCheck.too_slow]
     run_state_machine_as_test(
@@ -228,8 +312,16 @@ def test_no_history_loses_a_job(kind: str, redis_server: str) -> None:
 
 
 @pytest.fixture(params=sorted(LEDGERS))
-def opened(request: pytest.FixtureRequest, redis_server: str) -> Iterator[Opened]:
-    opened = LEDGERS[request.param](redis_server)
+def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
+    server, opens = LEDGERS[request.param]
+    opened = opens(request.getfixturevalue(server))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def redis_opened(redis_server: str) -> Iterator[OpenedRedis]:
+    opened = OpenedRedis(redis_server)
     yield opened
     opened.close()
 
@@ -263,33 +355,33 @@ def test_tenants_take_turns(opened: Opened) -> None:
 
 def test_a_job_whose_files_are_gone_ends_and_says_so(opened: Opened) -> None:
     opened.ledger.add(job("j"))
-    shutil.rmtree(opened.folder / "j")
+    opened.lose_files("j")
     assert opened.ledger.take("w") is None
     progress = opened.ledger.job("one", "j")
     assert progress is not None
     assert (progress.status, progress.failures[0].reason) == ("failed", UPLOAD_MISSING)
 
 
-def test_an_end_that_redis_forgot_is_not_done_twice(opened: Opened) -> None:
-    opened.ledger.add(job("j"))
-    before = opened.client.dump(keys.job("one", "j"))
-    claim = opened.ledger.take("w")
+def test_an_end_that_redis_forgot_is_not_done_twice(redis_opened: OpenedRedis) -> None:
+    redis_opened.ledger.add(job("j"))
+    before = redis_opened.client.dump(keys.job("one", "j"))
+    claim = redis_opened.ledger.take("w")
     assert claim is not None
     ended = JobProgress(job_id="j", status="succeeded", done=1, total=1)
     assert claim.end(ended)
-    opened.client.restore(keys.job("one", "j"), 0, before, replace=True)
-    opened.client.rpush(keys.jobs_waiting("one"), "j")
-    assert opened.ledger.take("w") is None
-    assert opened.ledger.job("one", "j") == ended
+    redis_opened.client.restore(keys.job("one", "j"), 0, before, replace=True)
+    redis_opened.client.rpush(keys.jobs_waiting("one"), "j")
+    assert redis_opened.ledger.take("w") is None
+    assert redis_opened.ledger.job("one", "j") == ended
 
 
-def test_a_session_called_job_keeps_no_ledger_from_recovering(opened: Opened) -> None:
-    opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
-    opened.client.hset(keys.session("default@ann", "job"), "created", 1)
-    opened.ledger.add(job("j"))
-    opened.forget()
-    opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
-    assert opened.ledger.recover() == 1
+def test_a_session_called_job_keeps_no_ledger_from_recovering(redis_opened: OpenedRedis) -> None:
+    redis_opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
+    redis_opened.client.hset(keys.session("default@ann", "job"), "created", 1)
+    redis_opened.ledger.add(job("j"))
+    redis_opened.forget()
+    redis_opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
+    assert redis_opened.ledger.recover() == 1
 
 
 def test_workers_of_one_name_that_die_over_a_job_are_counted(opened: Opened) -> None:
@@ -319,11 +411,13 @@ def test_jobs_that_redis_forgot_come_before_later_ones(opened: Opened) -> None:
     assert taken == ["first", "second", "third"]
 
 
-def test_a_job_that_cannot_be_read_now_waits_with_its_files(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened.ledger.add(job("j"))
-    opened.ledger.add(job("behind"))
-    opened.ledger.add(job("elsewhere", collection="b"))
-    (opened.folder / "j" / "upload").write_text("text")
+def test_a_job_that_cannot_be_read_now_waits_with_its_files(
+    redis_opened: OpenedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis_opened.ledger.add(job("j"))
+    redis_opened.ledger.add(job("behind"))
+    redis_opened.ledger.add(job("elsewhere", collection="b"))
+    (redis_opened.folder / "j" / "upload").write_text("text")
     read = Path.read_text
 
     def fails(path: Path, *args: Any, **options: Any) -> str:
@@ -333,15 +427,15 @@ def test_a_job_that_cannot_be_read_now_waits_with_its_files(opened: Opened, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", fails)
-        claim = opened.ledger.take("w")
+        claim = redis_opened.ledger.take("w")
         assert claim is not None
         assert claim.job.job_id == "elsewhere", "another collection's does not wait for it"
         claim.end(JobProgress(job_id="elsewhere", status="succeeded"))
-        assert opened.ledger.take("w") is None
-    assert (opened.folder / "j" / "upload").is_file()
-    elsewhere = opened.folder.rename(opened.folder.with_name("elsewhere"))
-    assert opened.ledger.take("w") is None, "the folder of all uploads is not there: not what happens to one job"
-    elsewhere.rename(opened.folder)
-    claim = opened.ledger.take("w")
+        assert redis_opened.ledger.take("w") is None
+    assert (redis_opened.folder / "j" / "upload").is_file()
+    elsewhere = redis_opened.folder.rename(redis_opened.folder.with_name("elsewhere"))
+    assert redis_opened.ledger.take("w") is None, "the folder of all uploads is not there: not what happens to one job"
+    elsewhere.rename(redis_opened.folder)
+    claim = redis_opened.ledger.take("w")
     assert claim is not None
     assert (claim.job.job_id, claim.attempts) == ("j", 1)
