@@ -229,6 +229,11 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         default=Path(".rag"), description="Folder of collections, uploads, models and the data of the private Redis."
     )
+    keep_originals: bool = Field(
+        default=False,
+        description="Whether uploaded files are kept with their documents, for "
+        "`GET /v1/collections/{collection}/documents/{document_id}/original`.",
+    )
     models_dir: Path | None = Field(
         default=None, description="Folder of model files. Unset: `models` in the data folder."
     )

@@ -9,8 +9,9 @@ Next, with the candidates of a query: `fused` (`search/fusion.py`); with its pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import count
 from typing import Any
 
 from retriever.embedder import Embedder, Vectors, known_share
@@ -30,6 +31,7 @@ from retriever.types import (
     Document,
     DocumentInfo,
     IngestReport,
+    Original,
     Passage,
     Progress,
     SearchMode,
@@ -41,11 +43,14 @@ from retriever.types import (
 class Collection:
     """`Library.create` and `Library.collection` return one."""
 
-    def __init__(self, store: Store, embedder: Embedder, limits: ReadLimits | None = None) -> None:
+    def __init__(
+        self, store: Store, embedder: Embedder, limits: ReadLimits | None = None, keep_originals: bool = False
+    ) -> None:
         self.name = store.name
         self._embedder = embedder
         self._limits = limits or ReadLimits()
         self._store = store
+        self._keep_originals = keep_originals
 
     def ingest(
         self,
@@ -65,7 +70,8 @@ class Collection:
         the embedder raises; documents stored before that stay.
         """
         stop = cancelled or (lambda: False)
-        report = Ingest(self._store, self._embedder, self._limits, progress, stop, job).run(sources)
+        ingest = Ingest(self._store, self._embedder, self._limits, progress, stop, job, self._keep_originals)
+        report = ingest.run(sources)
         if report.added or report.replaced:
             self._store.save_index()
         return report
@@ -195,6 +201,26 @@ class Collection:
         if document is None:
             raise UnknownDocument(document_id, self.name)
         return document
+
+    def original(self, document_id: str) -> Original | None:
+        """The file that a document was read from; None if none is kept. Raises UnknownDocument."""
+        with self._store.read() as snapshot:
+            if snapshot.content_hash(document_id) is None:
+                raise UnknownDocument(document_id, self.name)
+            found = snapshot.original(document_id)
+        if found is None:
+            return None
+        document, size = found
+
+        def pieces() -> Iterator[bytes]:
+            for number in count():
+                with self._store.read() as snapshot:  # one a piece: a slow reader keeps no snapshot
+                    piece = snapshot.original_piece(document, number)
+                if piece is None:
+                    return
+                yield piece
+
+        return Original(size, pieces())
 
     def chunks(self, document_id: str) -> list[Chunk]:
         """A document's chunks in order. Raises UnknownDocument."""

@@ -42,16 +42,19 @@ class Library:
         limits: ReadLimits | None = None,
         open_collections: OpenCollections | None = None,
         stores: Stores | None = None,
+        keep_originals: bool = False,
     ) -> None:
         """`limits` bound the reading of each ingested file; `open_collections` may be shared with other libraries.
 
         `stores`: where the collections are instead of in `data_dir`; `retriever.postgres` opens a database.
+        `keep_originals`: whether ingested files are stored with their documents.
         """
         self._data_dir = Path(data_dir)
         self._stores = stores if stores is not None else EmbeddedStores(self._data_dir)
         self._embedder = embedder
         self._limits = limits
         self._open_collections = open_collections or OpenCollections()
+        self._keep_originals = keep_originals
         self._only: frozenset[str] | None = None
 
     def of(self, tenant: str) -> Library:
@@ -66,6 +69,7 @@ class Library:
             limits=self._limits,
             open_collections=self._open_collections,
             stores=self._stores.of(tenant),
+            keep_originals=self._keep_originals,
         )
 
     def only(self, names: frozenset[str] | None) -> Library:
@@ -96,7 +100,8 @@ class Library:
         if not self._shown(name) or not self._stores.exists(name):
             raise UnknownCollection(name, self.collections())
         return self._open_collections.get(
-            self._stores.key(name), lambda: Collection(self._stores.open(name), self._embedder, self._limits)
+            self._stores.key(name),
+            lambda: Collection(self._stores.open(name), self._embedder, self._limits, self._keep_originals),
         )
 
     def find(

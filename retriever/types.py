@@ -6,7 +6,7 @@ indices) into the document's stored text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -63,6 +63,16 @@ class DocumentInfo:
     metadata: dict[str, Any]
     updated: float
     """Unix time, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The file that a document was read from."""
+
+    size: int
+    """In bytes."""
+    pieces: Iterator[bytes]
+    """Its bytes, once; they end early if the document is deleted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

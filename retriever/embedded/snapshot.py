@@ -16,7 +16,7 @@ from retriever.embedder import Vectors
 from retriever.lexical.postings import Tables
 from retriever.moments import Moments
 from retriever.search.index import VectorIndex
-from retriever.stores import filters, records, store
+from retriever.stores import filters, originals, records, store
 from retriever.stores.protocol import Rows
 from retriever.stores.records import ChunkRecord, NewDocument
 from retriever.stores.store import CollectionFacts
@@ -40,6 +40,12 @@ class EmbeddedSnapshot(Tables):
 
     def documents(self, limit: int, after: str) -> list[DocumentInfo]:
         return records.documents(self.connection, limit, after)
+
+    def original(self, document_id: str) -> tuple[int, int] | None:
+        return originals.find(self.connection, document_id)
+
+    def original_piece(self, document: int, number: int) -> bytes | None:
+        return originals.piece(self.connection, document, number)
 
     def chunks(self, document_id: str) -> list[ChunkRecord]:
         return records.chunks(self.connection, document_id)
@@ -91,12 +97,18 @@ class EmbeddedTransaction:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self.erased = False
+        """Whether a document was removed or replaced."""
 
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
-        return records.put(self.connection, new, vectors)
+        replaced = records.put(self.connection, new, vectors)
+        self.erased |= replaced
+        return replaced
 
     def delete(self, document_id: str) -> bool:
-        return records.delete(self.connection, document_id)
+        deleted = records.delete(self.connection, document_id)
+        self.erased |= deleted
+        return deleted
 
     def stored_by(self, job: str) -> set[str]:
         return records.stored_by(self.connection, job)

@@ -50,7 +50,9 @@ class EmbeddedStore:
     @contextlib.contextmanager
     def write(self) -> Iterator[EmbeddedTransaction]:
         with self._file.write() as connection:
-            yield EmbeddedTransaction(connection)
+            transaction = EmbeddedTransaction(connection)
+            yield transaction
+            self._file.erased |= transaction.erased
 
     def save_index(self) -> None:
         with self._saving:

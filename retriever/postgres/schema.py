@@ -58,6 +58,9 @@ _TABLES = {
     "document_terms": f"""
         {_TENANT}, document bigint PRIMARY KEY REFERENCES documents ON DELETE CASCADE, collection bigint NOT NULL,
         language text COLLATE "C" NOT NULL, terms bytea NOT NULL""",
+    "originals": f"""
+        {_TENANT}, collection bigint NOT NULL, document bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
+        piece int NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (document, piece)""",
     "stored_by": f"""
         {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, job text NOT NULL,
         document text NOT NULL, PRIMARY KEY (collection, job, document)""",

@@ -66,6 +66,21 @@ class PostgresSnapshot(Lexicon):
         query = f"{_INFO} FROM documents WHERE collection = %s AND id > %s ORDER BY id LIMIT %s"
         return [DocumentInfo(**_info_fields(row)) for row in self._all(query, self.collection, start, limit)]
 
+    def original(self, document_id: str) -> tuple[int, int] | None:
+        if not storable(document_id):
+            return None
+        query = (
+            "SELECT d.row, sum(length(o.bytes)) FROM documents d JOIN originals o ON o.document = d.row "
+            "WHERE d.collection = %s AND d.id = %s GROUP BY d.row"
+        )
+        found = self._all(query, self.collection, document_id)
+        return (int(found[0][0]), int(found[0][1])) if found else None
+
+    def original_piece(self, document: int, number: int) -> bytes | None:
+        query = "SELECT bytes FROM originals WHERE collection = %s AND document = %s AND piece = %s"
+        found = self._all(query, self.collection, document, number)
+        return bytes(found[0][0]) if found else None
+
     def chunks(self, document_id: str) -> list[ChunkRecord]:
         if not storable(document_id):
             return []

@@ -21,6 +21,7 @@ from retriever.postgres.nearest import Column
 from retriever.postgres.schema import Connection
 from retriever.postgres.snapshot import storable, stored_by
 from retriever.postgres.words import Words
+from retriever.stores import originals
 from retriever.stores.records import LANGUAGE_CHARS, NewDocument
 
 
@@ -76,6 +77,12 @@ class PostgresTransaction:
             for number, chunk in zip(rows, new.chunks, strict=True)
         ]
         self._words.add(document, language_of(loaded.text[:LANGUAGE_CHARS]), texts)
+        if new.original is not None:
+            for number, piece in enumerate(originals.pieces(new.original)):
+                self._connection.execute(
+                    "INSERT INTO originals(collection, document, piece, bytes) VALUES (%s, %s, %s, %s)",
+                    (self._collection, document, number, piece),
+                )
         self._documents += 1
         self._bytes += size
         self._chunks += len(new.chunks)

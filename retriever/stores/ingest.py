@@ -84,6 +84,8 @@ class Ingest:
     cancelled: Callable[[], bool] = lambda: False
     job: str | None = None
     """Names this ingest, so that it can resume after its process died without storing documents twice."""
+    keep_originals: bool = False
+    """Whether files are stored with their documents."""
     total: int = 0
     done: int = 0
     seen: set[str] = field(default_factory=set)
@@ -157,6 +159,8 @@ class Ingest:
         content_hash = self._content_hash(source)
         with self.store.read() as snapshot:
             unchanged = snapshot.content_hash(identity) == content_hash
+            if unchanged and self.keep_originals and source.path is not None:
+                unchanged = snapshot.original(identity) is not None
         if unchanged:
             self.seen.add(identity)
             self.unchanged.append(identity)
@@ -176,7 +180,10 @@ class Ingest:
         hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)
         metadata = {**({"date": loaded.date} if loaded.date else {}), **source.metadata}
-        return NewDocument(identity, _name(source), loaded, content_hash, metadata, chunks, texts=texts, hashes=hashes)
+        original = source.path if self.keep_originals else None
+        return NewDocument(
+            identity, _name(source), loaded, content_hash, metadata, chunks, texts, hashes, original=original
+        )
 
     def _notes(self) -> tuple[str, ...]:
         if not self.unknown:

@@ -43,6 +43,14 @@ class Snapshot(Lexicon, Protocol):
         """At most `limit` documents with ids above `after`, ordered by id, code point by code point."""
         ...
 
+    def original(self, document_id: str) -> tuple[int, int] | None:
+        """The row of a document and the bytes of the file that is kept with it; None if none is kept."""
+        ...
+
+    def original_piece(self, document: int, number: int) -> bytes | None:
+        """A piece of the file of the document of that row, from 0; None behind the last one."""
+        ...
+
     def chunks(self, document_id: str) -> list[ChunkRecord]:
         """A document's chunks in order; empty if there is no such document."""
         ...

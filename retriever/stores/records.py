@@ -10,13 +10,14 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from retriever.embedder import Vectors
 from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText
-from retriever.stores import vectors
+from retriever.stores import originals, vectors
 from retriever.stores.canonical import rows as metadata_rows
 from retriever.types import Chunk, Document, DocumentInfo, LoadedDocument
 
@@ -49,6 +50,8 @@ class NewDocument:
     """The text to embed for each chunk."""
     hashes: Sequence[bytes]
     """Their digests."""
+    original: Path | None = None
+    """The file that is to be kept with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ def put(connection: sqlite3.Connection, new: NewDocument, embedded: Sequence[Vec
         ).lastrowid  # fmt: skip
         assert row is not None
         texts.append(NewText(row, " ".join((loaded.title, *chunk.heading)), chunk.text))
+    if new.original is not None:
+        originals.put(connection, document, new.original)
     postings.add(connection, document, language_of(loaded.text[:LANGUAGE_CHARS]), texts)
     return replaced
 

@@ -10,6 +10,7 @@ see that their copy is out of date.
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import sqlite3
 import threading
@@ -22,6 +23,8 @@ from pathlib import Path
 from retriever.errors import CollectionBusy, DiskFull, RetrieverError, UnknownCollection
 from retriever.lexical import postings
 from retriever.stores import migration, vectors
+
+log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
@@ -92,6 +95,8 @@ class Store:
         self.path = folder / FILE_NAME
         self._idle: list[tuple[int, sqlite3.Connection]] = []
         self._lock = threading.Lock()
+        self.erased = False
+        """A change removed something that the write-ahead log may still have."""
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -124,6 +129,8 @@ class Store:
             connection.execute(begin)
             yield connection
             connection.execute("COMMIT")
+            if self.erased:
+                self._empty_log(connection)
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 if connection.in_transaction:
@@ -136,6 +143,17 @@ class Store:
             raise
         with self._lock:
             self._idle.append((inode, connection))
+
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Leave nothing of what was removed in the write-ahead log; while others read, a later transaction does it."""
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self.erased = bool(busy)
+        except sqlite3.Error as error:
+            log.info("the log of %s is not emptied yet: %s", self.path, error)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def _borrow(self) -> tuple[int, sqlite3.Connection]:
         """An open connection to the current file: a deleted and re-created collection is another file."""
@@ -170,6 +188,7 @@ class Store:
                 check_same_thread=False,
             )
             connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten with zeros
             (version,) = connection.execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
             if self._no_room(error):

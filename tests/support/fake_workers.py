@@ -268,7 +268,7 @@ def make_worker_context(
     name: str = "fake",
     kv_cache_bytes: int = 0,
     lapse_s: int = 5,
-    store_url: str | None = None,
+    **options: Any,
 ) -> WorkerContext:
     """A workplace around any engine; close it."""
     from workers.worker.kv_store import KvStore
@@ -277,7 +277,7 @@ def make_worker_context(
 
     runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
     client = make_redis(redis_url)
-    return WorkerContext(client, tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s, store_url=store_url)
+    return WorkerContext(client, tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s, **options)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,12 @@ RUNNING = "rag:running"
 """Hash: running answer (`name owner id`) to the name of the worker that has it, or
 `resend NAME` while that worker sends it again."""
 
+ERASED = "rag:erased"
+"""There if something was erased since Redis's append-only file was last rewritten."""
+
+ERASED_PAUSE = "rag:erased:pause"
+"""There while the file is not to be rewritten again."""
+
 UNFINISHED = "rag:unfinished"
 """Set: tasks of queued and running answers (as above); a worker's heartbeat removes those that ended."""
 

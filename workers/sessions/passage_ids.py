@@ -21,6 +21,7 @@ from workers.broker import keys
 from workers.broker.app import RedisClient
 from workers.broker.messages import GenerateJob
 from workers.errors import QueueUnavailable, unavailable
+from workers.sessions import erased
 from workers.sessions.token_log import ID_BYTES, pack, unpack
 
 log = logging.getLogger(__name__)
@@ -147,3 +148,4 @@ def forget_passages(client: RedisClient, tenant: str) -> None:
     """Delete a tenant's passages, as documents were deleted. Raises QueueUnavailable while Redis is away."""
     with unavailable():
         client.delete(keys.passage_ids(tenant), keys.passage_order(tenant))
+    erased.note(client)

@@ -15,6 +15,7 @@ from workers.broker import keys, lua
 from workers.broker.app import RedisClient
 from workers.broker.messages import TurnRecord
 from workers.errors import QueueUnavailable, unavailable
+from workers.sessions import erased
 from workers.sessions.answer_store import erase_answers
 from workers.sessions.record_texts import read_turns
 from workers.sessions.streams import SESSION_TTL_S
@@ -187,6 +188,7 @@ class Sessions:
                 pipe.delete(keys.session_texts(owner, session_id))
                 pipe.zrem(keys.sessions(owner), session_id)
                 existed = pipe.execute()[0]
+        erased.note(self._redis)
         return bool(existed)
 
 

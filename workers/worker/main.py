@@ -52,6 +52,7 @@ class WorkerConfig:
         store_tokens: tokens of earlier answers to copy from, for each collection.
         kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
         ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
+        keep_originals: whether uploaded files are kept with their documents.
         store_url: PostgreSQL that has the collections, `postgresql://…`; None: the data folder has them.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
     """
@@ -78,6 +79,7 @@ class WorkerConfig:
     calibration: Path | None = None
     ocr_languages: str = "eng"
     ocr_seconds: float = 300.0
+    keep_originals: bool = False
     store_url: str | None = None
 
     @property
@@ -133,7 +135,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         embedder.load()
         limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
         stores = open_stores(config.store_url, config.data_dir)
-        library = Library(config.data_dir, embedder, limits=limits, stores=stores)
+        library = Library(config.data_dir, embedder, limits=limits, stores=stores, keep_originals=config.keep_originals)
     context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,

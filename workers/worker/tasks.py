@@ -28,6 +28,7 @@ from workers.grammar.grammars import Grammars
 from workers.ingests.open_ledger import open_ledger
 from workers.ingests.queue import IngestQueue
 from workers.ingests.runner import IngestRunner
+from workers.sessions import erased
 from workers.sessions.answer_store import AnswerStore
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.routing import share
@@ -107,6 +108,7 @@ class WorkerContext:
             lambda: look(IngestQueue(app, self.client, self.ledger)),
             lambda: share(self.client, self.name),
             self._forget_erased,
+            lambda: erased.rewrite(self.client),
         ):
             try:
                 due()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import mimetypes
 import shutil
 import time
 import uuid
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 import anyio
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
 from rag_service.answering.pipeline import Pipeline
@@ -29,7 +32,7 @@ from rag_service.contract.schemas import (
     UploadedDocument,
     UploadedDocuments,
 )
-from rag_service.errors import InvalidRequest, TooLarge
+from rag_service.errors import InvalidRequest, NotFound, TooLarge
 from retriever.types import DocumentInfo as StoredInfo
 from workers.broker.messages import IngestFile, IngestJob
 
@@ -45,6 +48,11 @@ def _inlined() -> dict[str, Any]:
     return schema
 
 
+_BINARY = {"type": "string", "format": "binary"}
+_SAFE = frozenset(
+    {"application/pdf", "application/json", "application/epub+zip", "text/plain", "text/markdown", "text/csv"}
+)
+_OFFICE = ("application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument.")
 _UPLOAD = {
     "requestBody": {
         "required": True,
@@ -113,6 +121,33 @@ def list_documents(collection: CollectionDep, limit: PageSize = 100, after: Afte
     return DocumentList(documents=[DocumentInfo(**_info(document)) for document in page], next=next_after)
 
 
+@router.get(
+    "/{document_id}/original",
+    response_class=Response,
+    responses={
+        200: {"description": "The file's bytes.", "content": {"application/octet-stream": {"schema": _BINARY}}},
+        **error_responses(404, 409, 422),
+    },
+)
+def original(document_id: DocumentPath, collection: CollectionDep) -> StreamingResponse:
+    """Read the file that a document was uploaded as. 404 `no_original` if it is not kept (`RAG_KEEP_ORIGINALS`)."""
+    file = collection.original(document_id)
+    if file is None:
+        raise NotFound(
+            "The file of this document is not kept: it came as text, or RAG_KEEP_ORIGINALS was off when it was "
+            "uploaded. Upload it again with the setting on.",
+            "no_original",
+        )
+    name = PurePath(collection.get(document_id).name).name or document_id
+    headers = {
+        "Content-Length": str(file.size),
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return StreamingResponse(file.pieces, media_type=_media_type(name), headers=headers)
+
+
 @router.get("/{document_id:path}", responses=error_responses(404, 409, 422))
 def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
     """Read a document with its text, to which the offsets of passages and citations refer."""
@@ -125,6 +160,13 @@ def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: Pipel
     """Delete a document. Answers that cite it keep their passages."""
     collection.delete(document_id)
     pipeline.forget_passages()
+
+
+def _media_type(name: str) -> str:
+    """The type of a file by its ending; of those that a browser would run, and of unknown ones, that of bytes."""
+    guessed, encoding = mimetypes.guess_type(name)
+    safe = guessed in _SAFE or (guessed or "").startswith(_OFFICE)
+    return guessed if guessed is not None and safe and encoding is None else "application/octet-stream"
 
 
 def _info(document: StoredInfo) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def worker(
         calibration=settings.answers.calibration,
         ocr_languages=settings.ocr.languages,
         ocr_seconds=settings.ocr.seconds,
+        keep_originals=settings.keep_originals,
         store_url=settings.store,
     )
     try:
