@@ -21,6 +21,7 @@ from rag_service.bench.retrieval.sets import RetrievalSet, load
 from rag_service.settings import load_settings
 from retriever import Library, SearchMode, make_embedder
 from retriever.embedder import Embedder
+from retriever.store_url import open_stores
 
 
 def main(argv: Sequence[str], program: str, model_folder: Callable[[str], Path]) -> int:
@@ -127,11 +128,7 @@ def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: 
 
 
 def _library(store_url: str | None, folder: Path, embedder: Embedder) -> Library:
-    if store_url is None:
-        return Library(folder, embedder)
-    from retriever.postgres.stores import PostgresStores  # needs psycopg
-
-    return Library(folder, embedder, stores=PostgresStores(store_url))
+    return Library(folder, embedder, stores=open_stores(store_url, folder))
 
 
 @contextlib.contextmanager
