@@ -160,7 +160,9 @@ class VectorIndex:
     def _drop(self, connection: sqlite3.Connection) -> None:
         """Leave out the chunks that are no longer stored."""
         indexed = faiss.vector_to_array(self._index.id_map)
-        gone = set(np.setdiff1d(indexed, _rows(connection)).tolist())
+        stored = np.zeros(self._last + 1, dtype=bool)
+        stored[_rows(connection)] = True
+        gone = set(indexed[~stored[indexed]].tolist())
         self._changed += len(gone - self._gone)
         self._gone = gone
         if len(gone) > FEW:
@@ -200,4 +202,6 @@ def _bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _rows(connection: sqlite3.Connection) -> NDArray[np.int64]:
-    return np.fromiter((row for (row,) in connection.execute(records.ALL_ROWS)), np.int64)
+    """All rows, in no order; as one text, which is read in half the time of single values."""
+    (listed,) = connection.execute(f"SELECT group_concat(row) FROM ({records.ALL_ROWS})").fetchone()
+    return np.fromstring(listed or "", dtype=np.int64, sep=",")
