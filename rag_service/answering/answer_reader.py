@@ -18,7 +18,7 @@ from rag_service.contract.answer import Answer, Version
 from rag_service.contract.ids import unknown_answer
 from rag_service.errors import Unavailable
 from rag_service.prompting import edits
-from rag_service.settings import Answers
+from rag_service.setting_sections import Answers
 from workers.broker.app import AsyncRedisClient, RedisClient
 from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent
 from workers.sessions.queue import Queue

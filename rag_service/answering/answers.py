@@ -13,7 +13,7 @@ from rag_service.citing.citations import Citation, CitedPassage, Stated, carry, 
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
 from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
 from rag_service.errors import problem_document
-from rag_service.settings import Answers
+from rag_service.setting_sections import Answers
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Support
 from workers.sessions.streams import AnswerRecord
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag_service.api import problems
 from rag_service.errors import TooLarge
-from rag_service.settings import Limits
+from rag_service.setting_sections import Limits
 
 _DOCUMENTS = re.compile(r"/v1/collections/[^/]+/documents")
 """Path to which documents are added, as JSON or as uploads."""

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rag_service.api import problems
 from rag_service.errors import Problem, Slow, Unavailable
-from rag_service.settings import Limits
+from rag_service.setting_sections import Limits
 
 RATE = 10_000
 """Slowest rate at which a body may arrive, in bytes a second; `body_timeout` is added to its time."""

@@ -15,7 +15,8 @@ from rag_service.api import sse
 from rag_service.api.problems import MEDIA_TYPE
 from rag_service.contract.schemas import QueryRequest
 from rag_service.main import create_app
-from rag_service.settings import Retrieval, Settings
+from rag_service.setting_sections import Retrieval
+from rag_service.settings import Settings
 from retriever import EmbedderUnavailable
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker.embedded_redis import EmbeddedRedis

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from rag_service.api.connections import SPARE, protocol
-from rag_service.settings import Limits
+from rag_service.setting_sections import Limits
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

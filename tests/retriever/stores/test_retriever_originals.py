@@ -10,6 +10,8 @@ from retriever import Library, SourceDocument, UnknownDocument
 from retriever.stores.originals import PIECE_BYTES
 from tests.support.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.usefixtures("either_store")
+
 BIG = b"# Foxes\n\nThe quick brown fox.\n\n" + b"Foxes jump over dogs.\n" * (2 * PIECE_BYTES // 20)
 
 
@@ -39,8 +41,9 @@ def test_a_file_is_kept_replaced_and_deleted_with_its_document(tmp_path: Path) -
     library.collection("c").delete("foxes")
     with pytest.raises(UnknownDocument):
         kept(library)
-    with library.collection("c")._store.read() as connection:
-        assert connection.connection.execute("SELECT count(*) FROM originals").fetchone() == (0,)
+    with library.collection("c")._store.read() as snapshot:
+        (count,) = snapshot.connection.execute("SELECT count(*) FROM originals").fetchone()
+    assert count == 0
     library.close()
 
 
