@@ -344,6 +344,7 @@ def test_serve_and_worker_need_a_redis() -> None:
 
 def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_REDIS_URL", "redis://me:secret@host:1/0")
+    monkeypatch.setenv("RAG_STORE_URL", "postgresql://me:secret@host/rag?password=secret")
     shown = rag("config", "show").stdout
     assert "RAG_REDIS_URL=redis://me:***@host:1/0" in shown
     assert "RAG_RETRIEVAL__TOP_K=5" in shown

@@ -19,6 +19,7 @@ from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
+from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -51,6 +52,37 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
     for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
         assert not found[what]["ok"]
         assert fix in found[what]["fix"]
+
+
+def store(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
+    monkeypatch.setenv("RAG_STORE_URL", url)
+    monkeypatch.setenv("RAG_URL", nowhere())
+    result = rag("doctor", "--json")
+    assert "hush" not in result.output
+    return {finding["what"]: finding for finding in json.loads(result.stdout)}["store"]
+
+
+def test_doctor_looks_at_the_database(
+    monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer, postgres_url: str
+) -> None:
+    found = store(monkeypatch, postgres_url)
+    assert (found["ok"], found["fix"]) == (True, "")
+    assert "pgvector 0." in found["found"]
+    found = store(monkeypatch, postgres_url.replace("rag@", "postgres@"))
+    assert (found["ok"], "no superuser" in found["fix"]) == (True, True)
+    found = store(monkeypatch, "postgresql://me:hush@127.0.0.1:1/rag")
+    assert (found["ok"], "RAG_STORE_URL" in found["fix"]) == (False, True)
+    assert "127.0.0.1:1/rag cannot be used" in found["found"]
+    with postgres.database(vector=False) as url:
+        assert "CREATE EXTENSION vector" in store(monkeypatch, url)["found"]
+
+
+def test_a_store_that_is_no_postgresql_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_STORE_URL", "mysql://me:hush@host/rag")
+    result = rag("doctor")
+    assert result.exit_code == 2
+    assert "RAG_STORE_URL: " in result.stderr
+    assert "hush" not in result.output
 
 
 def test_doctor_says_what_a_device_wants(monkeypatch: pytest.MonkeyPatch) -> None:

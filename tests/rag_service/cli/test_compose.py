@@ -76,6 +76,7 @@ def test_every_service_has_limits_and_a_pinned_image() -> None:
         if name not in ("secrets", "models"):  # these end
             assert {"mem_limit", "cpus"} <= set(service), name
     assert re.fullmatch(r"\$\{RAG_REDIS_IMAGE:-redis:\d+\.\d+\.\d+-\w+\}", described()["redis"]["image"])
+    assert re.fullmatch(r"\$\{RAG_POSTGRES_IMAGE:-pgvector/pgvector:pg\d+\}", described()["postgres"]["image"])
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.\d+\.\d+-slim-\w+$", (ROOT / "Dockerfile").read_text(), re.M)
 
 
