@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from retriever import Collection, CollectionBusy, Library, RetrieverError, SourceDocument, UnknownDocument
+from retriever import (
+    Collection,
+    CollectionBusy,
+    Library,
+    RetrieverError,
+    SourceDocument,
+    StoreUnavailable,
+    UnknownDocument,
+)
 from workers.broker.messages import IngestFailure, IngestFile, JobProgress, JobStatus
 from workers.errors import RuntimeClosed
 from workers.ingests.ledger import JobClaim
@@ -31,6 +39,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
 
     Raises:
         CollectionBusy: another process writes to the collection.
+        StoreUnavailable: the database of the collections cannot be used at the moment.
         RuntimeClosed: the worker is closing; documents stored so far stay.
         QueueUnavailable: the ledger cannot be reached.
     """
@@ -54,7 +63,7 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
                 cancelled=lambda: closing() or claim.state() != "claimed",
                 job=job.job_id,
             )
-    except CollectionBusy:
+    except (CollectionBusy, StoreUnavailable):
         raise
     except RetrieverError as error:
         fail(claim, str(error))

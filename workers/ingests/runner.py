@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from retriever import CollectionBusy, Library
+from retriever import CollectionBusy, Library, StoreUnavailable
 from workers.errors import QueueUnavailable, RuntimeClosed
 from workers.ingests.ingestion import fail, ingest
 from workers.ingests.ledger import JobClaim, JobLedger
@@ -161,6 +161,9 @@ class IngestRunner:
         except QueueUnavailable:
             self._not_put_back.add(job.job_id)  # `look` queues it again
             raise
+        except StoreUnavailable as error:
+            self._not_put_back.add(job.job_id)  # the ledger may be in the same database
+            raise QueueUnavailable(str(error)) from error
         except CollectionBusy as busy:
             log.warning("ingest %s waits: %s", job.job_id, busy)
             claim.put_back()

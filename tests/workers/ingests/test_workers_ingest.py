@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from retriever import Library, SourceDocument
+from retriever import Library, SourceDocument, StoreUnavailable
 from retriever.embedder import Vectors
 from retriever.stores.store import Store
 from tests.support.fake_workers import FakeEngine, make_worker_context
@@ -107,6 +107,27 @@ def test_a_full_disk_fails_the_job_and_says_so(
     assert progress.status == "failed"
     assert "the disk is full" in progress.failures[0].reason
     assert [document.id for document in library.collection("c").documents()] == ["old"]
+
+
+def test_a_job_waits_while_the_database_of_the_collections_is_away(
+    work: Any, ingests: IngestQueue, tokens: Tokens, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It failed, although nothing was wrong with its files."""
+    library.close()
+    connect, refused = Store._connect, []
+
+    def connect_later(self: Store) -> sqlite3.Connection:
+        if len(refused) < 2:
+            refused.append(self.name)
+            raise StoreUnavailable("the database cannot be reached")
+        return connect(self)
+
+    monkeypatch.setattr(Store, "_connect", connect_later)
+    work(FakeEngine(tokens), library=library)
+    files = [IngestFile(name="n", text="New dogs.")]
+    ingests.enqueue(IngestJob(job_id="j", collection="c", files=files, created=0.0))
+    assert wait(ingests, "j").status == "succeeded"
+    assert len(refused) == 2
 
 
 def test_a_cancelled_job_says_so(work: Any, ingests: IngestQueue, tokens: Tokens, library: Library) -> None:
