@@ -12,6 +12,8 @@ AUTO = "auto"
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 """What /proc/cpuinfo calls the instructions, on x86 and on ARM."""
 FLOAT16_FLAGS = frozenset({"amx_fp16", "avx512_fp16"})
+MATRIX_FLAGS = frozenset({"amx_bf16"})
+"""Those that multiply whole tiles of bfloat16; only they make small embedding models faster."""
 
 
 def preferred(device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
@@ -31,6 +33,24 @@ def preferred(device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
 def resolved(dtype: str, device: str) -> str:
     """A format by its name; `auto` becomes the preferred one."""
     return preferred(device) if dtype == AUTO else dtype
+
+
+def device_here(device: str) -> str:
+    """A device by its name; `auto` becomes the GPU if there is one, else `cpu`."""
+    if device != AUTO:
+        return device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def resolved_for_embedding(dtype: str, device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
+    """As `resolved`, for an embedding model: bfloat16 only on a GPU with it, and on processors with AMX."""
+    if dtype != AUTO:
+        return dtype
+    if device.partition(":")[0] != "cpu":
+        return "bfloat16" if preferred(device) == "bfloat16" else "float32"
+    return "bfloat16" if flags(processor) & MATRIX_FLAGS else "float32"
 
 
 def flags(processor: Path) -> frozenset[str]:

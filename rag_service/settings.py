@@ -94,6 +94,17 @@ class Settings(BaseSettings):
         description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
         "LangChain supports (docs/how-to/own-model.md).",
     )
+    embedding_device: str = Field(
+        default="cpu",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="Device of an embedding model that is a folder: `cpu`, `cuda`, `cuda:N`, or `auto` for the GPU if "
+        "there is one.",
+    )
+    embedding_dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto",
+        description="Number format of such an embedding model. `auto`: bfloat16 on a GPU that multiplies it and on "
+        "processors with AMX, else float32. Collections answer in both.",
+    )
     dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"] = Field(
         default="auto",
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
@@ -137,6 +148,12 @@ class Settings(BaseSettings):
     def number_format(self) -> str:
         """`dtype`, with `auto` resolved for this machine's device."""
         return dtypes.resolved(self.dtype, self.device)
+
+    @property
+    def embedding_place(self) -> tuple[str, str]:
+        """Device and number format of an embedding model on this machine, with `auto` resolved."""
+        device = dtypes.device_here(self.embedding_device)
+        return device, dtypes.resolved_for_embedding(self.embedding_dtype, device)
 
     @property
     def models_folder(self) -> Path:

@@ -89,8 +89,22 @@ def known_share(embedder: Embedder, text: str) -> float:
 class SentenceTransformerEmbedder:
     """A sentence-transformers model in a local folder, such as all-MiniLM-L6-v2."""
 
-    def __init__(self, folder: Path, *, name: str | None = None, device: str = "cpu", batch_size: int = 16) -> None:
-        """`name` defaults to the folder's own name. Raises EmbedderUnavailable if the folder holds no model."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        batch_size: int = 16,
+    ) -> None:
+        """Raises EmbedderUnavailable if the folder holds no model.
+
+        Args:
+            name: the folder's own name by default.
+            device: `cpu`, `cuda` or `cuda:N`.
+            dtype: number format of the weights, `float32` or `bfloat16`; vectors are float32 of unit length in both.
+        """
         self.folder = Path(folder)
         if not (self.folder / "config.json").is_file():
             raise EmbedderUnavailable(
@@ -98,6 +112,7 @@ class SentenceTransformerEmbedder:
             )
         self.name = name or self.folder.resolve().name
         self.device = device
+        self.dtype = dtype
         self.batch_size = batch_size
         self._lock = threading.RLock()
         self._model: Any = None
@@ -107,6 +122,8 @@ class SentenceTransformerEmbedder:
         with self._lock:
             if self._model is not None:
                 return
+            check_device(self.device)
+            import torch
             from sentence_transformers import SentenceTransformer
 
             try:
@@ -115,7 +132,7 @@ class SentenceTransformerEmbedder:
                     device=self.device,
                     local_files_only=True,
                     trust_remote_code=False,
-                    model_kwargs={"use_safetensors": True},
+                    model_kwargs={"use_safetensors": True, "dtype": getattr(torch, self.dtype)},
                 )
             except (OSError, ValueError, KeyError) as error:
                 raise EmbedderUnavailable(
@@ -182,15 +199,43 @@ class SentenceTransformerEmbedder:
         self.load()
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         with self._lock:  # the tokenizer underneath is not safe for several threads
-            vectors = getattr(self._model, method)(
-                texts,
-                batch_size=self.batch_size,
-                normalize_embeddings=True,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-            )
-        return np.ascontiguousarray(vectors, dtype=np.float32)
+            for batch in self._batches(texts):
+                vectors[batch] = getattr(self._model, method)(
+                    [texts[place] for place in batch],
+                    batch_size=len(batch),
+                    normalize_embeddings=True,
+                    convert_to_numpy=True,
+                    show_progress_bar=False,
+                )
+        if self.dtype != "float32":  # the length is rounded too
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
+
+    def _batches(self, texts: list[str]) -> list[list[int]]:
+        """The places of texts, those of about as many tokens together: a batch takes as long as its longest text."""
+        order = list(range(len(texts)))
+        if len(texts) > self.batch_size:
+            encoded = self._model.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+            most = self._model.max_seq_length or max(map(len, encoded))
+            order.sort(key=lambda place: -min(len(encoded[place]), most))
+        return [order[first : first + self.batch_size] for first in range(0, len(order), self.batch_size)]
+
+
+def check_device(device: str) -> None:
+    """Raises EmbedderUnavailable for a GPU that is not there."""
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        return
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(number or 0) >= gpus:
+        raise EmbedderUnavailable(
+            f"the embedding device {device} is not there: torch finds {gpus} GPUs. Set RAG_EMBEDDING_DEVICE to cpu or "
+            "auto, or install torch with CUDA"
+        )
 
 
 _PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9_]*:\S+")
@@ -254,6 +299,13 @@ def names_provider(model: str) -> bool:
     return _PROVIDER_MODEL.fullmatch(model) is not None
 
 
-def make_embedder(model: str, folder: Callable[[str], Path]) -> SentenceTransformerEmbedder | ProviderEmbedder:
-    """The embedder of a setting: `provider:model`, or a name or path that `folder` turns into a model's folder."""
-    return ProviderEmbedder(model) if names_provider(model) else SentenceTransformerEmbedder(folder(model))
+def make_embedder(
+    model: str, folder: Callable[[str], Path], device: str = "cpu", dtype: str = "float32"
+) -> SentenceTransformerEmbedder | ProviderEmbedder:
+    """The embedder of a setting: `provider:model`, or a name or path that `folder` turns into a model's folder.
+
+    `device` and `dtype` are a folder's; a provider's are its own.
+    """
+    if names_provider(model):
+        return ProviderEmbedder(model)
+    return SentenceTransformerEmbedder(folder(model), device=device, dtype=dtype)

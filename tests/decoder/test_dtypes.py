@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder.dtypes import flags, preferred, resolved
+from decoder.dtypes import device_here, flags, preferred, resolved, resolved_for_embedding
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,15 @@ def test_an_unknown_processor_gets_float32(tmp_path: Path) -> None:
 def test_a_format_by_its_name_stays() -> None:
     assert resolved("float64", "cpu") == "float64"
     assert resolved("auto", "cpu") == preferred("cpu")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("avx512_bf16", "float32"), ("avx512_bf16 amx_bf16", "bfloat16")])
+def test_embedding_models_get_bfloat16_only_where_it_is_faster(text: str, expected: str, tmp_path: Path) -> None:
+    processor = tmp_path / "cpuinfo"
+    processor.write_text(f"flags : fpu {text}\n")
+    assert resolved_for_embedding("auto", "cpu", processor) == expected
+    assert resolved_for_embedding("bfloat16", "cpu", processor) == "bfloat16"
+
+
+def test_a_device_by_its_name_stays() -> None:
+    assert (device_here("cpu"), device_here("cuda:1")) == ("cpu", "cuda:1")

@@ -72,12 +72,15 @@ def worker(
     from workers.worker.main import WorkerConfig, run_worker
 
     assert settings.redis_url is not None
+    embedding_device, embedding_dtype = settings.embedding_place
     config = WorkerConfig(
         redis_url=settings.redis_url,
         data_dir=settings.data_dir,
         models_dir=settings.models_folder,
         model=settings.model,
         embedding_model=settings.embedding_model if ingest else None,
+        embedding_device=embedding_device,
+        embedding_dtype=embedding_dtype,
         dtype=settings.number_format,
         device=settings.device,
         drafter=settings.drafter,

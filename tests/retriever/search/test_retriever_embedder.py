@@ -7,9 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from retriever import Embedder, EmbedderUnavailable, SentenceTransformerEmbedder, make_embedder
-from retriever.embedder import ProviderEmbedder
+from retriever import (
+    Embedder,
+    EmbedderUnavailable,
+    Library,
+    SentenceTransformerEmbedder,
+    SourceDocument,
+    make_embedder,
+)
+from retriever.embedder import ProviderEmbedder, dtype_of
 from tests.support.hash_embedder import HashEmbedder
 
 
@@ -70,3 +78,86 @@ def test_a_provider_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     with pytest.raises(EmbedderUnavailable, match="start its server"):
         ProviderEmbedder("openai:x").embed_query("a question")
+
+
+MINILM = Path(".rag/models/all-minilm-l6-v2")
+needs_minilm = pytest.mark.skipif(not (MINILM / "config.json").is_file(), reason="needs all-minilm-l6-v2")
+
+
+def tiny_bert(folder: Path) -> Path:
+    """A sentence-transformers model with random weights and the words of `WORDS`."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    torch.manual_seed(0)
+    words = folder / "vocab.txt"
+    folder.mkdir()
+    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    bert = folder / "bert"
+    config = BertConfig(
+        vocab_size=5 + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(bert)
+    BertTokenizerFast(vocab_file=str(words), model_max_length=64).save_pretrained(bert)
+    transformer = Transformer(str(bert), max_seq_length=64)
+    model = SentenceTransformer(modules=[transformer, Pooling(32), Normalize()], device="cpu")
+    model.save(str(folder / "model"))
+    return folder / "model"
+
+
+WORDS = ("the", "red", "fox", "blue", "whale", "sings", "at", "night")
+
+
+def test_texts_are_embedded_by_length_and_given_back_in_their_order(tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path / "tiny")
+    texts = [" ".join(WORDS[: 1 + n % 8]) + " fox" * (n % 5) for n in range(11)]
+    embedder = SentenceTransformerEmbedder(folder, batch_size=3)
+    vectors = embedder.embed_documents(texts)
+    for text, vector in zip(texts, vectors, strict=True):
+        np.testing.assert_allclose(vector, embedder.embed_documents([text])[0], atol=1e-5)
+    lengths = [embedder.tokens(texts[place]) for batch in embedder._batches(texts) for place in batch]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_bfloat16_gives_float32_vectors_of_unit_length(tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path / "tiny")
+    full, half = SentenceTransformerEmbedder(folder), SentenceTransformerEmbedder(folder, dtype="bfloat16")
+    assert (dtype_of(full), dtype_of(half)) == ("float32", "bfloat16")
+    texts = ["the red fox", "blue whale sings at night"]
+    vectors = half.embed_documents(texts)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-6)
+    assert {parameter.dtype for parameter in half._model.parameters()} == {torch.bfloat16}
+    assert (vectors * full.embed_documents(texts)).sum(axis=1).min() > 0.998
+
+
+def test_a_collection_made_in_one_dtype_answers_in_another(tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path / "tiny")
+    half = Library(tmp_path, SentenceTransformerEmbedder(folder, dtype="bfloat16"))
+    collection = half.create("animals")
+    sources = {"fox": "the red fox", "whale": "blue whale sings at night"}
+    collection.ingest([SourceDocument(text=text, document_id=name) for name, text in sources.items()])
+    assert collection.stats().embedder_dtype == "bfloat16"
+    half.close()
+    full = Library(tmp_path, SentenceTransformerEmbedder(folder))
+    found = full.collection("animals").search("the red fox", mode="dense")
+    assert found[0].document_id == "fox"
+    full.close()
+
+
+def test_a_gpu_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EmbedderUnavailable, match=r"cuda:1 is not there.*RAG_EMBEDDING_DEVICE"):
+        SentenceTransformerEmbedder(tmp_path, device="cuda:1").load()
+
+
+@needs_minilm
+def test_minilm_in_bfloat16_is_near_float32() -> None:
+    texts = [path.read_text(encoding="utf-8")[:900] for path in sorted(Path("examples/documents").glob("*.md"))]
+    full = SentenceTransformerEmbedder(MINILM).embed_documents(texts)
+    half = SentenceTransformerEmbedder(MINILM, dtype="bfloat16").embed_documents(texts)
+    assert (full * half).sum(axis=1).min() >= 0.998
