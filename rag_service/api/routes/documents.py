@@ -148,14 +148,14 @@ def original(document_id: DocumentPath, collection: CollectionDep) -> StreamingR
     return StreamingResponse(file.pieces, media_type=_media_type(name), headers=headers)
 
 
-@router.get("/{document_id:path}", responses=error_responses(404, 409, 422))
+@router.get("/{document_id}", responses=error_responses(404, 409, 422))
 def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
     """Read a document with its text, to which the offsets of passages and citations refer."""
     document = collection.get(document_id)
     return DocumentOut(**_info(document), text=document.text)
 
 
-@router.delete("/{document_id:path}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
+@router.delete("/{document_id}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document. Answers that cite it keep their passages."""
     collection.delete(document_id)
