@@ -147,10 +147,12 @@ class Store:
     def _empty_log(self, connection: sqlite3.Connection) -> None:
         """Leave nothing of what was removed in the write-ahead log; while others read, a later transaction does it."""
         connection.execute("PRAGMA busy_timeout = 0")
+        self.erased = False  # first: another thread may set it again meanwhile
         try:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            self.erased = bool(busy)
+            self.erased |= bool(busy)
         except sqlite3.Error as error:
+            self.erased = True
             log.info("the log of %s is not emptied yet: %s", self.path, error)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")

@@ -188,7 +188,8 @@ class Sessions:
                 pipe.delete(keys.session_texts(owner, session_id))
                 pipe.zrem(keys.sessions(owner), session_id)
                 existed = pipe.execute()[0]
-        erased.note(self._redis)
+        if existed:
+            erased.note(self._redis)
         return bool(existed)
 
 
