@@ -30,6 +30,17 @@ def installed() -> bool:
     return shutil.which(COMMAND) is not None
 
 
+def languages() -> frozenset[str] | None:
+    """Those that Tesseract has data for, as it names them; None if it is not installed. Raises UnreadableDocument."""
+    if not installed():
+        return None
+    try:
+        listed = subprocess.run([COMMAND, "--list-langs"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnreadableDocument(f"Tesseract cannot be started ({error})") from None
+    return frozenset(line.strip() for line in listed.stdout.splitlines()[1:])
+
+
 def recognised(document: PdfDocument, pages: Sequence[int], languages: str, seconds: float) -> dict[int, str]:
     """The text of `pages` (numbers from 0). `languages` as Tesseract names them: `eng+nld`.
 

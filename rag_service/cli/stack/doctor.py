@@ -24,6 +24,7 @@ from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
 from retriever import EmbedderUnavailable, RetrieverError
 from retriever.embedder import ProviderEmbedder, names_provider
+from retriever.parsing import ocr
 
 PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
 _OTHER_DATA_FOLDER = (
@@ -80,6 +81,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield from model_findings
     yield _device(settings.device)
     yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
+    yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
     yield _service(running.api_url(settings), models_missing and running.read(settings.data_dir) is None)
@@ -162,6 +164,24 @@ def _dtype(dtype: str, device: str, processor: Path) -> Finding:
         f"{setting}, which is slow on this processor",
         "Set RAG_DTYPE=float32: it is faster here.",
     )
+
+
+def _text_recognition(languages: str, seconds: float) -> Finding:
+    """Whether scans can be read. Not having it is no fault: other documents do not need it."""
+    what = "text recognition"
+    if seconds <= 0:
+        return Finding(what, True, "off (RAG_OCR__SECONDS=0); scans are reported as unreadable")
+    try:
+        known = ocr.languages()
+    except RetrieverError as error:
+        return Finding(what, True, str(error), "Install Tesseract again to read scans (docs/how-to/formats.md).")
+    if known is None:
+        return Finding(what, True, "Tesseract is not installed; scans are reported as unreadable")
+    lacking = [language for language in languages.split("+") if language not in known]
+    if lacking:
+        fix = "Install Tesseract's data for them, or correct RAG_OCR__LANGUAGES; until then scans cannot be read."
+        return Finding(what, True, f"Tesseract lacks {', '.join(lacking)}", fix)
+    return Finding(what, True, f"Tesseract, for {languages}")
 
 
 def _redis(url: str | None) -> Finding:

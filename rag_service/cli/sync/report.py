@@ -13,7 +13,7 @@ from rag_service.sync.plan import Plan
 from rag_service.sync.source import Skipped
 
 SHOWN = 10
-"""Paths shown of a group; of the removed ones, all."""
+"""Paths shown of a group; of those that will be removed, all."""
 
 
 def print_plan(plan: Plan, source: str, collection: str) -> None:
@@ -23,7 +23,11 @@ def print_plan(plan: Plan, source: str, collection: str) -> None:
     _group("new", [entry.path for entry in plan.added])
     _group("changed", [entry.path for _, entry in plan.changed])
     _group("renamed", [f"{document.path} → {entry.path}" for document, entry in plan.renamed])
-    _group("removed", [document.path for document in plan.removed], most=len(plan.removed))
+    gone = [document.path for document in plan.removed]
+    if plan.refusal:
+        _group("gone from the source, their documents stay", gone)
+    else:
+        _group("removed", gone, most=len(gone))
     screen.print(f"  {plan.unchanged} unchanged")
     _reasons("skipped", plan.skipped)
     _reasons("unreadable", plan.unreadable)

@@ -14,7 +14,7 @@ import typer
 
 from decoder.catalogue import DEFAULT_MODEL
 from rag_service.cli.stack import running, up
-from rag_service.cli.stack.doctor import _device, _dtype
+from rag_service.cli.stack.doctor import _device, _dtype, _text_recognition
 from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
@@ -75,6 +75,28 @@ def test_doctor_looks_at_the_database(
     assert "127.0.0.1:1/rag cannot be used" in found["found"]
     with postgres.database(vector=False) as url:
         assert "CREATE EXTENSION vector" in store(monkeypatch, url)["found"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "languages", "found", "fix"),
+    [
+        ("List of available languages (2):\neng\nnld", "eng", "Tesseract, for eng", ""),
+        ("List of available languages (2):\neng\nnld", "nld+tha", "Tesseract lacks tha", "RAG_OCR__LANGUAGES"),
+        (None, "eng", "not installed", ""),
+    ],
+)
+def test_doctor_says_whether_scans_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: str | None, languages: str, found: str, fix: str
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    if listed is not None:
+        (folder / "tesseract").write_text(f"#!/bin/sh\n[ $1 = --list-langs ] && echo '{listed}'\n")
+        (folder / "tesseract").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin" if listed else str(folder))
+    finding = _text_recognition(languages, 300)
+    assert (finding.ok, found in finding.found, fix in finding.fix) == (True, True, True)
+    assert bool(finding.fix) == bool(fix)
 
 
 def test_a_store_that_is_no_postgresql_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,9 @@ def test_an_empty_or_missing_folder_removes_nothing(api: Api, folder: Path) -> N
     empty = sync(api, folder, "--yes", "--delete-many", status=1)
     assert empty["removed"] == []
     assert "no files now" in empty["refusal"]
+    shown = sync(api, folder, "--yes", "--plain", status=1)
+    assert "4 gone from the source, their documents stay" in shown
+    assert "4 removed" not in shown
     folder.joinpath("x.png").write_bytes(b"?")
     assert sync(api, folder, "--yes", "--delete-many", status=1)["removed"] == []
     assert len(held(api)) == 4
