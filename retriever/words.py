@@ -15,6 +15,8 @@ from retriever.lexical.terms import spaced, stem
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|\w+")
 _ENGLISH = "en"
 """Its stop words count in every language: questions and documents are full of them."""
+_MOST = 1 << 17
+"""Words whose stems are remembered, for each language."""
 
 
 def split(text: str) -> list[str]:
@@ -31,13 +33,33 @@ class Words:
     """
 
     def __init__(self, language: str, kept: Iterable[str] = ()) -> None:
-        self._stops = (_stops(language) | _stops(_ENGLISH)) - frozenset(kept)
-        self._language = language
+        self._stems = _stems(language, frozenset(kept))
 
     def content(self, words: Iterable[str]) -> list[str]:
         """The stems of words, as `split` gives them, in order and without stop words."""
-        stops, language = self._stops, self._language
-        return [stem(word, language) for word in words if word not in stops or word[0].isdigit()]
+        stems = self._stems
+        return [found for word in words if (found := stems[word])]
+
+
+class _Stems(dict[str, str]):
+    """The stem of each word that was asked for; "" of a stop word."""
+
+    def __init__(self, language: str, stops: frozenset[str]) -> None:
+        super().__init__()
+        self._language = language
+        self._stops = stops
+
+    def __missing__(self, word: str) -> str:
+        found = "" if word in self._stops and not word[0].isdigit() else stem(word, self._language)
+        if len(self) >= _MOST:
+            self.clear()
+        self[word] = found
+        return found
+
+
+@cache
+def _stems(language: str, kept: frozenset[str]) -> _Stems:
+    return _Stems(language, (_stops(language) | _stops(_ENGLISH)) - kept)
 
 
 @cache

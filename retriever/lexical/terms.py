@@ -38,6 +38,8 @@ _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}])[\u0300-\u036f]+")
 
 def spaced(text: str) -> str:
     """`text` with the runs of unspaced scripts as overlapping pairs, separated by spaces."""
+    if text.isascii():
+        return text
     return str(_UNSPACED_RUN.sub(lambda run: " " + " ".join(_pairs(run[0])) + " ", text))
 
 

@@ -163,9 +163,11 @@ def _best(
 
 def _beside(key: Key, size: int, standing: Mapping[Key, float]) -> float:
     """What the chunks before and after a candidate add, if they are candidates too."""
+    if size >= WHOLE:
+        return 0.0
     document, ordinal, collection = key
     both = (document, ordinal - 1, collection), (document, ordinal + 1, collection)
-    share = BESIDE * max(0.0, 1 - size / WHOLE)
+    share = BESIDE * (1 - size / WHOLE)
     return share * sum(max(0.0, standing.get(one, 0.0)) for one in both)
 
 

@@ -13,7 +13,12 @@ from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText
 from retriever.stores.canonical import rows as metadata_rows
-from retriever.stores.records import INSERT_METADATA, LANGUAGE_CHARS
+from retriever.stores.records import INSERT_METADATA, INSERT_TEXT, LANGUAGE_CHARS
+
+TEXTS = """
+CREATE TABLE texts (document INTEGER PRIMARY KEY REFERENCES documents(row) ON DELETE CASCADE, text TEXT NOT NULL);
+"""
+"""In a table of their own: whoever reads another column of a document does not read past its text."""
 
 METADATA = """
 CREATE TABLE document_metadata (
@@ -25,7 +30,7 @@ CREATE INDEX document_metadata_document ON document_metadata(document);
 """
 """What filters read."""
 
-EARLIER = (1, 2)
+EARLIER = (1, 2, 3)
 """Layouts that are brought to the present one."""
 
 log = logging.getLogger(__name__)
@@ -38,6 +43,7 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
     """Bring a collection of one of the layouts `EARLIER` to layout `version`. Texts and vectors stay as they are.
 
     Layout 1 had its words in SQLite's FTS5: they are indexed anew. Layout 2 had no number formats: all were float32.
+    Layout 3 had texts in the table of documents, and those of chunks in them only.
     """
     (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}")
@@ -47,8 +53,10 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
         if now in EARLIER:  # else another process has just done it
             if now == 1:
                 _index_words(connection, name)
-            for column in ("vector_dtype", "embedder_dtype"):
-                connection.execute(f"ALTER TABLE collection ADD COLUMN {column} TEXT NOT NULL DEFAULT 'float32'")
+            if now < 3:
+                for column in ("vector_dtype", "embedder_dtype"):
+                    connection.execute(f"ALTER TABLE collection ADD COLUMN {column} TEXT NOT NULL DEFAULT 'float32'")
+            _move_texts(connection, name)
             connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     except BaseException:
@@ -65,7 +73,7 @@ def _index_words(connection: sqlite3.Connection, name: str) -> None:
         connection.execute(statement)
     (total,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     log.warning("collection %r is of an earlier version: the words of %d documents are indexed anew", name, total)
-    for (document,) in connection.execute("SELECT row FROM documents ORDER BY row").fetchall():
+    for document in _documents(connection):
         query = "SELECT title, text, metadata FROM documents WHERE row = ?"
         title, text, metadata = connection.execute(query, (document,)).fetchone()
         rows = metadata_rows(json.loads(metadata))
@@ -78,3 +86,21 @@ def _index_words(connection: sqlite3.Connection, name: str) -> None:
             for row, start, end, headings in chunks
         ]
         postings.add(connection, document, language_of(text[:LANGUAGE_CHARS]), texts)
+
+
+def _move_texts(connection: sqlite3.Connection, name: str) -> None:
+    log.warning("collection %r is of an earlier version: its texts are moved", name)
+    connection.execute(TEXTS)
+    connection.execute("ALTER TABLE chunks ADD COLUMN text TEXT NOT NULL DEFAULT ''")
+    for document in _documents(connection):
+        (text,) = connection.execute("SELECT text FROM documents WHERE row = ?", (document,)).fetchone()
+        connection.execute(INSERT_TEXT, (document, text))
+        chunks = connection.execute("SELECT row, start, end FROM chunks WHERE document = ?", (document,)).fetchall()
+        connection.executemany(
+            "UPDATE chunks SET text = ? WHERE row = ?", [(text[start:end], row) for row, start, end in chunks]
+        )
+    connection.execute("ALTER TABLE documents DROP COLUMN text")
+
+
+def _documents(connection: sqlite3.Connection) -> list[int]:
+    return [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY row")]

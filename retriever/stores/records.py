@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ _INFO = (
     "SELECT d.id, d.name, d.title, d.kind, (SELECT count(*) FROM chunks c WHERE c.document = d.row), d.bytes, "
     "d.content_hash, d.metadata, d.updated"
 )
+INSERT_TEXT = "INSERT INTO texts(document, text) VALUES (?, ?)"
 INSERT_METADATA = "INSERT INTO document_metadata(key, value, number, element, document) VALUES (?, ?, ?, ?, ?)"
 _BATCH = 500
 _VECTORS = 4096
@@ -80,27 +82,28 @@ def put(connection: sqlite3.Connection, new: NewDocument, embedded: Sequence[Vec
     replaced = delete(connection, new.id)
     loaded = new.loaded
     document = connection.execute(
-        "INSERT INTO documents(id, name, title, kind, text, bytes, content_hash, metadata, pages, updated) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO documents(id, name, title, kind, bytes, content_hash, metadata, pages, updated) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            new.id, new.name, loaded.title, loaded.kind, loaded.text, len(loaded.text.encode()), new.content_hash,
+            new.id, new.name, loaded.title, loaded.kind, len(loaded.text.encode()), new.content_hash,
             json.dumps(dict(new.metadata)), json.dumps(loaded.pages), time.time(),
         ),
     ).lastrowid  # fmt: skip
+    assert document is not None
+    connection.execute(INSERT_TEXT, (document, loaded.text))
     connection.executemany(
         INSERT_METADATA,
         [(*row, document) for row in metadata_rows(new.metadata)],
     )
-    assert document is not None
     texts = []
     dtype, _ = _vector_format(connection)
     for chunk, digest, vector in zip(new.chunks, new.hashes, embedded, strict=True):
         row = connection.execute(
-            "INSERT INTO chunks(document, ordinal, start, end, page, headings, embedded_hash, vector) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO chunks(document, ordinal, start, end, page, headings, text, embedded_hash, vector) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                document, chunk.ordinal, chunk.start, chunk.end, chunk.page, json.dumps(chunk.heading), digest,
-                vectors.to_bytes(vector, dtype),
+                document, chunk.ordinal, chunk.start, chunk.end, chunk.page, json.dumps(chunk.heading), chunk.text,
+                digest, vectors.to_bytes(vector, dtype),
             ),
         ).lastrowid  # fmt: skip
         assert row is not None
@@ -139,7 +142,8 @@ def record_stored(connection: sqlite3.Connection, job: str, documents: Iterable[
 
 
 def document(connection: sqlite3.Connection, document_id: str) -> Document | None:
-    row = connection.execute(f"{_INFO}, d.text, d.pages FROM documents d WHERE d.id = ?", (document_id,)).fetchone()
+    query = f"{_INFO}, t.text, d.pages FROM documents d JOIN texts t ON t.document = d.row WHERE d.id = ?"
+    row = connection.execute(query, (document_id,)).fetchone()
     if row is None:
         return None
     *info, text, pages = row
@@ -250,15 +254,20 @@ def _batches(rows: Iterable[int]) -> Iterator[list[int]]:
 
 def _chunk_records(connection: sqlite3.Connection, where: str, parameters: Sequence[object]) -> list[ChunkRecord]:
     rows = connection.execute(
-        "SELECT c.row, d.id, d.title, json_extract(d.metadata, '$.date'), c.ordinal, c.start, c.end, "
-        "substr(d.text, c.start + 1, c.end - c.start), c.headings, c.page "
+        "SELECT c.row, d.id, d.title, json_extract(d.metadata, '$.date'), c.ordinal, c.start, c.end, c.text, "
+        "c.headings, c.page "
         f"FROM chunks c JOIN documents d ON d.row = c.document WHERE {where}",
         tuple(parameters),
     )
     return [
-        ChunkRecord(row, document_id, title, date, Chunk(ordinal, start, end, text, tuple(json.loads(headings)), page))
+        ChunkRecord(row, document_id, title, date, Chunk(ordinal, start, end, text, _headings(headings), page))
         for row, document_id, title, date, ordinal, start, end, text, headings, page in rows
     ]
+
+
+@lru_cache(1 << 12)
+def _headings(stored: str) -> tuple[str, ...]:
+    return tuple(json.loads(stored))
 
 
 def _info_fields(row: Sequence[Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from retriever.stores import migration, vectors
 
 log = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 BUSY_SECONDS = 30.0
 ROOM_BYTES = 1 << 20
 """A disk with less free space counts as full: opening a collection takes some ten pages."""
@@ -39,16 +39,17 @@ CREATE TABLE collection (
 );
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, title TEXT NOT NULL,
-    kind TEXT NOT NULL, text TEXT NOT NULL, bytes INTEGER NOT NULL, content_hash TEXT NOT NULL,
+    kind TEXT NOT NULL, bytes INTEGER NOT NULL, content_hash TEXT NOT NULL,
     metadata TEXT NOT NULL, pages TEXT NOT NULL, updated REAL NOT NULL
 );
-CREATE INDEX documents_bytes ON documents(bytes); -- counts read it and not the texts
+CREATE INDEX documents_bytes ON documents(bytes);
+{migration.TEXTS}
 {migration.METADATA}
 -- AUTOINCREMENT: a chunk's row is never reused, so a row in an old index is this chunk or deleted, never another one
 CREATE TABLE chunks (
     row INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents(row) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, page INTEGER, headings TEXT NOT NULL,
-    embedded_hash BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (document, ordinal)
+    text TEXT NOT NULL, embedded_hash BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (document, ordinal)
 );
 CREATE INDEX chunks_embedded_hash ON chunks(embedded_hash);
 {postings.SCHEMA};

@@ -7,8 +7,18 @@ import sqlite3
 import numpy as np
 
 
+def to_layout_3(connection: sqlite3.Connection) -> None:
+    """Texts in the table of documents, and those of chunks in them only."""
+    connection.execute("ALTER TABLE documents ADD COLUMN text TEXT NOT NULL DEFAULT ''")
+    connection.execute("UPDATE documents SET text = (SELECT text FROM texts WHERE document = row)")
+    connection.execute("DROP TABLE texts")
+    connection.execute("ALTER TABLE chunks DROP COLUMN text")
+    connection.execute("PRAGMA user_version = 3")
+
+
 def to_layout_2(connection: sqlite3.Connection) -> None:
-    """Vectors in float32, and no number formats among the facts."""
+    """Layout 3 with vectors in float32, and no number formats among the facts."""
+    to_layout_3(connection)
     for row, vector in connection.execute("SELECT row, vector FROM chunks").fetchall():
         wide = np.frombuffer(vector, "<f2").astype("<f4").tobytes()
         connection.execute("UPDATE chunks SET vector = ? WHERE row = ?", (wide, row))

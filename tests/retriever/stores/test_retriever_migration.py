@@ -1,4 +1,4 @@
-"""A collection of layout 1 is brought to the present one when it is opened, once, whoever opens it."""
+"""A collection of an earlier layout is brought to the present one when it is opened, once, whoever opens it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from retriever import Collection, Library, RetrieverError, SourceDocument
 from retriever.stores import migration, store
-from tests.support.earlier_layouts import to_layout_2
+from tests.support.earlier_layouts import to_layout_2, to_layout_3
 from tests.support.hash_embedder import HashEmbedder
 
 TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
@@ -54,6 +54,34 @@ def test_words_are_found_as_in_a_new_collection(old: Path, tmp_path_factory: pyt
     assert [p.document_id for p in collection.search("haus", filter={"tags": {"$contains": "b"}})] == ["b"]
     collection.delete("a")
     assert found(collection, "hotel") == []
+
+
+def test_texts_are_those_of_before(tmp_path: Path) -> None:
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    collection.ingest(sources())
+    before = [collection.get(name) for name in TEXTS], [collection.whole(name) for name in TEXTS]
+    collection.close()
+    (file,) = tmp_path.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        to_layout_3(connection)
+    connection.close()
+    collection = Library(tmp_path, HashEmbedder()).collection("docs")
+    assert ([collection.get(name) for name in TEXTS], [collection.whole(name) for name in TEXTS]) == before
+    collection.delete("a")
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM texts").fetchone() == (2,)
+    connection.close()
+
+
+def test_searches_and_lists_read_no_whole_text(tmp_path: Path) -> None:
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    collection.ingest(sources())
+    before = collection.search("hotels in Zurich", mode="hybrid"), collection.documents(), collection.whole("a")
+    (file,) = tmp_path.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE texts")
+    connection.close()
+    assert (collection.search("hotels in Zurich"), collection.documents(), collection.whole("a")) == before
 
 
 def test_several_openers_do_it_once(old: Path) -> None:
