@@ -37,6 +37,9 @@ class ModelCard:
         note: one line on what it is good for.
         disk_bytes: approximate size of its folder; None if unknown.
         toy: whether it is for tests only.
+        languages: those that an embedding model or a reranker reads.
+        query_prefix, passage_prefix: what an embedding model wants before each question and each passage; None: what
+            its folder says, if anything.
     """
 
     id: str
@@ -48,6 +51,9 @@ class ModelCard:
     note: str
     disk_bytes: int | None = None
     toy: bool = False
+    languages: str = ""
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
 
     def weights_bytes(self, dtype: str) -> int:
         """Bytes of the weights in memory."""

@@ -76,7 +76,9 @@ class Service:
             settings.prompt.folder, settings.prompt.texts, settings.prompt.language, settings.prompt.collections
         )
         self.principal = Principal()
-        self.embedder = embedder or make_embedder(settings.embedding_model, folder, *settings.embedding_place)
+        self.embedder = embedder or make_embedder(
+            settings.embedding_model, folder, *settings.embedding_place, *settings.embedding_prefixes
+        )
         self.library = Library(settings.data_dir, self.embedder, stores=open_stores(settings.store, settings.data_dir))
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)

@@ -27,7 +27,7 @@ from retriever.chunking.chunker import (
 )
 from retriever.chunking.noise import worth_indexing
 from retriever.document_ids import id_of_name
-from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share
+from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
@@ -138,7 +138,7 @@ class Ingest:
     def _check_embedder(self) -> None:
         with self.store.read() as snapshot:
             facts = snapshot.facts()
-        if facts.embedder != self.embedder.name:
+        if not made(self.embedder, facts.embedder):
             raise EmbedderMismatch(facts.name, facts.embedder, self.embedder.name)
 
     def _prepare(self, source: SourceDocument, reader: FileReader) -> NewDocument | None:

@@ -81,6 +81,7 @@ def worker(
         embedding_model=settings.embedding_model if ingest else None,
         embedding_device=embedding_device,
         embedding_dtype=embedding_dtype,
+        embedding_prefixes=settings.embedding_prefixes,
         dtype=settings.number_format,
         device=settings.device,
         drafter=settings.drafter,
