@@ -1,7 +1,8 @@
 """What is known about models before one is downloaded: size, licence, memory, and whether it is a toy.
 
 The data is `catalogue.json`: "named" models, which `rag models pull` knows by name, and models of the "hub" that are
-worth a try. Loads no torch; where the named models' files come from is in `decoder.models`.
+worth a try: target models, embedding models and rerankers. Loads no torch; where the named models' files come from is
+in `decoder.models`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ModelCard:
     Attributes:
         id: the name or hub id that users type.
         title: the name that its makers gave it.
-        kind: "target" or "embedding".
+        kind: "target", "embedding" or "reranker".
         parameters: number of weights; a matrix that is input and output embedding counts once.
         licence: the weights' licence.
         architecture: `model_type` of its config.json.
@@ -44,7 +45,7 @@ class ModelCard:
 
     id: str
     title: str
-    kind: Literal["target", "embedding"]
+    kind: Literal["target", "embedding", "reranker"]
     parameters: int
     licence: str
     architecture: str
@@ -72,7 +73,7 @@ def named() -> dict[str, ModelCard]:
 
 @cache
 def on_the_hub() -> dict[str, ModelCard]:
-    """Models of the hub that the engine supports, by hub id."""
+    """Models of the hub that the engine or the retriever supports, by hub id."""
     return _read("hub")
 
 

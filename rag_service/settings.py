@@ -91,8 +91,8 @@ class Settings(BaseSettings):
     )
     embedding_model: str = Field(
         default=DEFAULT_EMBEDDING_MODEL,
-        description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
-        "LangChain supports (docs/how-to/own-model.md).",
+        description="Embedding model: a name from `rag models list`, a hub id, a folder, or `provider:model` for a "
+        "provider that LangChain supports (docs/how-to/embedders-and-rerankers.md).",
     )
     embedding_device: str = Field(
         default="cpu",
