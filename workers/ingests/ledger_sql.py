@@ -134,6 +134,14 @@ JOBS = """
     ORDER BY created DESC, id DESC LIMIT %(limit)s
 """
 
+ENDED_WITH_NAMES = """
+    SELECT number, progress FROM ingest_jobs
+    WHERE tenant = %(tenant)s AND collection = %(collection)s AND ended IS NOT NULL
+    AND progress NOT LIKE '%%"failures":[],"notes":[]}'
+"""
+
+REPLACE_PROGRESS = "UPDATE ingest_jobs SET progress = %(progress)s WHERE number = %(number)s AND ended IS NOT NULL"
+
 WAITING = "SELECT count(*) FROM ingest_jobs WHERE tenant = %(tenant)s AND status = 'queued'"
 
 COUNTS = """

@@ -23,6 +23,7 @@ from workers.broker.app import LAPSE_S
 from workers.broker.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.ingests import ledger_sql, upload_pieces
 from workers.ingests.database import EVERYONE, Database
+from workers.ingests.erasing import without
 from workers.ingests.ledger import JOB_TTL_S, UPLOAD_MISSING, ClaimState, JobClaim, JobCounts
 
 FORGOTTEN_S = 3600
@@ -139,6 +140,16 @@ class PostgresJobLedger:
             {status: created for status, _, created in rows},
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
+
+    def erase(self, tenant: str, collection: str, names: Collection[str] | None) -> None:
+        values = {"tenant": tenant, "collection": collection}
+        with self._database.transaction(tenant) as connection:
+            for number, text in connection.execute(ledger_sql.ENDED_WITH_NAMES, values).fetchall():
+                progress = wire.loads(JobProgress, text)
+                left = without(progress, names)
+                if left != progress:
+                    changed = {"number": number, "progress": wire.dumps(left)}
+                    connection.execute(ledger_sql.REPLACE_PROGRESS, changed)
 
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         """As JobLedger.reclaim; it is also this worker's heartbeat for the others.
