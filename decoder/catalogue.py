@@ -1,7 +1,8 @@
 """What is known about models before one is downloaded: size, licence, memory, and whether it is a toy.
 
 The data is `catalogue.json`: "named" models, which `rag models pull` knows by name, and models of the "hub" that are
-worth a try. Loads no torch; where the named models' files come from is in `decoder.models`.
+worth a try: target models, embedding models and rerankers. Loads no torch; where the named models' files come from is
+in `decoder.models`.
 """
 
 from __future__ import annotations
@@ -30,24 +31,30 @@ class ModelCard:
     Attributes:
         id: the name or hub id that users type.
         title: the name that its makers gave it.
-        kind: "target" or "embedding".
+        kind: "target", "embedding" or "reranker".
         parameters: number of weights; a matrix that is input and output embedding counts once.
         licence: the weights' licence.
         architecture: `model_type` of its config.json.
         note: one line on what it is good for.
         disk_bytes: approximate size of its folder; None if unknown.
         toy: whether it is for tests only.
+        languages: those that an embedding model or a reranker reads.
+        query_prefix, passage_prefix: what an embedding model wants before each question and each passage; None: what
+            its folder says, if anything.
     """
 
     id: str
     title: str
-    kind: Literal["target", "embedding"]
+    kind: Literal["target", "embedding", "reranker"]
     parameters: int
     licence: str
     architecture: str
     note: str
     disk_bytes: int | None = None
     toy: bool = False
+    languages: str = ""
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
 
     def weights_bytes(self, dtype: str) -> int:
         """Bytes of the weights in memory."""
@@ -66,7 +73,7 @@ def named() -> dict[str, ModelCard]:
 
 @cache
 def on_the_hub() -> dict[str, ModelCard]:
-    """Models of the hub that the engine supports, by hub id."""
+    """Models of the hub that the engine or the retriever supports, by hub id."""
     return _read("hub")
 
 

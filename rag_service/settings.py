@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from decoder import dtypes
-from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, card_of
 from rag_service.errors import InvalidSettings
 from rag_service.setting_sections import Answers, Limits, Ocr, Prompt, Retrieval
 
@@ -91,8 +91,8 @@ class Settings(BaseSettings):
     )
     embedding_model: str = Field(
         default=DEFAULT_EMBEDDING_MODEL,
-        description="Embedding model: a name from `rag models list`, a folder, or `provider:model` for a provider that "
-        "LangChain supports (docs/how-to/own-model.md).",
+        description="Embedding model: a name from `rag models list`, a hub id, a folder, or `provider:model` for a "
+        "provider that LangChain supports (docs/how-to/embedders-and-rerankers.md).",
     )
     embedding_device: str = Field(
         default="cpu",
@@ -104,6 +104,16 @@ class Settings(BaseSettings):
         default="auto",
         description="Number format of such an embedding model. `auto`: bfloat16 on a GPU that multiplies it and on "
         "processors with AMX, else float32. Collections answer in both.",
+    )
+    embedding_query_prefix: str | None = Field(
+        default=None,
+        description='What the embedding model wants before each question, such as `"query: "` (in `.env` with '
+        "quotes, for the space); empty for nothing. Unset: what `rag models list` or the model's folder says.",
+    )
+    embedding_passage_prefix: str | None = Field(
+        default=None,
+        description='The same before each passage, such as `"passage: "`. A collection answers only with the prefixes '
+        "that it was created with.",
     )
     dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"] = Field(
         default="auto",
@@ -154,6 +164,16 @@ class Settings(BaseSettings):
         """Device and number format of an embedding model on this machine, with `auto` resolved."""
         device = dtypes.device_here(self.embedding_device)
         return device, dtypes.resolved_for_embedding(self.embedding_dtype, device)
+
+    @property
+    def embedding_prefixes(self) -> tuple[str | None, str | None]:
+        """What stands before each question and each passage: as set, else as the catalogue has it; None if unknown."""
+        card = card_of(self.embedding_model)
+        query, passage = self.embedding_query_prefix, self.embedding_passage_prefix
+        if card is not None:
+            query = card.query_prefix if query is None else query
+            passage = card.passage_prefix if passage is None else passage
+        return query, passage
 
     @property
     def models_folder(self) -> Path:

@@ -14,7 +14,7 @@ from functools import cache, partial
 from itertools import count
 from typing import Any
 
-from retriever.embedder import Embedder, Vectors, known_share
+from retriever.embedder import Embedder, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
 from retriever.lexical import bm25
 from retriever.moments import Moments
@@ -129,7 +129,7 @@ class Collection:
             with self._store.read() as snapshot:
                 facts = snapshot.facts()
                 empty = snapshot.totals()[0] == 0
-            if facts.embedder != self._embedder.name:
+            if not made(self._embedder, facts.embedder):
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             if empty:
                 nothing = Part([], {}, Moments())

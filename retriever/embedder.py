@@ -20,12 +20,15 @@ import regex
 from numpy.typing import NDArray
 
 from retriever.errors import EmbedderUnavailable
+from retriever.prefixes import Prefixes
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
 KNOWN_CHARS = 20_000
 """Characters of a text by which an embedder says how much of it it knows."""
+LEAST_TOKENS = 16
+"""Fewest tokens of a passage that an embedder must read."""
 _LETTER = regex.compile(r"\p{L}")
 _SIGN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 """Letters that may be words."""
@@ -40,7 +43,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Names the model: a collection rejects an embedder of another name."""
+        """Names the model and its prefixes: a collection rejects an embedder of another name."""
 
     @property
     def dimension(self) -> int: ...
@@ -58,7 +61,7 @@ class ShowsTokens(Protocol):
 
     @property
     def most_tokens(self) -> int | None:
-        """Tokens of a text that it reads, its own control tokens apart; None if it reads them all."""
+        """Tokens of a passage that it reads, control tokens and prefix apart; None if it reads them all."""
 
     def tokens(self, text: str, /) -> int:
         """The number of a text's tokens."""
@@ -74,6 +77,20 @@ class ShowsDtype(Protocol):
     @property
     def dtype(self) -> str:
         """`float32`, `bfloat16` or `float16`. Vectors of one model are compatible in all of them."""
+
+
+@runtime_checkable
+class HadOtherNames(Protocol):
+    """An embedder that earlier versions named otherwise."""
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """Names in collections whose vectors are the same."""
+
+
+def made(embedder: Embedder, name: str) -> bool:
+    """Whether an embedder made the vectors of a collection that names its embedder so."""
+    return name == embedder.name or (isinstance(embedder, HadOtherNames) and name in embedder.former_names)
 
 
 def dtype_of(embedder: Embedder) -> str:
@@ -97,20 +114,27 @@ class SentenceTransformerEmbedder:
         device: str = "cpu",
         dtype: str = "float32",
         batch_size: int = 16,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
     ) -> None:
         """Raises EmbedderUnavailable if the folder holds no model.
 
         Args:
-            name: the folder's own name by default.
+            name: the model's, without prefixes; the folder's own name by default.
             device: `cpu`, `cuda` or `cuda:N`.
             dtype: number format of the weights, `float32` or `bfloat16`; vectors are float32 of unit length in both.
+            query_prefix, passage_prefix: what stands before each question and passage; None takes what the folder says.
         """
         self.folder = Path(folder)
         if not (self.folder / "config.json").is_file():
             raise EmbedderUnavailable(
                 f"{self.folder} holds no embedding model (no config.json): pull the model, or name another folder"
             )
-        self.name = name or self.folder.resolve().name
+        own = self.folder.resolve().name
+        self.prefixes = Prefixes.of_folder(self.folder).chosen(query_prefix, passage_prefix)
+        self.name = self.prefixes.named(name or own)
+        before = Prefixes.of_earlier_versions(self.folder)
+        self.former_names = (own,) if self.prefixes == before and own != self.name else ()
         self.device = device
         self.dtype = dtype
         self.batch_size = batch_size
@@ -161,17 +185,25 @@ class SentenceTransformerEmbedder:
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
     def embed_documents(self, texts: Sequence[str], /) -> Vectors:
-        return self._encode("encode_document", list(texts))
+        return self._encode("encode_document", list(texts), self.prefixes.passage)
 
     def embed_query(self, text: str, /) -> Vectors:
-        vector: Vectors = self._encode("encode_query", [text])[0]
+        vector: Vectors = self._encode("encode_query", [text], self.prefixes.query)[0]
         return vector
 
     @property
     def most_tokens(self) -> int | None:
         self.load()
         most = self._model.max_seq_length
-        return None if most is None else int(most) - self._model.tokenizer.num_special_tokens_to_add()
+        if most is None:
+            return None
+        left = int(most) - int(self._model.tokenizer.num_special_tokens_to_add()) - self.tokens(self.prefixes.passage)
+        if left < LEAST_TOKENS:
+            raise EmbedderUnavailable(
+                f"the passage prefix leaves {max(left, 0)} of the {most} tokens that {self.folder} reads to a passage; "
+                "shorten RAG_EMBEDDING_PASSAGE_PREFIX"
+            )
+        return left
 
     def tokens(self, text: str, /) -> int:
         self.load()
@@ -195,7 +227,7 @@ class SentenceTransformerEmbedder:
                 known += len(piece)
         return known / whole if whole else 1.0
 
-    def _encode(self, method: str, texts: list[str]) -> Vectors:
+    def _encode(self, method: str, texts: list[str], prefix: str) -> Vectors:
         self.load()
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
@@ -204,6 +236,7 @@ class SentenceTransformerEmbedder:
             for batch in self._batches(texts):
                 vectors[batch] = getattr(self._model, method)(
                     [texts[place] for place in batch],
+                    prompt=prefix,
                     batch_size=len(batch),
                     normalize_embeddings=True,
                     convert_to_numpy=True,
@@ -239,6 +272,7 @@ def check_device(device: str) -> None:
 
 
 _PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9_]*:\S+")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 _OPENAI = {"check_embedding_ctx_length": False, "timeout": 30}  # send texts: servers of other models know no OpenAI ids
 _PROVIDER_OPTIONS: dict[str, dict[str, Any]] = {"openai": _OPENAI, "azure_openai": _OPENAI}
 
@@ -249,8 +283,10 @@ class ProviderEmbedder:
     The provider's package reads the provider's own environment variables (`OPENAI_API_KEY`, `OPENAI_BASE_URL`, …).
     """
 
-    def __init__(self, model: str) -> None:
-        self.name = model
+    def __init__(self, model: str, query_prefix: str = "", passage_prefix: str = "") -> None:
+        self.model = model
+        self.prefixes = Prefixes(query_prefix, passage_prefix)
+        self.name = self.prefixes.named(model)
 
     def load(self) -> None:
         """Import the provider's package; nothing is sent. Raises EmbedderUnavailable."""
@@ -265,11 +301,11 @@ class ProviderEmbedder:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         client = self._client
-        return self._unit(lambda: client.embed_documents(list(texts)))
+        return self._unit(lambda: client.embed_documents([self.prefixes.passage + text for text in texts]))
 
     def embed_query(self, text: str, /) -> Vectors:
         client = self._client
-        vector: Vectors = self._unit(lambda: [client.embed_query(text)])[0]
+        vector: Vectors = self._unit(lambda: [client.embed_query(self.prefixes.query + text)])[0]
         return vector
 
     @cached_property
@@ -277,17 +313,17 @@ class ProviderEmbedder:
         from langchain.embeddings import init_embeddings
 
         try:
-            return init_embeddings(self.name, **_PROVIDER_OPTIONS.get(self.name.partition(":")[0], {}))
+            return init_embeddings(self.model, **_PROVIDER_OPTIONS.get(self.model.partition(":")[0], {}))
         except Exception as error:  # a missing package (ImportError), an unknown provider, no API key
-            raise EmbedderUnavailable(f"the embedding model {self.name} cannot be used: {error}") from error
+            raise EmbedderUnavailable(f"the embedding model {self.model} cannot be used: {error}") from error
 
     def _unit(self, embed: Callable[[], list[list[float]]]) -> Vectors:
         try:
             vectors: Vectors = np.array(embed(), dtype=np.float32)
         except Exception as error:  # each provider has its own
-            provider = self.name.partition(":")[0]
+            provider = self.model.partition(":")[0]
             raise EmbedderUnavailable(
-                f"{provider} gives no vectors of {self.name} ({type(error).__name__}: {error}); start its server, or "
+                f"{provider} gives no vectors of {self.model} ({type(error).__name__}: {error}); start its server, or "
                 f"check its address and key in the environment ({provider.upper()}_…)"
             ) from error
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
@@ -300,12 +336,25 @@ def names_provider(model: str) -> bool:
 
 
 def make_embedder(
-    model: str, folder: Callable[[str], Path], device: str = "cpu", dtype: str = "float32"
+    model: str,
+    folder: Callable[[str], Path],
+    device: str = "cpu",
+    dtype: str = "float32",
+    query_prefix: str | None = None,
+    passage_prefix: str | None = None,
 ) -> SentenceTransformerEmbedder | ProviderEmbedder:
-    """The embedder of a setting: `provider:model`, or a name or path that `folder` turns into a model's folder.
+    """The embedder of a setting: `provider:model`, or a name, path or hub id that `folder` turns into a model's folder.
 
-    `device` and `dtype` are a folder's; a provider's are its own.
+    `device` and `dtype` are a folder's; a provider's are its own. The prefixes are what stands before each question and
+    passage: where None, what the folder says, and nothing for a provider's model.
     """
     if names_provider(model):
-        return ProviderEmbedder(model)
-    return SentenceTransformerEmbedder(folder(model), device=device, dtype=dtype)
+        return ProviderEmbedder(model, query_prefix or "", passage_prefix or "")
+    return SentenceTransformerEmbedder(
+        folder(model),
+        name=model if _HUB_ID.fullmatch(model) and not Path(model).is_dir() else None,
+        device=device,
+        dtype=dtype,
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
+    )

@@ -26,7 +26,7 @@ from rag_service.answering.retrieval import Retrieval
 from rag_service.errors import InvalidSettings
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
-from retriever import Embedder, EmbedderUnavailable, Library, make_embedder, open_stores
+from retriever import Collection, Embedder, EmbedderUnavailable, Library, make_embedder, open_stores
 from workers.broker.app import RedisClient, make_app, make_async_redis, make_redis
 from workers.errors import QueueUnavailable
 from workers.ingests.ledger import JobLedger
@@ -76,7 +76,9 @@ class Service:
             settings.prompt.folder, settings.prompt.texts, settings.prompt.language, settings.prompt.collections
         )
         self.principal = Principal()
-        self.embedder = embedder or make_embedder(settings.embedding_model, folder, *settings.embedding_place)
+        self.embedder = embedder or make_embedder(
+            settings.embedding_model, folder, *settings.embedding_place, *settings.embedding_prefixes
+        )
         self.library = Library(settings.data_dir, self.embedder, stores=open_stores(settings.store, settings.data_dir))
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
@@ -146,10 +148,19 @@ class Service:
         with contextlib.suppress(QueueUnavailable):
             self.ingests.cancel_all(self.principal.tenant, name)
         self.library.delete(name)
-        self.forget_passages()
+        self._forget(name, None)
 
-    def forget_passages(self) -> None:
-        """Some documents are gone: forget the ids of the tenant's passages. While Redis is away they only expire."""
+    def delete_document(self, collection: Collection, document_id: str) -> None:
+        """Delete a document, and its names in ingests that have ended. Raises UnknownDocument, UnknownCollection."""
+        document = collection.get(document_id)
+        collection.delete(document_id)
+        self._forget(collection.name, {document.id, document.name, document.title} - {""})
+
+    def _forget(self, collection: str, names: set[str] | None) -> None:
+        """Documents are gone: forget the ids of the tenant's passages, and the names in ended ingests (None: all of the
+        collection's). While Redis or the database is away these only expire."""
+        with contextlib.suppress(QueueUnavailable):
+            self.ingests.erase(self.principal.tenant, collection, names)
         with contextlib.suppress(QueueUnavailable):
             forget_passages(self.redis, self.principal.tenant)
 

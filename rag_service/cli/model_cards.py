@@ -29,7 +29,10 @@ def hub_line(card: ModelCard) -> str:
     """A model of the hub, in one line."""
     single, half = _weights(card)
     size = f"{count(card.parameters)} parameters, {card.licence}"
-    return f"{size}; weights {single} in float32, {half} in bfloat16; {card.note}"
+    languages = f"; languages: {card.languages}" if card.languages else ""
+    prefixes = [f'"{prefix}"' for prefix in (card.query_prefix, card.passage_prefix) if prefix]
+    wanted = f"; gets {' and '.join(prefixes)}" if prefixes else ""
+    return f"{size}; weights {single} in float32, {half} in bfloat16{languages}{wanted}; {card.note}"
 
 
 def named_table() -> list[str]:
@@ -45,13 +48,40 @@ def named_table() -> list[str]:
 
 
 def hub_table() -> list[str]:
-    """The models of the hub as rows of a Markdown table."""
+    """The target models of the hub as rows of a Markdown table."""
     rows = ["| hub id | parameters | licence | weights, float32 | bfloat16 | |", "|---|---|---|---|---|---|"]
-    for card in on_the_hub().values():
+    for card in of_kind("target"):
         single, half = _weights(card)
         cells = (f"`{card.id}`", count(card.parameters), card.licence, single, half, card.note)
         rows.append(f"| {' | '.join(cells)} |")
     return rows
+
+
+def embedding_table() -> list[str]:
+    """The embedding models of the hub as rows of a Markdown table."""
+    rows = [
+        "| hub id | parameters | licence | weights, float32 | languages | before a question | before a passage | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for card in of_kind("embedding"):
+        prefixes = (f'`"{prefix}"`' if prefix else "" for prefix in (card.query_prefix, card.passage_prefix))
+        size = count(card.parameters), card.licence, _weights(card)[0], card.languages
+        rows.append(f"| {' | '.join((f'`{card.id}`', *size, *prefixes, card.note))} |")
+    return rows
+
+
+def reranker_table() -> list[str]:
+    """The rerankers of the hub as rows of a Markdown table."""
+    rows = ["| hub id | parameters | licence | weights, float32 | languages | |", "|---|---|---|---|---|---|"]
+    for card in of_kind("reranker"):
+        size = count(card.parameters), card.licence, _weights(card)[0], card.languages
+        rows.append(f"| {' | '.join((f'`{card.id}`', *size, card.note))} |")
+    return rows
+
+
+def of_kind(kind: str) -> list[ModelCard]:
+    """The models of the hub of one kind, by size."""
+    return [card for card in on_the_hub().values() if card.kind == kind]
 
 
 def card_row(card: ModelCard) -> dict[str, Any]:
@@ -66,6 +96,9 @@ def card_row(card: ModelCard) -> dict[str, Any]:
         "parameters": card.parameters,
         "licence": card.licence,
         "disk_bytes": card.disk_bytes,
+        "languages": card.languages or None,
+        "query_prefix": card.query_prefix,
+        "passage_prefix": card.passage_prefix,
         "serving_bytes": memory if card.kind == "target" else None,
         "about": card.note,
     }

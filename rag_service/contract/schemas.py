@@ -271,7 +271,7 @@ class CollectionInfo(ResponseBody):
     documents: int
     chunks: int
     bytes: int
-    embedder: str
+    embedder: str = Field(description="The embedding model, with its prefixes if it has any.")
     dimension: int
     created: float
     generation: int

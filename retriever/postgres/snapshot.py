@@ -153,7 +153,7 @@ def content_hash(connection: Connection, collection: int, document_id: str) -> s
 
 
 def stored_by(connection: Connection, collection: int, job: str) -> set[str]:
-    """Ids of the documents that the ingest `job` has stored so far."""
+    """Marks of the documents that the ingest `job` has stored so far."""
     query = "SELECT document FROM stored_by WHERE collection = %s AND job = %s"
     return {str(row[0]) for row in connection.execute(query, (collection, job))}
 

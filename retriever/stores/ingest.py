@@ -27,7 +27,7 @@ from retriever.chunking.chunker import (
 )
 from retriever.chunking.noise import worth_indexing
 from retriever.document_ids import id_of_name
-from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share
+from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
@@ -90,9 +90,9 @@ class Ingest:
     done: int = 0
     seen: set[str] = field(default_factory=set)
     stored_before: set[str] = field(default_factory=set)
-    """Ids of the documents that this ingest stored before its process died."""
+    """Marks of the documents that this ingest stored before its process died."""
     to_record: list[str] = field(default_factory=list)
-    """Ids of unchanged documents, still to be recorded as done."""
+    """Marks of unchanged documents, still to be recorded as done."""
     waiting: list[NewDocument] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Ingest:
     def _check_embedder(self) -> None:
         with self.store.read() as snapshot:
             facts = snapshot.facts()
-        if facts.embedder != self.embedder.name:
+        if not made(self.embedder, facts.embedder):
             raise EmbedderMismatch(facts.name, facts.embedder, self.embedder.name)
 
     def _prepare(self, source: SourceDocument, reader: FileReader) -> NewDocument | None:
@@ -152,7 +152,7 @@ class Ingest:
             raise UnreadableDocument(
                 f"another document of this ingest has the id {identity!r}; give it another name or id"
             )
-        if identity in self.stored_before:
+        if mark(identity) in self.stored_before:
             self.seen.add(identity)
             self.unchanged.append(identity)
             return None
@@ -164,7 +164,7 @@ class Ingest:
         if unchanged:
             self.seen.add(identity)
             self.unchanged.append(identity)
-            self.to_record.append(identity)
+            self.to_record.append(mark(identity))
             if len(self.to_record) >= UNCHANGED_BATCH:
                 self._record_unchanged()
             return None
@@ -250,10 +250,10 @@ class Ingest:
                     raise _Cancelled
                 before = transaction.stored_by(self.job) if self.job is not None else set()
                 for new in self.waiting:
-                    if new.id not in before:  # else another worker, which had the job before, stored it meanwhile
+                    if mark(new.id) not in before:  # else another worker, which had the job before, stored it meanwhile
                         replaced[new.id] = transaction.put(new, [vectors[digest] for digest in new.hashes])
                 if self.job is not None:
-                    transaction.record_stored(self.job, [*self.to_record, *replaced])
+                    transaction.record_stored(self.job, [*self.to_record, *map(mark, replaced)])
                     self.to_record = []
         except _Cancelled:
             return False
@@ -288,6 +288,11 @@ class Ingest:
         self.done += 1
         if self.progress is not None:
             self.progress(self.done, self.total, name)
+
+
+def mark(document_id: str) -> str:
+    """What is recorded of a document that an ingest stored. It outlives the document, so it does not name it."""
+    return _digest(document_id)[:32]
 
 
 def _name(source: SourceDocument) -> str:

@@ -72,7 +72,7 @@ class Snapshot(Lexicon, Protocol):
         ...
 
     def stored_by(self, job: str) -> set[str]:
-        """Ids of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
+        """Marks of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
         ...
 
     def vectors_by_hash(self, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
@@ -110,7 +110,7 @@ class Transaction(Protocol):
     def stored_by(self, job: str) -> set[str]: ...
 
     def record_stored(self, job: str, documents: Iterable[str]) -> None:
-        """Record which documents an ingest stores; records of other ingests go."""
+        """Record the marks of documents that an ingest stores; records of other ingests go."""
         ...
 
 

@@ -125,7 +125,7 @@ def delete(connection: sqlite3.Connection, document_id: str) -> bool:
 
 
 def stored_by(connection: sqlite3.Connection, job: str) -> set[str]:
-    """Ids of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
+    """Marks of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
         return set()  # collections of earlier versions have no such table yet
     return {str(row[0]) for row in connection.execute("SELECT document FROM stored_by WHERE job = ?", (job,))}

@@ -50,6 +50,42 @@ def test_the_hub_models_are_openly_licensed_and_listed_by_size() -> None:
     assert len(cards) == len({card.id for card in cards})
 
 
+def test_embedding_models_and_rerankers_say_their_languages_and_what_they_want_before_a_text() -> None:
+    cards = [card for card in (*named().values(), *on_the_hub().values()) if card.kind != "target"]
+    assert {card.kind for card in cards} == {"embedding", "reranker"}
+    assert all(card.languages for card in cards)
+    multilingual = card_of("intfloat/multilingual-e5-small@main")
+    assert multilingual is not None
+    assert (multilingual.query_prefix, multilingual.passage_prefix) == ("query: ", "passage: ")
+    for card in on_the_hub().values():
+        assert (card.query_prefix is not None) == (card.passage_prefix is not None) == (card.kind == "embedding")
+
+
+def test_the_sizes_of_encoders_are_those_of_their_architectures() -> None:
+    """As `transformers` builds them, with the sizes of their configurations; on no device, so nothing is filled."""
+    from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+
+    small = {"hidden_size": 384, "intermediate_size": 1536, "num_attention_heads": 12}
+    base = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12}
+    large = {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24}
+    roberta = {"vocab_size": 250002, "type_vocab_size": 1, "num_labels": 1}
+    sizes: dict[str, dict[str, Any]] = {
+        "cross-encoder/ms-marco-MiniLM-L6-v2": {**small, "num_hidden_layers": 6, "vocab_size": 30522, "num_labels": 1},
+        "intfloat/multilingual-e5-small": {**small, "num_hidden_layers": 12, "vocab_size": 250037},
+        "intfloat/multilingual-e5-base": {**base, **roberta, "max_position_embeddings": 514},
+        "intfloat/multilingual-e5-large": {**large, **roberta, "max_position_embeddings": 514},
+        "Snowflake/snowflake-arctic-embed-l-v2.0": {**large, **roberta, "max_position_embeddings": 8194},
+        "BAAI/bge-reranker-v2-m3": {**large, **roberta, "max_position_embeddings": 8194},
+    }
+    assert sizes.keys() == {card.id for card in on_the_hub().values() if card.kind != "target"}
+    for name, size in sizes.items():
+        card = on_the_hub()[name]
+        make = AutoModel if card.kind == "embedding" else AutoModelForSequenceClassification
+        with torch.device("meta"):
+            model = make.from_config(AutoConfig.for_model(card.architecture, **size))
+        assert model.num_parameters() == card.parameters, name
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_engine_supports_every_architecture_of_the_catalogue(architecture: str) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM

@@ -35,6 +35,15 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.
     assert settings.models_folder == Path(".rag/models")
 
 
+def test_prefixes_come_from_the_setting_or_else_from_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().embedding_prefixes == (None, None)
+    monkeypatch.setenv("RAG_EMBEDDING_MODEL", "intfloat/multilingual-e5-small")
+    assert load_settings().embedding_prefixes == ("query: ", "passage: ")
+    monkeypatch.setenv("RAG_EMBEDDING_QUERY_PREFIX", "")
+    monkeypatch.setenv("RAG_EMBEDDING_PASSAGE_PREFIX", "text: ")
+    assert load_settings().embedding_prefixes == ("", "text: ")
+
+
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_LIMITS__QUEUED", "many")
     with pytest.raises(InvalidSettings, match="RAG_LIMITS__QUEUED"):

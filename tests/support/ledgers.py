@@ -6,11 +6,13 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from workers.broker import keys
 from workers.broker.app import make_redis
+from workers.ingests.database import EVERYONE, SCHEMA
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import JobLedger
 from workers.ingests.postgres_ledger import PostgresJobLedger
@@ -82,8 +84,7 @@ class OpenedPostgres(Opened):
         self.opened: list[PostgresJobLedger] = []
         self.folder = Path(tempfile.mkdtemp())
         with psycopg.connect(url) as connection:
-            for name in TABLES:
-                connection.execute(f"DROP TABLE IF EXISTS {name} CASCADE".encode())
+            connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE".encode())
         self.ledger = self._open()
 
     def _open(self) -> PostgresJobLedger:
@@ -98,7 +99,7 @@ class OpenedPostgres(Opened):
 
     def _hear(self, worker: str, ago: int) -> None:
         self.ledger.available()  # creates the tables
-        with psycopg.connect(self.url) as connection:
+        with seen_by(self.url) as connection:
             connection.execute(
                 "INSERT INTO ingest_workers VALUES (%s, now() - make_interval(secs => %s)) "
                 "ON CONFLICT (name) DO UPDATE SET heard = excluded.heard",
@@ -109,7 +110,7 @@ class OpenedPostgres(Opened):
         self.ledger = self._open()  # claims of the one before go on
 
     def lose_files(self, job_id: str) -> None:
-        with psycopg.connect(self.url) as connection:
+        with seen_by(self.url) as connection:
             connection.execute("UPDATE ingest_jobs SET request = NULL WHERE id = %s", (job_id,))
 
     def close(self) -> None:
@@ -118,7 +119,11 @@ class OpenedPostgres(Opened):
         shutil.rmtree(self.folder)
 
 
-TABLES = ("ingest_pieces", "ingest_jobs", "ingest_turns", "ingest_workers", "ingest_ended")
+def seen_by(url: str, tenant: str = EVERYONE) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection to the tables of the ledger, as a tenant sees them."""
+    return psycopg.connect(url, options=f"-c search_path={SCHEMA} -c app.tenant={tenant}")
+
+
 LEDGERS: dict[str, tuple[str, Callable[[str], Opened]]] = {
     "redis": ("redis_server", OpenedRedis),
     "postgres": ("postgres_url", OpenedPostgres),

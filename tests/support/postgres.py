@@ -61,7 +61,8 @@ class PostgresServer:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a short path, which sockets need
-        self._data = self.folder / "data"
+        self.data = self.folder / "data"
+        """The server's files."""
         self._process: subprocess.Popen[bytes] | None = None
         self._user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
         self._install = self._reachable(_installed())
@@ -71,7 +72,7 @@ class PostgresServer:
     def __enter__(self) -> PostgresServer:
         try:
             self._run("initdb", "--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "--no-sync", "-U", "postgres",
-                      "-D", str(self._data))  # fmt: skip
+                      "-D", str(self.data))  # fmt: skip
             self.start()
             self.execute(f"CREATE ROLE {ROLE} LOGIN")
         except BaseException:
@@ -96,7 +97,7 @@ class PostgresServer:
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command("postgres", "-D", str(self._data), *arguments),
+                self._command("postgres", "-D", str(self.data), *arguments),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

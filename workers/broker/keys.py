@@ -150,6 +150,11 @@ def stores(tenant: str) -> str:
     return f"rag:{tenant}:stores"
 
 
+def jobs_with_names(tenant: str) -> str:
+    """Set: ids of the ended jobs whose progress names documents."""
+    return f"{jobs(tenant)}:names"
+
+
 def store_answers(tenant: str, name: str) -> str:
     """Hash: answer id to its ids as a JSON list."""
     return f"rag:{_part(tenant)}:store:{name}"

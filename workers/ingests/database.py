@@ -1,6 +1,8 @@
-"""Connections to the PostgreSQL of the ingest ledger, and what its errors mean.
+"""Connections to the PostgreSQL of the ingest ledger, transactions for a tenant, and what its errors mean.
 
-Knows psycopg and its pool; knows no jobs.
+Knows psycopg, its pool and the fence between tenants; knows no jobs. Row-level security shows a transaction the rows
+of the tenant in `app.tenant`, which `Database` sets for it, and no others. Workers take jobs of all tenants, so there
+is `EVERYONE` too. It holds for the tables' owner, but not for a superuser. Without a tenant it shows none.
 """
 
 from __future__ import annotations
@@ -17,10 +19,23 @@ from workers.errors import DatabaseFull, DatabaseUnavailable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
+SCHEMA = "rag_ingests"
+LAYOUT = 1
+EVERYONE = "*"
+"""In place of a tenant: no tenant is called so."""
+FENCE = (
+    "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+    "ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+    "CREATE POLICY tenants ON {table} "
+    f"USING (tenant = current_setting('app.tenant', true) OR current_setting('app.tenant', true) = '{EVERYONE}')",
+)
+"""Statements that fence a table with the column `tenant`."""
 WAIT_S = 2.0
 """Seconds to wait for a connection."""
 MOST_CONNECTIONS = 4
 """Of one process; the ledger's transactions are short."""
+_PLACE = "SELECT set_config('search_path', %s, true), set_config('app.tenant', %s, true)"
+_LAYOUT = ("CREATE TABLE layout (version int NOT NULL)", f"INSERT INTO layout VALUES ({LAYOUT})")
 _ENTRY = 0x7261675F6A6F6273
 """The lock of those that create tables at the same time."""
 _OPTIONS: dict[str, Any] = {
@@ -32,15 +47,16 @@ _OPTIONS: dict[str, Any] = {
 
 
 class Database:
-    """One database, with the tables that `schema` creates on first use. Safe to use from several threads.
+    """One database, in which the first use creates the tables. Safe to use from several threads.
 
     Args:
         url: `postgresql://user:password@host/name`.
-        schema: statements that may run again on a database that has the tables.
+        tables: the statements that create the tables, without a schema.
+        fenced: the tables that have a column `tenant`.
     """
 
-    def __init__(self, url: str, schema: Sequence[str]) -> None:
-        self._schema = schema
+    def __init__(self, url: str, tables: Sequence[str], fenced: Sequence[str]) -> None:
+        self._statements = (*tables, *(one.format(table=table) for table in fenced for one in FENCE))
         self._created = False
         self._lock = threading.Lock()
         self._open = False
@@ -56,8 +72,11 @@ class Database:
         )
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, tenant: str) -> Iterator[Connection]:
         """One transaction, on the database's disk when this ends; an exception undoes it.
+
+        Args:
+            tenant: whose rows it sees and writes; `EVERYONE` for those of all.
 
         Raises:
             DatabaseUnavailable: it cannot be reached, or takes no writes.
@@ -66,6 +85,7 @@ class Database:
         with _translated():
             self._prepare()
             with self._pool.connection() as connection:
+                connection.execute(_PLACE, (SCHEMA, tenant))
                 yield connection
 
     def close(self) -> None:
@@ -79,10 +99,33 @@ class Database:
                 self._open = True
         if not self._created:
             with self._pool.connection() as connection:
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ENTRY,))
-                for statement in self._schema:
-                    connection.execute(statement.encode())
+                self._create(connection)
             self._created = True
+
+    def _create(self, connection: Connection) -> None:
+        """Create the tables where there are none. Only then: it waits for everything that uses them."""
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ENTRY,))
+        connection.execute(_PLACE, (SCHEMA, EVERYONE))
+        if _one(connection, "SELECT to_regclass(%s)::text", f"{SCHEMA}.layout") is None:
+            try:
+                for statement in (f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}", *self._statements, *_LAYOUT):
+                    connection.execute(statement.encode())
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise DatabaseUnavailable(
+                    f"the role of RAG_STORE_URL may not create tables ({_first_line(error)}); run GRANT CREATE ON "
+                    "DATABASE to that role, or make it the database's owner"
+                ) from error
+        layout = _one(connection, "SELECT version FROM layout")
+        if layout != LAYOUT:
+            raise DatabaseUnavailable(
+                f"the ingests in PostgreSQL were written by another version (layout {layout}, this one reads "
+                f"{LAYOUT}); use that version, or an empty database"
+            )
+
+
+def _one(connection: Connection, query: str, *parameters: object) -> object:
+    row = connection.execute(query.encode(), parameters).fetchone()
+    return None if row is None else row[0]
 
 
 @contextmanager

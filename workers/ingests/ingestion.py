@@ -78,6 +78,8 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
         return
     _keep_ids(passage_ids, job.tenant, collection, (*report.added, *report.replaced))
     failures = [IngestFailure(name=failure.name, reason=failure.reason) for failure in report.failures]
+    if report.cancelled and job.collection not in library.collections():  # it was deleted: nothing names its documents
+        failures = []
     status: JobStatus = "failed" if failures and not report.ingested else "succeeded"
     ended = {
         "status": "cancelled" if report.cancelled else status,

@@ -96,6 +96,9 @@ class JobLedger(Protocol):
 
     def counts(self) -> JobCounts: ...
 
+    def erase(self, tenant: str, collection: str, names: Collection[str] | None) -> None:
+        """Remove a deleted document's names from ended jobs; None: those of all documents, the collection is gone."""
+
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         """Queue the jobs of vanished workers again. Returns their number.
 

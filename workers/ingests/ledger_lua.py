@@ -6,14 +6,19 @@ Scripts that choose a tenant build the keys of its jobs themselves.
 from __future__ import annotations
 
 ADD = """
--- keys: job, jobs of the tenant, waiting jobs of the tenant, tenants
--- args: job id, tenant, created, collection, progress, status, seconds for which it is kept if it has ended
+-- keys: job, jobs of the tenant, waiting jobs of the tenant, tenants, jobs of the tenant with names
+-- args: job id, tenant, created, collection, progress, status, seconds for which it is kept if it has ended,
+--       1 if its progress names documents
 -- returns 1, or 0 (the job is in Redis already)
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[6], 'progress', ARGV[5], 'collection', ARGV[4], 'created', ARGV[3])
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
 if ARGV[6] ~= 'queued' then
   redis.call('EXPIRE', KEYS[1], ARGV[7])
+  if ARGV[8] == '1' then
+    redis.call('SADD', KEYS[5], ARGV[1])
+    redis.call('EXPIRE', KEYS[5], ARGV[7])
+  end
   return 1
 end
 local waiting = redis.call('LRANGE', KEYS[3], 0, -1)
@@ -99,8 +104,9 @@ return 1
 """
 
 END = f"""
--- keys: job, running jobs, ended jobs; args: worker, progress, status, running job's field,
---       seconds for which it is kept
+-- keys: job, running jobs, ended jobs, jobs of the tenant with names
+-- args: worker, progress, status, running job's field, seconds for which it is kept, job id,
+--       1 if its progress names documents
 -- returns 1, or 0 (it is another's)
 {_CLAIMED}
 if not claimed(ARGV[1]) then return 0 end
@@ -109,6 +115,17 @@ redis.call('HDEL', KEYS[1], 'worker', 'cancel', 'request', 'attempts')
 redis.call('EXPIRE', KEYS[1], ARGV[5])
 redis.call('HDEL', KEYS[2], ARGV[4])
 redis.call('HINCRBY', KEYS[3], ARGV[3], 1)
+if ARGV[7] == '1' then
+  redis.call('SADD', KEYS[4], ARGV[6])
+  redis.call('EXPIRE', KEYS[4], ARGV[5])
+end
+return 1
+"""
+
+REPLACE = """
+-- of a job that has ended
+-- keys: job; args: progress
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'progress', ARGV[1]) end
 return 1
 """
 

@@ -6,9 +6,9 @@ that is put back gets a place before all others of its tenant. Names in `%(…)s
 
 from __future__ import annotations
 
-SCHEMA = (
+TABLES = (
     """
-    CREATE TABLE IF NOT EXISTS ingest_jobs (
+    CREATE TABLE ingest_jobs (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         id text NOT NULL, tenant text NOT NULL, collection text NOT NULL,
         created double precision NOT NULL, place double precision NOT NULL,
@@ -20,27 +20,31 @@ SCHEMA = (
     """,
     # two workers never run jobs of one collection, whatever they see of each other
     """
-    CREATE UNIQUE INDEX IF NOT EXISTS ingest_jobs_running ON ingest_jobs (tenant, collection) WHERE status = 'running'
+    CREATE UNIQUE INDEX ingest_jobs_running ON ingest_jobs (tenant, collection) WHERE status = 'running'
     """,
     """
-    CREATE INDEX IF NOT EXISTS ingest_jobs_queued ON ingest_jobs (tenant, collection, place, created, number)
+    CREATE INDEX ingest_jobs_queued ON ingest_jobs (tenant, collection, place, created, number)
     WHERE status = 'queued'
     """,
-    "CREATE INDEX IF NOT EXISTS ingest_jobs_created ON ingest_jobs (tenant, created)",
-    "CREATE INDEX IF NOT EXISTS ingest_jobs_ended ON ingest_jobs (ended) WHERE ended IS NOT NULL",
+    "CREATE INDEX ingest_jobs_created ON ingest_jobs (tenant, created)",
+    "CREATE INDEX ingest_jobs_ended ON ingest_jobs (ended) WHERE ended IS NOT NULL",
     # a part of an upload; uploads are mostly compressed already
     """
-    CREATE TABLE IF NOT EXISTS ingest_pieces (
+    CREATE TABLE ingest_pieces (
+        tenant text NOT NULL DEFAULT current_setting('app.tenant'),
         job bigint NOT NULL REFERENCES ingest_jobs ON DELETE CASCADE, file integer NOT NULL, piece integer NOT NULL,
         bytes bytea NOT NULL, PRIMARY KEY (job, file, piece)
     )
     """,
     "ALTER TABLE ingest_pieces ALTER COLUMN bytes SET STORAGE EXTERNAL",
-    "CREATE TABLE IF NOT EXISTS ingest_turns (tenant text PRIMARY KEY, turn bigint NOT NULL)",
-    "CREATE SEQUENCE IF NOT EXISTS ingest_turn",
-    "CREATE TABLE IF NOT EXISTS ingest_workers (name text PRIMARY KEY, heard timestamptz NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS ingest_ended (status text PRIMARY KEY, jobs bigint NOT NULL)",
+    "CREATE TABLE ingest_turns (tenant text PRIMARY KEY, turn bigint NOT NULL)",
+    "CREATE SEQUENCE ingest_turn",
+    "CREATE TABLE ingest_workers (name text PRIMARY KEY, heard timestamptz NOT NULL)",
+    "CREATE TABLE ingest_ended (status text PRIMARY KEY, jobs bigint NOT NULL)",
 )
+
+FENCED = ("ingest_jobs", "ingest_pieces", "ingest_turns")
+"""The tables that have rows of tenants; the others have names of workers, and numbers of all jobs together."""
 
 ADD = """
     INSERT INTO ingest_jobs (id, tenant, collection, created, place, request, progress)
@@ -129,6 +133,14 @@ JOBS = """
     SELECT status, progress, collection, created FROM ingest_jobs WHERE tenant = %(tenant)s
     ORDER BY created DESC, id DESC LIMIT %(limit)s
 """
+
+ENDED_WITH_NAMES = """
+    SELECT number, progress FROM ingest_jobs
+    WHERE tenant = %(tenant)s AND collection = %(collection)s AND ended IS NOT NULL
+    AND progress NOT LIKE '%%"failures":[],"notes":[]}'
+"""
+
+REPLACE_PROGRESS = "UPDATE ingest_jobs SET progress = %(progress)s WHERE number = %(number)s AND ended IS NOT NULL"
 
 WAITING = "SELECT count(*) FROM ingest_jobs WHERE tenant = %(tenant)s AND status = 'queued'"
 

@@ -22,7 +22,8 @@ from workers.broker import wire
 from workers.broker.app import LAPSE_S
 from workers.broker.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.ingests import ledger_sql, upload_pieces
-from workers.ingests.database import Database
+from workers.ingests.database import EVERYONE, Database
+from workers.ingests.erasing import without
 from workers.ingests.ledger import JOB_TTL_S, UPLOAD_MISSING, ClaimState, JobClaim, JobCounts
 
 FORGOTTEN_S = 3600
@@ -42,7 +43,7 @@ class PostgresJobLedger:
     """
 
     def __init__(self, url: str, folder: Path, lapse_s: int = LAPSE_S) -> None:
-        self._database = Database(url, ledger_sql.SCHEMA)
+        self._database = Database(url, ledger_sql.TABLES, ledger_sql.FENCED)
         self._folder = folder
         self._lapse_s = lapse_s
         self._heard = time.monotonic()
@@ -59,7 +60,7 @@ class PostgresJobLedger:
             "request": wire.dumps(job.model_copy(update={"files": files})),
             "progress": wire.dumps(JobProgress(job_id=job.job_id, status="queued", total=len(job.files))),
         }
-        with self._database.transaction() as connection:
+        with self._database.transaction(job.tenant) as connection:
             added = connection.execute(ledger_sql.ADD, values).fetchone()
             if added is not None:
                 upload_pieces.store(connection, added[0], job.files)
@@ -70,7 +71,7 @@ class PostgresJobLedger:
         damaged: list[int] = []
         while True:
             try:
-                with self._database.transaction() as connection:
+                with self._database.transaction(EVERYONE) as connection:
                     connection.execute(ledger_sql.HEARD, {"worker": worker})
                     taken = connection.execute(ledger_sql.TAKE, {"worker": worker, "except": damaged}).fetchone()
                     if taken is None:
@@ -100,11 +101,11 @@ class PostgresJobLedger:
         return claim
 
     def available(self) -> bool:
-        return bool(self._one(ledger_sql.AVAILABLE)[0])
+        return bool(self._rows(EVERYONE, ledger_sql.AVAILABLE)[0][0])
 
     def cancel(self, tenant: str, job_id: str) -> bool:
         values = {"tenant": tenant, "id": job_id}
-        with self._database.transaction() as connection:
+        with self._database.transaction(tenant) as connection:
             cancelled = connection.execute(ledger_sql.CANCEL_WAITING, values).fetchone()
             if cancelled is None:
                 return connection.execute(ledger_sql.CANCEL_RUNNING, values).rowcount > 0
@@ -113,24 +114,24 @@ class PostgresJobLedger:
         return True
 
     def job(self, tenant: str, job_id: str) -> JobProgress | None:
-        rows = self._rows(ledger_sql.JOB, tenant=tenant, id=job_id)
+        rows = self._rows(tenant, ledger_sql.JOB, id=job_id)
         return _progress(*rows[0][:2]) if rows else None
 
     def collection(self, tenant: str, job_id: str) -> str | None:
-        rows = self._rows(ledger_sql.JOB, tenant=tenant, id=job_id)
+        rows = self._rows(tenant, ledger_sql.JOB, id=job_id)
         return str(rows[0][2]) if rows else None
 
     def jobs(self, tenant: str, limit: int) -> list[ListedJob]:
         return [
             ListedJob(**_progress(status, progress).model_dump(), collection=collection, created=created)
-            for status, progress, collection, created in self._rows(ledger_sql.JOBS, tenant=tenant, limit=limit)
+            for status, progress, collection, created in self._rows(tenant, ledger_sql.JOBS, limit=limit)
         ]
 
     def waiting(self, tenant: str) -> int:
-        return int(self._one(ledger_sql.WAITING, tenant=tenant)[0])
+        return int(self._rows(tenant, ledger_sql.WAITING)[0][0])
 
     def counts(self) -> JobCounts:
-        with self._database.transaction() as connection:
+        with self._database.transaction(EVERYONE) as connection:
             rows = connection.execute(ledger_sql.COUNTS).fetchall()
             ended = dict(connection.execute(ledger_sql.ENDED).fetchall())
         jobs: dict[JobStatus, int] = {"queued": 0, "running": 0}
@@ -139,6 +140,16 @@ class PostgresJobLedger:
             {status: created for status, _, created in rows},
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
+
+    def erase(self, tenant: str, collection: str, names: Collection[str] | None) -> None:
+        values = {"tenant": tenant, "collection": collection}
+        with self._database.transaction(tenant) as connection:
+            for number, text in connection.execute(ledger_sql.ENDED_WITH_NAMES, values).fetchall():
+                progress = wire.loads(JobProgress, text)
+                left = without(progress, names)
+                if left != progress:
+                    changed = {"number": number, "progress": wire.dumps(left)}
+                    connection.execute(ledger_sql.REPLACE_PROGRESS, changed)
 
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         """As JobLedger.reclaim; it is also this worker's heartbeat for the others.
@@ -149,7 +160,7 @@ class PostgresJobLedger:
         if now - self._heard > self._lapse_s:
             self._quiet_until = now + self._lapse_s
         values = {"worker": worker, "running": list(running), "lapse": self._lapse_s}
-        with self._database.transaction() as connection:
+        with self._database.transaction(EVERYONE) as connection:
             connection.execute(ledger_sql.HEARD, {"worker": worker})
             if not_put_back:
                 connection.execute(ledger_sql.NOT_PUT_BACK, {"worker": worker, "ids": list(not_put_back)})
@@ -161,7 +172,7 @@ class PostgresJobLedger:
     def recover(self) -> int:
         """Nothing is ever missing. Removes what is old: jobs that ended long ago, and files of killed processes."""
         upload_pieces.tidy(self._folder)
-        with self._database.transaction() as connection:
+        with self._database.transaction(EVERYONE) as connection:
             connection.execute(ledger_sql.FORGET_JOBS, {"age": JOB_TTL_S})
             connection.execute(ledger_sql.FORGET_WORKERS, {"age": FORGOTTEN_S})
         return 0
@@ -169,12 +180,9 @@ class PostgresJobLedger:
     def close(self) -> None:
         self._database.close()
 
-    def _rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        with self._database.transaction() as connection:
-            return connection.execute(statement.encode(), values).fetchall()
-
-    def _one(self, statement: str, **values: Any) -> tuple[Any, ...]:
-        return self._rows(statement, **values)[0]
+    def _rows(self, tenant: str, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        with self._database.transaction(tenant) as connection:
+            return connection.execute(statement.encode(), {"tenant": tenant, **values}).fetchall()
 
 
 @dataclass(frozen=True)
@@ -190,23 +198,23 @@ class PostgresJobClaim:
 
     @contextmanager
     def local_files(self) -> Iterator[list[IngestFile]]:
-        with upload_pieces.fetched(self.database, self.number, self.job.files, self.folder) as files:
+        with upload_pieces.fetched(self.database, self.job.tenant, self.number, self.job.files, self.folder) as files:
             yield files
 
     def state(self) -> ClaimState:
-        with self.database.transaction() as connection:
+        with self.database.transaction(self.job.tenant) as connection:
             held = connection.execute(ledger_sql.STATE, self._who).fetchone()
         if held is None:
             return "lost"
         return "cancelled" if held[0] else "claimed"
 
     def report(self, progress: JobProgress) -> bool:
-        with self.database.transaction() as connection:
+        with self.database.transaction(self.job.tenant) as connection:
             values = {**self._who, "progress": wire.dumps(progress)}
             return connection.execute(ledger_sql.REPORT, values).rowcount > 0
 
     def end(self, progress: JobProgress) -> bool:
-        with self.database.transaction() as connection:
+        with self.database.transaction(self.job.tenant) as connection:
             values = {**self._who, "progress": wire.dumps(progress), "status": progress.status}
             if not connection.execute(ledger_sql.END, values).rowcount:
                 return False
@@ -215,7 +223,7 @@ class PostgresJobClaim:
         return True
 
     def put_back(self) -> None:
-        with self.database.transaction() as connection:
+        with self.database.transaction(self.job.tenant) as connection:
             connection.execute(ledger_sql.PUT_BACK, self._who)
 
     @property

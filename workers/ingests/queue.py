@@ -37,7 +37,7 @@ class IngestQueue:
         self._redis = client
         self._ledger = ledger
         self.cancel, self.job, self.jobs, self.collection = ledger.cancel, ledger.job, ledger.jobs, ledger.collection
-        self.waiting, self.counts = ledger.waiting, ledger.counts
+        self.waiting, self.counts, self.erase = ledger.waiting, ledger.counts, ledger.erase
 
     def enqueue(self, job: IngestJob) -> None:
         """Accept a job: it will end as succeeded, failed or cancelled, and the workers delete its files.

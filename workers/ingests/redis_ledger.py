@@ -17,8 +17,10 @@ from workers.broker.app import LAPSE_S, RedisClient
 from workers.broker.messages import IngestFailure, IngestFile, IngestJob, JobProgress, JobStatus, ListedJob
 from workers.errors import unavailable
 from workers.ingests import ledger_lua
+from workers.ingests.erasing import named, without
 from workers.ingests.files import JobFiles
 from workers.ingests.ledger import JOB_TTL_S, UPLOAD_MISSING, ClaimState, JobClaim, JobCounts
+from workers.sessions import erased
 
 WRITTEN_S = 5.0
 """Seconds after which Redis has surely written a job's end to disk; then its files are removed."""
@@ -147,6 +149,28 @@ class RedisJobLedger:
             {status: int(ended.get(status, 0)) for status in ("succeeded", "failed", "cancelled")},
         )
 
+    def erase(self, tenant: str, collection: str, names: Collection[str] | None) -> None:
+        changed = False
+        with unavailable():
+            ids = [str(one) for one in self._redis.smembers(keys.jobs_with_names(tenant))]
+            with self._redis.pipeline(transaction=False) as pipe:
+                for job_id in ids:
+                    pipe.hmget(keys.job(tenant, job_id), "collection", "progress")
+                jobs = pipe.execute()
+        for job_id, (held, text) in zip(ids, jobs, strict=True):
+            if text is None:  # it expired
+                with unavailable():
+                    self._redis.srem(keys.jobs_with_names(tenant), job_id)
+                continue
+            progress = wire.loads(JobProgress, text)
+            left = without(progress, names)
+            if held == collection and left != progress:
+                lua.run(self._redis, ledger_lua.REPLACE, [keys.job(tenant, job_id)], [wire.dumps(left)])
+                self._files.end(job_id, left)
+                changed = True
+        if changed:
+            erased.note(self._redis)
+
     def close(self) -> None:
         """Nothing: the Redis client is the caller's."""
 
@@ -194,6 +218,7 @@ class RedisJobLedger:
             keys.jobs(job.tenant),
             keys.jobs_waiting(job.tenant),
             keys.INGEST_TENANTS,
+            keys.jobs_with_names(job.tenant),
         ]
         args = [
             job.job_id,
@@ -203,6 +228,7 @@ class RedisJobLedger:
             wire.dumps(progress),
             progress.status,
             JOB_TTL_S,
+            int(named(progress)),
         ]
         return bool(lua.run(self._redis, ledger_lua.ADD, names, args))
 
@@ -254,7 +280,9 @@ class RedisJobClaim:
             return False
         self.files.end(self.job.job_id, progress)  # first: recovers the end if Redis loses it
         names = [self._key, keys.INGEST_RUNNING, keys.INGEST_ENDED]
+        names.append(keys.jobs_with_names(self.job.tenant))
         args = [self.worker, wire.dumps(progress), progress.status, self._field, JOB_TTL_S]
+        args += [self.job.job_id, int(named(progress))]
         return bool(lua.run(self.client, ledger_lua.END, names, args))
 
     def put_back(self) -> None:

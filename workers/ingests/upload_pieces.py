@@ -37,7 +37,9 @@ def store(connection: Connection, job: int, files: Sequence[IngestFile]) -> None
 
 
 @contextmanager
-def fetched(database: Database, job: int, files: Sequence[IngestFile], folder: Path) -> Iterator[list[IngestFile]]:
+def fetched(
+    database: Database, tenant: str, job: int, files: Sequence[IngestFile], folder: Path
+) -> Iterator[list[IngestFile]]:
     """The files with paths on this machine, in a folder that is deleted at the end.
 
     Raises:
@@ -50,7 +52,7 @@ def fetched(database: Database, job: int, files: Sequence[IngestFile], folder: P
     folder.mkdir(parents=True, exist_ok=True)
     own = Path(tempfile.mkdtemp(prefix=FETCHED, dir=folder))
     try:
-        with database.transaction() as connection:
+        with database.transaction(tenant) as connection:
             here = [_fetch(connection, job, number, file, own) for number, file in enumerate(files)]
         yield here
     finally:

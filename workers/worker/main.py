@@ -43,7 +43,7 @@ class WorkerConfig:
         models_dir: folder of named models; by default `models` in the data folder.
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name, a folder, or `provider:model`; None for a worker that ingests nothing.
-        embedding_device, embedding_dtype: as `retriever.SentenceTransformerEmbedder`.
+        embedding_device, embedding_dtype, embedding_prefixes: as `retriever.make_embedder`.
         dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
         eagle_allow_pickle: its `allow_pickle`.
         concurrency: number of answers decoded together.
@@ -65,6 +65,7 @@ class WorkerConfig:
     models_dir: Path | None = None
     embedding_device: str = "cpu"
     embedding_dtype: str = "float32"
+    embedding_prefixes: tuple[str | None, str | None] = (None, None)
     dtype: str = "float32"
     device: str = "cpu"
     drafter: str = "auto"
@@ -133,8 +134,13 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     )
     library: Library | None = None
     if config.embedding_model is not None:
-        place = config.embedding_device, config.embedding_dtype
-        embedder = make_embedder(config.embedding_model, lambda model: resolve(model, config.models_folder), *place)
+        embedder = make_embedder(
+            config.embedding_model,
+            lambda model: resolve(model, config.models_folder),
+            config.embedding_device,
+            config.embedding_dtype,
+            *config.embedding_prefixes,
+        )
         log.info("loading %s", config.embedding_model)
         embedder.load()
         limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)

@@ -157,9 +157,8 @@ def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
 
 @router.delete("/{document_id}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
-    """Delete a document. Answers that cite it keep their passages."""
-    collection.delete(document_id)
-    pipeline.forget_passages()
+    """Delete a document, and its names in ingests that have ended. Answers that cite it keep their passages."""
+    pipeline.delete_document(collection, document_id)
 
 
 def _media_type(name: str) -> str:

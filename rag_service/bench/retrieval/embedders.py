@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retriever.embedder import Embedder, ShowsTokens, Vectors
+from retriever.embedder import Embedder, HadOtherNames, ShowsTokens, Vectors
 
 _WORD = re.compile(r"\w+")
 _SLOTS = 1 << 14
@@ -22,6 +22,7 @@ class Remembering:
         self._questions: dict[str, Vectors] = {}
         self._known: dict[str, float] = {}
         self.name = inner.name
+        self.former_names = inner.former_names if isinstance(inner, HadOtherNames) else ()
         self.dimension = inner.dimension
 
     @property

@@ -71,7 +71,9 @@ def run(options: argparse.Namespace, model_folder: Callable[[str], Path], say: C
     sets = [load(folder, options.split, options.half, options.limit) for folder in options.data]
     if len({one.name for one in sets}) < len(sets):
         raise BenchError("two of the sets have the same name; rename the folder of one")
-    embedder = make_embedder(settings.embedding_model, model_folder, *settings.embedding_place)
+    embedder = make_embedder(
+        settings.embedding_model, model_folder, *settings.embedding_place, *settings.embedding_prefixes
+    )
     with _folder(options.work) as folder:
         found = _scale(options, sets, embedder, folder) if options.scale else _quality(options, sets, embedder, folder)
     store = "PostgreSQL" if options.store_url else "SQLite and FAISS"

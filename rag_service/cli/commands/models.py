@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from decoder.catalogue import on_the_hub
 from rag_service.cli.console import CliError, err, out, print_json
-from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line
+from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line, of_kind
 from rag_service.cli.options import Json, example
 from rag_service.settings import Settings, load_settings
 from retriever.embedder import names_provider
@@ -29,10 +29,17 @@ _STAGES = {
 }
 
 
+_KINDS = {
+    "target": "Target models (RAG_MODEL):",
+    "embedding": "Embedding models (RAG_EMBEDDING_MODEL):",
+    "reranker": "Rerankers (RAG_RERANKER):",
+}
+
+
 @app.command("list", epilog=example("rag models list", "rag models list --catalogue"))
 def list_models(
     catalogue: Annotated[
-        bool, typer.Option("--catalogue", help="Also list models of the hub that the engine supports.")
+        bool, typer.Option("--catalogue", help="Also list models of the hub: target and embedding models, rerankers.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -57,9 +64,11 @@ def list_models(
     if catalogue:
         screen.print()
         screen.print("On the hub, by size. Their quality was not measured here.")
-        for card in hub:
-            screen.print(card.id, style="bold")
-            screen.print(f"  {hub_line(card)}")
+        for kind, title in _KINDS.items():
+            screen.print(title)
+            for card in of_kind(kind):
+                screen.print(card.id, style="bold")
+                screen.print(f"  {hub_line(card)}")
         screen.print(f"Switch: {SWITCH}")
 
 

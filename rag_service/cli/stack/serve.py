@@ -10,7 +10,7 @@ import typer
 
 from rag_service.cli.console import CliError
 from rag_service.cli.options import without_none
-from rag_service.cli.stack import running
+from rag_service.cli.stack import access_log, running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private
 from rag_service.cli.stack.in_force import settings_in_force
@@ -51,7 +51,7 @@ def serve(
         log_config=None,
         timeout_graceful_shutdown=3,
     )
-    logging.getLogger("uvicorn.access").addFilter(_not_a_probe)
+    logging.getLogger("uvicorn.access").addFilter(access_log.kept)
     server = uvicorn.Server(config)
     server.run(sockets=[bound])
     if not server.started:
@@ -81,6 +81,7 @@ def worker(
         embedding_model=settings.embedding_model if ingest else None,
         embedding_device=embedding_device,
         embedding_dtype=embedding_dtype,
+        embedding_prefixes=settings.embedding_prefixes,
         dtype=settings.number_format,
         device=settings.device,
         drafter=settings.drafter,
@@ -123,11 +124,6 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
     bound.set_inheritable(True)
     return bound
-
-
-def _not_a_probe(record: logging.LogRecord) -> bool:
-    """Whether an access log line is kept; probes, which come every few seconds, are not."""
-    return not any(f"GET {path} " in record.getMessage() for path in ("/readyz", "/healthz", "/metrics"))
 
 
 def _with_redis(settings: Settings) -> Settings:

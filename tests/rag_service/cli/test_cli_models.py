@@ -10,7 +10,7 @@ import pytest
 from decoder import models
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, named, on_the_hub
 from decoder.weights.wheels import Progress
-from rag_service.cli.model_cards import hub_table, named_table
+from rag_service.cli.model_cards import embedding_table, hub_table, named_table, reranker_table
 from rag_service.settings import Settings
 from tests.support.command_line import rag
 from workers.worker.main import WorkerConfig
@@ -58,6 +58,9 @@ def test_the_catalogue_adds_models_of_the_hub_and_how_to_switch() -> None:
     shown = rag("models", "list", "--catalogue").stdout
     assert all(card in shown for card in on_the_hub())
     assert "quality was not measured" in shown
+    assert "MIT; weights 0.5 GB in float32, 0.2 GB in bfloat16; languages: about 100; gets" in shown
+    kinds = [line for line in shown.splitlines() if line.endswith("):")]
+    assert [line.split("(")[1] for line in kinds] == ["RAG_MODEL):", "RAG_EMBEDDING_MODEL):", "RAG_RERANKER):"]
     assert "RAG_MODEL" in shown.splitlines()[-1]
     told = json.loads(rag("models", "list", "--catalogue", "--json").stdout)
     assert [model["name"] for model in told["catalogue"]] == list(on_the_hub())
@@ -66,11 +69,19 @@ def test_the_catalogue_adds_models_of_the_hub_and_how_to_switch() -> None:
     assert "catalogue" not in json.loads(rag("models", "list", "--json").stdout)
 
 
-@pytest.mark.parametrize("table", [named_table(), hub_table()])
-def test_the_documentation_has_the_same_lists(table: list[str]) -> None:
-    page = (ROOT / "docs/how-to/own-model.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("own-model", named_table()),
+        ("own-model", hub_table()),
+        ("embedders-and-rerankers", embedding_table()),
+        ("embedders-and-rerankers", reranker_table()),
+    ],
+)
+def test_the_documentation_has_the_same_lists(name: str, table: list[str]) -> None:
+    page = (ROOT / f"docs/how-to/{name}.md").read_text(encoding="utf-8")
     rows = "\n".join(table)
-    assert f"\n\n{rows}\n\n" in page, f"docs/how-to/own-model.md needs this table:\n{rows}"
+    assert f"\n\n{rows}\n\n" in page, f"docs/how-to/{name}.md needs this table:\n{rows}"
     assert page.count(table[0]) == 1
 
 

@@ -19,6 +19,7 @@ from retriever import (
 )
 from retriever.embedder import ProviderEmbedder, dtype_of
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.tiny_encoders import WORDS, tiny_embedder
 
 
 def test_the_fake_is_deterministic_and_of_unit_length() -> None:
@@ -84,34 +85,8 @@ MINILM = Path(".rag/models/all-minilm-l6-v2")
 needs_minilm = pytest.mark.skipif(not (MINILM / "config.json").is_file(), reason="needs all-minilm-l6-v2")
 
 
-def tiny_bert(folder: Path) -> Path:
-    """A sentence-transformers model with random weights and the words of `WORDS`."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    torch.manual_seed(0)
-    words = folder / "vocab.txt"
-    folder.mkdir()
-    words.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    bert = folder / "bert"
-    config = BertConfig(
-        vocab_size=5 + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=64,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(bert)
-    BertTokenizerFast(vocab_file=str(words), model_max_length=64).save_pretrained(bert)
-    transformer = Transformer(str(bert), max_seq_length=64)
-    model = SentenceTransformer(modules=[transformer, Pooling(32), Normalize()], device="cpu")
-    model.save(str(folder / "model"))
-    return folder / "model"
-
-
-WORDS = ("the", "red", "fox", "blue", "whale", "sings", "at", "night")
-
-
 def test_texts_are_embedded_by_length_and_given_back_in_their_order(tmp_path: Path) -> None:
-    folder = tiny_bert(tmp_path / "tiny")
+    folder = tiny_embedder(tmp_path / "tiny")
     texts = [" ".join(WORDS[: 1 + n % 8]) + " fox" * (n % 5) for n in range(11)]
     embedder = SentenceTransformerEmbedder(folder, batch_size=3)
     vectors = embedder.embed_documents(texts)
@@ -122,7 +97,7 @@ def test_texts_are_embedded_by_length_and_given_back_in_their_order(tmp_path: Pa
 
 
 def test_bfloat16_gives_float32_vectors_of_unit_length(tmp_path: Path) -> None:
-    folder = tiny_bert(tmp_path / "tiny")
+    folder = tiny_embedder(tmp_path / "tiny")
     full, half = SentenceTransformerEmbedder(folder), SentenceTransformerEmbedder(folder, dtype="bfloat16")
     assert (dtype_of(full), dtype_of(half)) == ("float32", "bfloat16")
     texts = ["the red fox", "blue whale sings at night"]
@@ -134,7 +109,7 @@ def test_bfloat16_gives_float32_vectors_of_unit_length(tmp_path: Path) -> None:
 
 
 def test_a_collection_made_in_one_dtype_answers_in_another(tmp_path: Path) -> None:
-    folder = tiny_bert(tmp_path / "tiny")
+    folder = tiny_embedder(tmp_path / "tiny")
     half = Library(tmp_path, SentenceTransformerEmbedder(folder, dtype="bfloat16"))
     collection = half.create("animals")
     sources = {"fox": "the red fox", "whale": "blue whale sings at night"}

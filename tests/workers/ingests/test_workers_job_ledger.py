@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.ledgers import LEDGERS, Opened, OpenedRedis
 from workers.broker import keys
-from workers.broker.messages import IngestFile, IngestJob, JobProgress
+from workers.broker.messages import IngestFailure, IngestFile, IngestJob, JobProgress
+from workers.ingests.erasing import GONE
 from workers.ingests.ledger import UPLOAD_MISSING, JobClaim, JobLedger
 
 TENANTS = ("one", "two", "three")
@@ -245,6 +246,40 @@ def test_a_job_whose_files_are_gone_ends_and_says_so(opened: Opened) -> None:
     progress = opened.ledger.job("one", "j")
     assert progress is not None
     assert (progress.status, progress.failures[0].reason) == ("failed", UPLOAD_MISSING)
+
+
+def test_a_deleted_document_is_named_in_no_ended_job(opened: Opened) -> None:
+    """What else the jobs say stays, and so do those of other collections and tenants."""
+    ledger = opened.ledger
+    failures = [
+        IngestFailure(name="ann's.pdf", reason="it is encrypted"),
+        IngestFailure(name="other", reason='another document has the id "ann\'s.pdf-1"'),
+        IngestFailure(name="bob.pdf", reason="it is empty"),
+    ]
+    notes = ["The model knows little of the language of 'ann' and 2 more", "The model knows nothing of 'bob'"]
+    for tenant, collection in (("one", "a"), ("one", "b"), ("two", "a")):
+        ledger.add(job(f"{tenant}-{collection}", tenant, collection))
+        claim = ledger.take("w")
+        assert claim is not None
+        progress = JobProgress(job_id=claim.job.job_id, status="failed", failures=failures, notes=notes)
+        assert claim.end(progress)
+    ledger.add(job("waits"))
+
+    def said(tenant: str, job_id: str) -> JobProgress:
+        progress = ledger.job(tenant, job_id)
+        assert progress is not None
+        return progress
+
+    ledger.erase("one", "a", {"ann's.pdf", "ann's.pdf-1", "ann"})
+    erased = said("one", "one-a")
+    assert [failure.name for failure in erased.failures] == [GONE.name, GONE.name, "bob.pdf"]
+    assert (erased.status, erased.notes) == ("failed", notes[1:])
+    assert said("one", "one-b").failures == said("two", "two-a").failures == failures
+    ledger.erase("one", "a", None)
+    erased = said("one", "one-a")
+    assert ([failure.name for failure in erased.failures], erased.notes) == ([GONE.name] * 3, [])
+    assert said("one", "one-b").failures == said("two", "two-a").failures == failures
+    assert said("one", "waits").status == "queued"
 
 
 def test_an_end_that_redis_forgot_is_not_done_twice(redis_opened: OpenedRedis) -> None:

@@ -14,11 +14,14 @@ import pytest
 from retriever import Library
 from tests.support.fake_workers import FakeEngine
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.ledgers import seen_by
 from tests.support.postgres import PostgresServer
 from workers.broker.app import make_app
 from workers.broker.messages import IngestFile, IngestJob, JobProgress
 from workers.errors import DatabaseFull, DatabaseUnavailable, QueueUnavailable
+from workers.ingests.database import EVERYONE, SCHEMA
 from workers.ingests.ledger import JobClaim
+from workers.ingests.ledger_sql import FENCED
 from workers.ingests.open_ledger import open_ledger
 from workers.ingests.postgres_ledger import PostgresJobLedger
 from workers.ingests.queue import IngestQueue
@@ -60,7 +63,7 @@ def taken(ledger: PostgresJobLedger, worker: str = "w") -> JobClaim:
 
 
 def pieces(url: str) -> int:
-    with psycopg.connect(url) as connection:
+    with seen_by(url) as connection:
         row = connection.execute("SELECT count(*) FROM ingest_pieces").fetchone()
     assert row is not None
     return int(row[0])
@@ -83,7 +86,7 @@ def test_uploads_reach_a_worker_that_shares_no_folder(
     assert not list((tmp_path / "worker").iterdir())
     assert claim.end(JobProgress(job_id="j", status="succeeded", done=4, total=4))
     assert pieces(postgres_url) == 0
-    with psycopg.connect(postgres_url) as connection:
+    with seen_by(postgres_url) as connection:
         assert connection.execute("SELECT request FROM ingest_jobs").fetchall() == [(None,)]
 
 
@@ -100,6 +103,69 @@ def test_an_upload_that_cannot_be_read_leaves_no_job(ledger: PostgresJobLedger, 
     with pytest.raises(FileNotFoundError):
         ledger.add(job)
     assert ledger.job("one", "j") is None
+
+
+def test_no_tenant_sees_rows_of_another(
+    ledger: PostgresJobLedger, elsewhere: PostgresJobLedger, postgres_url: str, tmp_path: Path
+) -> None:
+    """Not even by a query that forgets to ask for its own."""
+    for tenant in ("one", "two"):
+        job = uploaded(tmp_path / "api", f"of-{tenant}", b"text", collection=tenant)
+        ledger.add(job.model_copy(update={"tenant": tenant}))
+        job = uploaded(tmp_path / "api", f"waits-{tenant}", b"text", collection=tenant)
+        ledger.add(job.model_copy(update={"tenant": tenant}))
+    claims = [taken(elsewhere), taken(elsewhere)]
+    assert {claim.job.tenant for claim in claims} == {"one", "two"}, "a worker takes jobs of all"
+    with psycopg.connect(postgres_url) as connection:
+        for table in FENCED:
+            query = f"SELECT tenant FROM {SCHEMA}.{table}"
+            seen = {}
+            for tenant in ("", "nobody", "one", "two", EVERYONE):
+                connection.execute("SELECT set_config('app.tenant', %s, true)", (tenant,))
+                seen[tenant] = {row[0] for row in connection.execute(query.encode())}
+            assert seen == {"": set(), "nobody": set(), "one": {"one"}, "two": {"two"}, EVERYONE: {"one", "two"}}, table
+            connection.execute("SELECT set_config('app.tenant', 'two', true)")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(f"UPDATE {SCHEMA}.{table} SET tenant = 'one'".encode())
+    with psycopg.connect(postgres_url) as connection:  # one that never heard of tenants
+        for table in FENCED:
+            assert connection.execute(f"SELECT count(*) FROM {SCHEMA}.{table}".encode()).fetchone() == (0,)
+    for claim in claims:
+        with claim.local_files() as files:
+            assert Path(files[1].path or "").read_bytes() == b"text"
+        assert claim.end(JobProgress(job_id=claim.job.job_id, status="succeeded"))
+    assert not ledger.cancel("two", "waits-one")
+    assert ledger.cancel("one", "waits-one")
+    assert pieces(postgres_url) == 1
+
+
+def test_every_table_with_a_tenant_is_fenced(ledger: PostgresJobLedger, postgres_url: str) -> None:
+    ledger.available()
+    with seen_by(postgres_url) as connection:
+        columns = "SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'tenant'"
+        assert {row[0] for row in connection.execute(columns, (SCHEMA,))} == set(FENCED)
+
+
+def test_a_role_that_may_create_no_tables_is_told_so(postgres: PostgresServer, tmp_path: Path) -> None:
+    with postgres.database(vector=False) as url:
+        name = url.split("/")[3].partition("?")[0]
+        postgres.execute("DO $$ BEGIN CREATE ROLE poor LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+        ledger = PostgresJobLedger(postgres.url(name, "poor"), tmp_path)
+        with pytest.raises(DatabaseUnavailable, match="GRANT CREATE"):
+            ledger.available()
+        postgres.execute(f"GRANT CREATE ON DATABASE {name} TO poor")
+        assert not ledger.available()
+        ledger.close()
+
+
+def test_tables_of_another_version_are_named(ledger: PostgresJobLedger, postgres_url: str, tmp_path: Path) -> None:
+    ledger.available()
+    with seen_by(postgres_url) as connection:
+        connection.execute("UPDATE layout SET version = 99")
+    again = PostgresJobLedger(postgres_url, tmp_path)
+    with pytest.raises(DatabaseUnavailable, match="layout 99, this one reads 1"):
+        again.available()
+    again.close()
 
 
 def test_workers_that_take_at_the_same_time(ledger: PostgresJobLedger, postgres_url: str, tmp_path: Path) -> None:
@@ -169,7 +235,7 @@ def test_after_an_outage_of_its_own_a_worker_takes_over_nothing_at_first(
     """Heartbeats stop for all workers if Redis is away."""
     ledger.add(uploaded(tmp_path / "api", "j"))
     claim = taken(elsewhere, "other")
-    with elsewhere._database.transaction() as connection:
+    with elsewhere._database.transaction(EVERYONE) as connection:
         connection.execute("UPDATE ingest_workers SET heard = now() - interval '60 seconds'")
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 60)
@@ -183,7 +249,7 @@ def test_after_an_outage_of_its_own_a_worker_takes_over_nothing_at_first(
 
 
 def test_a_full_disk_is_said_so(ledger: PostgresJobLedger) -> None:
-    with pytest.raises(DatabaseFull, match="free space"), ledger._database.transaction():
+    with pytest.raises(DatabaseFull, match="free space"), ledger._database.transaction(EVERYONE):
         raise psycopg.errors.DiskFull("could not extend file")
 
 
