@@ -16,7 +16,7 @@ from rag_service.access.principal import Principal
 from rag_service.contract.schemas import AbstainOption, AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
 from rag_service.prompting.checking import Support
-from rag_service.prompting.generation_options import Repetitions, sampling, speculation
+from rag_service.prompting.generation_options import Repetitions, question_again, sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
     Passage,
@@ -129,6 +129,7 @@ def job(
     options = {"choice": request.choice, "logprobs": request.logprobs}
     prose = not (request.json_schema or request.calls or request.tools)
     repetition = repetitions.limit(prose and bool(built.passages))
+    again = question_again(template, retrieved, request.question, built.passages) if prose else []
     return make_job(
         answer_id,
         principal,
@@ -137,7 +138,7 @@ def job(
         collection=request.collection,
         question=request.question,
         turn=NO_TURN,
-        sampling=sampling(request, max_tokens, repetition).model_copy(update=options),
+        sampling=sampling(request, max_tokens, repetition, again).model_copy(update=options),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,

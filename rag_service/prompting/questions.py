@@ -16,7 +16,7 @@ from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
 from rag_service.prompting.checking import Support
 from rag_service.prompting.documents import by_parts
-from rag_service.prompting.generation_options import Repetitions, sampling, speculation
+from rag_service.prompting.generation_options import Repetitions, question_again, sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate
@@ -80,6 +80,7 @@ def job(
             notes = by_parts.places(parts)
             built = build([], max_tokens=max_tokens + len(notes) * by_parts.NOTES, notes=notes)
             built = built.citing(retrieved.passages, read)
+    again = question_again(template, retrieved, request.question, built.passages)
     return make_job(
         answer_id,
         principal,
@@ -88,7 +89,7 @@ def job(
         collection=collection,
         question=request.question,
         turn=len(turns),
-        sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages))),
+        sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         checking=support.of(request.question, retrieved, built) if support and not retrieved.stated else None,

@@ -53,7 +53,8 @@ class Sampling(SamplingFields, _Message):
     max_tokens: int = Field(default=256, ge=1, le=MOST_TOKENS)
     logit_bias: dict[int, float] = Field(default_factory=dict)
     seed: int = Field(ge=0, lt=SEED_LIMIT)
-    stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS)
+    stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS + 1)
+    """A request's own, and the prompt's question."""
     choice: int = Field(default=0, ge=0, lt=2**32)
     """Index of this answer among several of one request: each draws other tokens."""
     logprobs: int | None = Field(default=None, ge=0, le=20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -11,6 +13,9 @@ import pytest
 from langchain_core.exceptions import OutputParserException
 
 from rag_service.langchain import ChatRagService
+from rag_service.prompting.generation_options import question_again
+from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.template import Templates
 from tests.support.command_line import rag
 from workers.broker.messages import RepetitionLimit
 
@@ -53,6 +58,29 @@ async def test_an_answer_from_passages_ends_at_the_second_time(client: httpx.Asy
         assert answer["usage"]["completion_tokens"] == 28  # twice 14
         assert answer["answer"].count(LOOP) < 3
     assert answers[0]["answer"] == answers[1]["answer"]
+
+
+async def test_an_answer_ends_where_it_asks_the_question_again(client: httpx.AsyncClient, world: Any) -> None:
+    world.stage.text = "The fox jumps.\n\nQuestion:\nWhat jumps?\nThe dog jumps too."
+    for name in ("auto", "off"):
+        answer = await posted(client, "/v1/query", {**FROM_PASSAGES, "speculation": name, "stop": ["nowhere"] * 16})
+        assert (answer["answer"], answer["finish_reason"]) == ("The fox jumps.\n\n", "stop")
+    body = {"model": "rag:animals", "messages": [{"role": "user", "content": "What jumps?"}], "max_tokens": 600}
+    response = await client.post("/v1/chat/completions", json=body)
+    assert response.json()["choices"][0]["message"]["content"] == "The fox jumps.\n\n"
+    plain = await posted(client, "/v1/query", ASKED)
+    assert plain["answer"] == world.stage.text, "without passages the prompt has no such words"
+    other = await posted(client, "/v1/query", {**FROM_PASSAGES, "question": "What jumps now?"})
+    assert other["answer"] == world.stage.text, "another question may be asked"
+
+
+def test_a_passage_that_asks_the_same_may_be_quoted() -> None:
+    template = Templates().of("What jumps?")
+    asked = partial(question_again, template, Retrieved(), "What jumps?")
+    assert asked([{"text": "The fox jumps."}]) == ["Question:\nWhat jumps?"]
+    assert asked([{"text": "The fox jumps."}, {"text": "Question:\nWhat jumps?\nThe fox."}]) == []
+    assert asked([]) == []
+    assert question_again(replace(template, question="{question}"), Retrieved(), "What jumps?", [{"text": "x"}]) == []
 
 
 async def test_forced_json_from_passages_may_repeat_itself(client: httpx.AsyncClient, stuck: str) -> None:
