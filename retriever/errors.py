@@ -5,6 +5,7 @@
     ├── InvalidQuery          an invalid question, top_k, mode or filter
     ├── UnknownCollection     no collection has that name
     ├── CollectionExists      a collection has that name already
+    ├── CollectionMismatch    a collection of that name is not a copy of the one to be copied
     ├── CollectionBusy        another process holds the collection's write lock for too long
     ├── DiskFull              the disk has no room for a change
     ├── StoreUnavailable      the database that keeps the collections cannot be used
@@ -58,6 +59,14 @@ class UnknownCollection(RetrieverError, LookupError):
 class CollectionExists(RetrieverError):
     def __init__(self, name: str) -> None:
         super().__init__(f"a collection {name!r} exists already; delete it first, or choose another name")
+        self.name = name
+
+
+class CollectionMismatch(RetrieverError):
+    """`reason`: how it differs."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"collection {name!r} {reason}; choose another name for the copy, or delete that one first")
         self.name = name
 
 
