@@ -98,7 +98,7 @@ class EmbedderMismatch(RetrieverError):
     def __init__(self, collection: str, built_with: str, configured: str) -> None:
         super().__init__(
             f"collection {collection!r} was built with the embedding model {built_with}, not {configured}: "
-            "configure that model, or delete the collection and ingest its documents again"
+            "configure that model, or reindex the collection (docs/how-to/reindex.md)"
         )
 
 

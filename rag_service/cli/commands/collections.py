@@ -55,6 +55,6 @@ app.command(
     "reindex",
     epilog=example(
         "rag collections reindex notes --chunk-size 600",
-        "rag collections reindex notes --embedding-model bge-m3 --prepare",
+        "rag collections reindex notes --embedding-model BAAI/bge-m3 --prepare",
     ),
 )(moving.reindex)
