@@ -112,6 +112,9 @@ class EmbeddedTransaction:
     def facts(self) -> CollectionFacts:
         return store.facts(self.connection)
 
+    def follow(self, facts: CollectionFacts) -> None:
+        store.follow(self.connection, facts)
+
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         replaced = records.put(self.connection, new, vectors)
         self.erased |= replaced

@@ -12,9 +12,10 @@ from functools import partial
 from itertools import count
 
 from retriever.embedder import Vectors
-from retriever.errors import RetrieverError
+from retriever.errors import CollectionMismatch, RetrieverError
 from retriever.stores.protocol import Snapshot, Store
 from retriever.stores.records import NewDocument
+from retriever.stores.store import CollectionFacts
 from retriever.types import LoadedDocument, Progress
 
 RUN_CHUNKS = 256
@@ -35,16 +36,20 @@ Convert = Callable[[Sequence[Moved]], Sequence[Moved]]
 
 
 class Mirror:
-    """Args:
-    source: the collection that is read.
-    target: the collection that is changed; no document is in it that is not to be in the source.
-    job: recorded with every document stored, so that a later run knows the target's documents for its own.
-    convert: applied to a run of documents before they are stored.
+    """One run. `run` may be called again, for what changed since.
+
+    Args:
+        source: the collection that is read.
+        facts: those of the source when the caller decided to mirror it.
+        target: the collection that is changed. All its documents were stored under `job`.
+        job: recorded with every document stored, so that a later run knows the target's documents for its own.
+        convert: applied to a run of documents before they are stored.
     """
 
     def __init__(
         self,
         source: Store,
+        facts: CollectionFacts,
         target: Store,
         job: str,
         convert: Convert = lambda documents: documents,
@@ -55,8 +60,7 @@ class Mirror:
         self._job = job
         self._convert = convert
         self._progress = progress
-        with source.read() as snapshot:
-            self._uid = snapshot.facts().uid
+        self._uid = facts.uid
         self.stored: set[str] = set()
         """Ids of documents that this run stored."""
         self.removed: set[str] = set()
@@ -67,7 +71,8 @@ class Mirror:
     def run(self) -> None:
         """Go on until a snapshot of the source has nothing that the target lacks, and lacks nothing that it has.
 
-        Raises RetrieverError if the source is another collection by now.
+        Raises RetrieverError if the source is another collection by now, and CollectionMismatch if something else
+        stores documents in the target.
         """
         while self._once():
             pass
@@ -78,6 +83,8 @@ class Mirror:
             self._check(snapshot)
             wanted = snapshot.versions()
         with self._target.read() as snapshot:
+            if not own(snapshot, self._job):
+                raise CollectionMismatch(self._target.name, "has documents that this copy did not bring")
             held = snapshot.versions()
         self.total = len(wanted)
         gone = [one for one in held if one not in wanted]
@@ -90,7 +97,7 @@ class Mirror:
             self._progress(done, self.total, "")
         place = 0
         while place < len(changed):
-            place += self._store(changed[place:])
+            place += self._store(changed[place : place + RUN_CHUNKS])
             if self._progress is not None:
                 self._progress(done + place, self.total, changed[place - 1])
         return bool(gone or changed)

@@ -83,13 +83,13 @@ def reindex_collection(
             return ReindexReport(name, documents, 0, True)
     new = _begun(stores, hidden, wanted)
     try:
-        mirror = Mirror(old, new, job, _Indexing(old, new, facts, wanted, embedder), progress)
+        mirror = Mirror(old, facts, new, job, _Indexing(old, new, facts, wanted, embedder), progress)
         mirror.run()
         new.save_index()
         if exchange:
             with stores.exchanging(name) as exchanged:
                 mirror.run()  # what changed since; now nobody changes anything
-                _keep_records(old, new)
+                _take_over(old, new)
                 new.close()
                 exchanged(hidden)
     except UnknownCollection:
@@ -146,11 +146,15 @@ def _begun(stores: Stores, hidden: str, wanted: CollectionFacts) -> Store:
     return stores.open(hidden)
 
 
-def _keep_records(old: Store, new: Store) -> None:
-    """Which documents the last ingest stored: if it runs again after its process died, it finds that in the new one."""
+def _take_over(old: Store, new: Store) -> None:
+    """When the collection was created, its generation, and which documents the last ingest stored.
+
+    If that ingest runs again after its process died, it finds in the new index what it stored.
+    """
     with old.read() as snapshot:
-        records = snapshot.stored_by_jobs()
+        facts, records = snapshot.facts(), snapshot.stored_by_jobs()
     with new.write() as transaction:
+        transaction.follow(facts)
         transaction.record_stored("", [])  # clears those of this reindex
         for job, documents in records.items():
             transaction.record_stored(job, documents)

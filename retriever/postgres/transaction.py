@@ -40,6 +40,12 @@ class PostgresTransaction:
     def facts(self) -> CollectionFacts:
         return self._facts
 
+    def follow(self, facts: CollectionFacts) -> None:
+        self._connection.execute(
+            "UPDATE collections SET created = %s, generation = greatest(generation, %s) WHERE id = %s",
+            (facts.created, facts.generation, self._collection),
+        )
+
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         replaced = self.delete(new.id)
         loaded = new.loaded

@@ -117,6 +117,10 @@ class Transaction(Protocol):
 
     def facts(self) -> CollectionFacts: ...
 
+    def follow(self, facts: CollectionFacts) -> None:
+        """Take over from a collection: when it was created, and its generation, which goes on from there."""
+        ...
+
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         """Store `new`, with a vector for each chunk, in place of the document of its id; True if there was one."""
         ...

@@ -252,3 +252,9 @@ def facts(connection: sqlite3.Connection) -> CollectionFacts:
         "FROM collection"
     )
     return CollectionFacts(*connection.execute(query).fetchone())
+
+
+def follow(connection: sqlite3.Connection, before: CollectionFacts) -> None:
+    """Take over when a collection was created, and its generation."""
+    query = "UPDATE collection SET created = ?, generation = max(generation, ?)"
+    connection.execute(query, (before.created, before.generation))

@@ -62,6 +62,8 @@ def test_a_copy_is_the_same(
     assert copy(source, target, "twin") == (10, 10, 0)
     twin = opened(target, embedder).collection("twin")
     assert twin.stats().name == "twin"
+    assert twin.stats().created == collection.stats().created
+    assert twin.stats().generation >= collection.stats().generation
     assert_same_documents(collection, twin)
     assert_same_index(collection, twin)
     assert embedder.calls == []
@@ -150,8 +152,20 @@ def test_a_target_that_is_no_copy_is_left_alone(
     with pytest.raises(CollectionMismatch, match="did not bring"):
         copy(source, target, "good")
     assert "mine" in ids(theirs.collection("good"))
+    # also while it is brought up to date
+    copy(source, target, "later")
+    opened(source).collection("docs").delete("d0")
+    intruded = []
+
+    def intrude(done: int, total: int, name: str) -> None:
+        if not intruded:
+            intruded.append(theirs.collection("later").ingest([text_source("mine")], job="of the service"))
+
+    with pytest.raises(CollectionMismatch, match="did not bring"):
+        copy(source, target, "later", progress=intrude)
+    assert "mine" in ids(theirs.collection("later"))
     theirs.create("empty")
-    assert copy(source, target, "empty") == (4, 4, 0)
+    assert copy(source, target, "empty") == (3, 3, 0)
 
 
 def test_names_are_checked(new_place: Callable[[str], str], opened: Open) -> None:

@@ -75,6 +75,7 @@ def twin_of(collection: Collection, place: str, embedder: HashEmbedder, folder: 
 def test_another_embedder(place: str, new_place: Callable[[str], str], opened: Open, tmp_path: Path) -> None:
     before, after = opened(place).create("docs"), opened(place, HashEmbedder(32))
     fill(before, tmp_path)
+    facts = before.stats()
     documents = {identity: (before.get(identity), before.chunks(identity)) for identity in ids(before)}
     for mode in ("dense", "hybrid"):
         before.search("zebra", 3, mode)  # type: ignore[arg-type]
@@ -96,6 +97,8 @@ def test_another_embedder(place: str, new_place: Callable[[str], str], opened: O
         before.ingest([text_source("more")])
     collection = after.collection("docs")
     assert (collection.stats().embedder, collection.stats().dimension) == ("hash-32", 32)
+    assert collection.stats().created == facts.created
+    assert collection.stats().generation > facts.generation  # equal numbers mean equal contents
     assert {one: (collection.get(one), collection.chunks(one)) for one in ids(collection)} == documents
     assert kept(collection, "file") == FILE
     assert [chunk.page for chunk in collection.chunks("pages")] == [1, 2]
