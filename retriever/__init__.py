@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import (
     CollectionBusy,
     CollectionExists,
+    CollectionMismatch,
     DiskFull,
     EmbedderMismatch,
     EmbedderUnavailable,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from retriever.collection import Collection
     from retriever.embedder import Embedder, SentenceTransformerEmbedder, make_embedder
     from retriever.library import Library
+    from retriever.moving.copying import CopyReport, copy_collection
+    from retriever.moving.reindexing import ReindexReport, cancel_reindex, reindex_collection
     from retriever.parsing.file_reader import FileReader, ReadLimits
     from retriever.parsing.formats import SUPPORTED, load_file
     from retriever.search.fusion import chunk_id
@@ -56,7 +59,9 @@ __all__ = [
     "Collection",
     "CollectionBusy",
     "CollectionExists",
+    "CollectionMismatch",
     "CollectionStats",
+    "CopyReport",
     "DiskFull",
     "Document",
     "DocumentInfo",
@@ -75,6 +80,7 @@ __all__ = [
     "Passage",
     "Progress",
     "ReadLimits",
+    "ReindexReport",
     "RetrieverError",
     "SearchMode",
     "SearchResult",
@@ -85,10 +91,13 @@ __all__ = [
     "UnknownDocument",
     "UnreadableDocument",
     "UnsupportedFormat",
+    "cancel_reindex",
     "chunk_id",
+    "copy_collection",
     "load_file",
     "make_embedder",
     "open_stores",
+    "reindex_collection",
 ]
 
 _HOMES = {
@@ -97,6 +106,11 @@ _HOMES = {
     "SentenceTransformerEmbedder": "embedder",
     "make_embedder": "embedder",
     "Library": "library",
+    "CopyReport": "moving.copying",
+    "copy_collection": "moving.copying",
+    "ReindexReport": "moving.reindexing",
+    "cancel_reindex": "moving.reindexing",
+    "reindex_collection": "moving.reindexing",
     "Mentions": "search.mentions",
     "open_stores": "store_url",
     "SUPPORTED": "parsing.formats",

@@ -9,13 +9,14 @@ Next, with the candidates of a query: `fused` (`search/fusion.py`); with its pas
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from typing import Any
 
 from retriever.embedder import Embedder, Vectors, known_share, made
-from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownDocument
+from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownCollection, UnknownDocument
 from retriever.lexical import bm25
 from retriever.moments import Moments
 from retriever.parsing.file_reader import ReadLimits
@@ -44,13 +45,20 @@ class Collection:
     """`Library.create` and `Library.collection` return one."""
 
     def __init__(
-        self, store: Store, embedder: Embedder, limits: ReadLimits | None = None, keep_originals: bool = False
+        self,
+        store: Store,
+        embedder: Embedder,
+        limits: ReadLimits | None = None,
+        keep_originals: bool = False,
+        reindexed: Store | None = None,
     ) -> None:
+        """`reindexed`: the index that a reindex builds beside this one, if there is one at the time."""
         self.name = store.name
         self._embedder = embedder
         self._limits = limits or ReadLimits()
         self._store = store
         self._keep_originals = keep_originals
+        self._reindexed = reindexed
 
     def ingest(
         self,
@@ -140,6 +148,8 @@ class Collection:
         spread = Moments()
         with self._store.search() as snapshot:
             facts = snapshot.facts()
+            if embedded is not None and facts.embedder != self._embedder.name:  # reindexed meanwhile
+                raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             rows = snapshot.passing(filter) if filter else None
             if embedded is not None:
                 if embedded.shape != (facts.dimension,):
@@ -205,17 +215,24 @@ class Collection:
     def original(self, document_id: str) -> Original | None:
         """The file that a document was read from; None if none is kept. Raises UnknownDocument."""
         with self._store.read() as snapshot:
-            if snapshot.content_hash(document_id) is None:
+            version = snapshot.content_hash(document_id)
+            if version is None:
                 raise UnknownDocument(document_id, self.name)
             found = snapshot.original(document_id)
+            uid = snapshot.facts().uid
         if found is None:
             return None
         document, size = found
 
         def pieces() -> Iterator[bytes]:
+            place: tuple[str, int | None] = uid, document
             for number in count():
                 with self._store.read() as snapshot:  # one a piece: a slow reader keeps no snapshot
-                    piece = snapshot.original_piece(document, number)
+                    if snapshot.facts().uid != place[0]:  # reindexed meanwhile: the same file in another row
+                        again = snapshot.original(document_id)
+                        same = again is not None and snapshot.content_hash(document_id) == version
+                        place = snapshot.facts().uid, again[0] if again is not None and same else None
+                    piece = None if place[1] is None else snapshot.original_piece(place[1], number)
                 if piece is None:
                     return
                 yield piece
@@ -241,6 +258,9 @@ class Collection:
         with self._store.write() as transaction:
             if not transaction.delete(document_id):
                 raise UnknownDocument(document_id, self.name)
+        if self._reindexed is not None:
+            with contextlib.suppress(UnknownCollection), self._reindexed.write() as transaction:
+                transaction.delete(document_id)
 
     def stats(self) -> CollectionStats:
         with self._store.read() as snapshot:
@@ -254,3 +274,5 @@ class Collection:
     def close(self) -> None:
         """Close what is idle, such as database connections; the collection stays usable."""
         self._store.close()
+        if self._reindexed is not None:
+            self._reindexed.close()

@@ -5,6 +5,7 @@
     ├── InvalidQuery          an invalid question, top_k, mode or filter
     ├── UnknownCollection     no collection has that name
     ├── CollectionExists      a collection has that name already
+    ├── CollectionMismatch    a collection of that name is not a copy of the one to be copied
     ├── CollectionBusy        another process holds the collection's write lock for too long
     ├── DiskFull              the disk has no room for a change
     ├── StoreUnavailable      the database that keeps the collections cannot be used
@@ -61,6 +62,14 @@ class CollectionExists(RetrieverError):
         self.name = name
 
 
+class CollectionMismatch(RetrieverError):
+    """`reason`: how it differs."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"collection {name!r} {reason}; choose another name for the copy, or delete that one first")
+        self.name = name
+
+
 class CollectionBusy(RetrieverError):
     def __init__(self, name: str) -> None:
         super().__init__(f"collection {name!r} is being written by another process; try again in a moment")
@@ -89,8 +98,8 @@ class EmbedderMismatch(RetrieverError):
     def __init__(self, collection: str, built_with: str, configured: str) -> None:
         super().__init__(
             f"collection {collection!r} was built with the embedding model {built_with}, not {configured}: "
-            "configure that model (and its prefixes, if it names any), or delete the collection and ingest its "
-            "documents again"
+            "configure that model (and its prefixes, if it names any), or reindex the collection "
+            "(docs/how-to/reindex.md)"
         )
 
 

@@ -22,6 +22,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.mentions import Mentions
 from retriever.search.named import the_one
+from retriever.stores.hidden import reindexed
 from retriever.stores.protocol import Stores
 from retriever.types import Passage, SearchMode, SearchResult
 
@@ -29,6 +30,12 @@ DEFAULT_TENANT = "default"
 """Whose collections lie in the data folder itself."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidName."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise InvalidName(str(name))
 
 
 class Library:
@@ -101,7 +108,13 @@ class Library:
             raise UnknownCollection(name, self.collections())
         return self._open_collections.get(
             self._stores.key(name),
-            lambda: Collection(self._stores.open(name), self._embedder, self._limits, self._keep_originals),
+            lambda: Collection(
+                self._stores.open(name),
+                self._embedder,
+                self._limits,
+                self._keep_originals,
+                self._stores.open(reindexed(name)),
+            ),
         )
 
     def find(
@@ -162,7 +175,10 @@ class Library:
     def delete(self, name: str) -> None:
         """Remove a collection with all its documents. Raises InvalidName, UnknownCollection."""
         self._check(name)
-        if not self._shown(name) or not self._stores.delete(name):
+        if not self._shown(name):
+            raise UnknownCollection(name, self.collections())
+        self._stores.delete(reindexed(name))
+        if not self._stores.delete(name):
             raise UnknownCollection(name, self.collections())
         self._open_collections.close(self._stores.key(name))
 
@@ -173,8 +189,7 @@ class Library:
 
     @staticmethod
     def _check(name: str) -> None:
-        if not isinstance(name, str) or not _NAME.match(name):
-            raise InvalidName(str(name))
+        check_name(name)
 
     def _shown(self, name: str) -> bool:
         return self._only is None or name in self._only

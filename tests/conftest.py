@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.postgres", "tests.support.stores"]
+pytest_plugins = ["tests.support.postgres", "tests.support.stores", "tests.support.moving"]

@@ -43,12 +43,12 @@ def size_in_bytes(text: str) -> int:
     return len(text.encode())
 
 
-def size_in_tokens(count: Callable[[str], int], most: int) -> Measure:
-    """A measure by which a text of `TEXT_SHARE` of `most` tokens has `MAX_BYTES`, and `TARGET_BYTES` are `FULL`.
+def size_in_tokens(count: Callable[[str], int], most: int, maximum: int = MAX_BYTES) -> Measure:
+    """A measure by which a text of `TEXT_SHARE` of `most` tokens has `maximum`, and `TARGET_BYTES` are `FULL`.
 
     `count`: the number of an embedder's tokens in a text; `most`: those that it reads.
     """
-    share = MAX_BYTES / (most * TEXT_SHARE)
+    share = maximum / (most * TEXT_SHARE)
     return lambda text: max(len(text.encode()) * FULL // TARGET_BYTES, math.ceil(count(text) * share))
 
 

@@ -67,6 +67,15 @@ class EmbeddedSnapshot(Tables):
     def stored_by(self, job: str) -> set[str]:
         return records.stored_by(self.connection, job)
 
+    def stored_by_jobs(self) -> dict[str, set[str]]:
+        return records.stored_by_jobs(self.connection)
+
+    def versions(self) -> dict[str, tuple[str, float]]:
+        return records.versions(self.connection)
+
+    def kept_vectors(self, document_id: str) -> list[tuple[bytes, Vectors]]:
+        return records.kept_vectors(self.connection, document_id)
+
     def vectors_by_hash(self, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
         return records.vectors_by_hash(self.connection, digests)
 
@@ -99,6 +108,12 @@ class EmbeddedTransaction:
         self.connection = connection
         self.erased = False
         """Whether a document was removed or replaced."""
+
+    def facts(self) -> CollectionFacts:
+        return store.facts(self.connection)
+
+    def follow(self, facts: CollectionFacts) -> None:
+        store.follow(self.connection, facts)
 
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         replaced = records.put(self.connection, new, vectors)

@@ -10,14 +10,17 @@ import contextlib
 import shutil
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from retriever.embedded.exchange import exchanged
 from retriever.embedded.passing import PassingRows
 from retriever.embedded.shared_lock import SharedLock
 from retriever.embedded.snapshot import EmbeddedSnapshot, EmbeddedTransaction, EmbeddedVectorSnapshot
+from retriever.errors import UnknownCollection
 from retriever.search.index import VectorIndex
-from retriever.stores import store
+from retriever.stores import store, vectors
+from retriever.stores.hidden import shown
 
 
 class EmbeddedStore:
@@ -43,9 +46,15 @@ class EmbeddedStore:
             if self._index.holds(store.facts(connection)):
                 yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
                 return
-        with self._index_lock.alone(), self._file.read() as connection:  # in this order: the index never goes back
-            self._index.sync(connection, store.facts(connection))
-            yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
+        with self._index_lock.alone():  # before the snapshot: the index never goes back
+            while True:
+                inode = self._file.inode()
+                with self._file.read() as connection:
+                    self._index.sync(connection, store.facts(connection))
+                    if self._file.inode() == inode:
+                        yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
+                        return
+                self._index.forget()  # the collection was exchanged, so its file may be another's
 
     @contextlib.contextmanager
     def write(self) -> Iterator[EmbeddedTransaction]:
@@ -57,12 +66,16 @@ class EmbeddedStore:
     def save_index(self) -> None:
         with self._saving:
             with self._index_lock.alone():
+                inode = self._file.inode()
                 with self._file.read() as connection:
                     self._index.sync(connection, store.facts(connection))
+                if self._file.inode() != inode:
+                    self._index.forget()
+                    return
                 if not self._index.compact():
                     return
             with self._index_lock.shared():  # searches go on while the file is written
-                self._index.save()
+                self._index.save(inode)
 
     def close(self) -> None:
         self._file.close()
@@ -86,13 +99,21 @@ class EmbeddedStores:
     def exists(self, name: str) -> bool:
         return (self._root / name / store.FILE_NAME).is_file()
 
-    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
+    def create(
+        self,
+        name: str,
+        embedder: str,
+        dimension: int,
+        embedder_dtype: str,
+        vector_dtype: str = vectors.NEW,
+        chunk_size: int | None = None,
+    ) -> bool:
         if self.exists(name):
             return False
         building = self._root / f".new-{uuid.uuid4().hex}"
         building.mkdir(parents=True)
         try:
-            store.create(building, name, embedder, dimension, embedder_dtype)
+            store.create(building, shown(name), embedder, dimension, embedder_dtype, vector_dtype, chunk_size)
             building.rename(self._root / name)
         except OSError:
             if not self.exists(name):  # else another process was first
@@ -110,6 +131,33 @@ class EmbeddedStores:
             return False
         shutil.rmtree(deleted, ignore_errors=True)
         return True
+
+    def rename(self, name: str, new: str) -> bool:
+        if self.exists(new):
+            return False
+        try:
+            (self._root / name).rename(self._root / new)
+        except OSError:
+            if not self.exists(new):  # else another process was first
+                raise
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def exchanging(self, name: str) -> Iterator[Callable[[str], None]]:
+        file = store.Store(self._root / name, name)
+
+        def exchange(other: str) -> None:
+            try:
+                exchanged(self._root / name, self._root / other)
+            except FileNotFoundError:
+                raise UnknownCollection(name) from None
+
+        try:
+            with file.write():
+                yield exchange
+        finally:
+            file.close()
 
     def open(self, name: str) -> EmbeddedStore:
         return EmbeddedStore(self._root / name, name)

@@ -16,7 +16,7 @@ from retriever.errors import RetrieverError, StoreUnavailable
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 SCHEMA = "rag_store"
-LAYOUT = 1
+LAYOUT = 2
 LEAST_PGVECTOR = (0, 8)
 """The first version whose HNSW index goes on when a filter takes most of what it finds."""
 _LOCK = 0x7261675F73746F72
@@ -29,7 +29,7 @@ _TABLES = {
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, name text COLLATE "C" NOT NULL,
         uid text NOT NULL, embedder text NOT NULL, dimension int NOT NULL, vector_dtype text NOT NULL,
         embedder_dtype text NOT NULL, created float8 NOT NULL, generation bigint NOT NULL DEFAULT 0,
-        rows bigint NOT NULL DEFAULT 0,
+        rows bigint NOT NULL DEFAULT 0, chunk_size int,
         documents bigint NOT NULL DEFAULT 0, bytes bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0,
         tokens bigint NOT NULL DEFAULT 0, UNIQUE (tenant, name)""",
     "documents": f"""
@@ -72,6 +72,8 @@ _INDEXES = (
     "CREATE INDEX chunks_embedded_hash ON chunks (collection, embedded_hash)",
     "CREATE INDEX document_terms_language ON document_terms (collection, language)",
 )
+_LATER = {1: (f"ALTER TABLE {SCHEMA}.collections ADD COLUMN chunk_size int",)}
+"""What brings an earlier layout to the present one."""
 _INSTALL = (
     "pgvector is missing in the database {database!r}: install it on the database's machine (the image "
     "pgvector/pgvector has it; Debian: postgresql-NN-pgvector), then run CREATE EXTENSION vector in the "
@@ -80,9 +82,10 @@ _INSTALL = (
 
 
 def prepare(connection: Connection, database: str) -> str:
-    """Create the tables where there are none. Returns the schemas to look in, as `search_path` has them.
+    """Create the tables where there are none, and bring those of earlier versions to this one.
 
-    Raises StoreUnavailable if pgvector is missing or too old, and RetrieverError for a layout of another version.
+    Returns the schemas to look in, as `search_path` has them. Raises StoreUnavailable if pgvector is missing or too
+    old, and RetrieverError for a layout of another version.
     """
     encoding = _one(connection, "SHOW server_encoding")
     if encoding != "UTF8":
@@ -102,6 +105,11 @@ def prepare(connection: Connection, database: str) -> str:
                     "ON DATABASE to that role, or make it the database's owner"
                 ) from error
         layout = _one(connection, f"SELECT version FROM {SCHEMA}.layout")
+        if layout in _LATER:
+            for statement in _LATER[layout]:
+                connection.execute(statement)
+            connection.execute(f"UPDATE {SCHEMA}.layout SET version = {LAYOUT}")
+            layout = LAYOUT
     if layout != LAYOUT:
         raise RetrieverError(
             f"the tables in the database {database!r} were written by another version (layout {layout}, this one reads "

@@ -122,6 +122,25 @@ class PostgresSnapshot(Lexicon):
     def stored_by(self, job: str) -> set[str]:
         return stored_by(self.connection, self.collection, job)
 
+    def stored_by_jobs(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for job, document in self._all("SELECT job, document FROM stored_by WHERE collection = %s", self.collection):
+            found.setdefault(str(job), set()).add(str(document))
+        return found
+
+    def versions(self) -> dict[str, tuple[str, float]]:
+        query = "SELECT id, content_hash, updated FROM documents WHERE collection = %s ORDER BY id"
+        return {str(one): (str(digest), float(updated)) for one, digest, updated in self._all(query, self.collection)}
+
+    def kept_vectors(self, document_id: str) -> list[tuple[bytes, Vectors]]:
+        column = "single" if self.vectors.single else "half::vector"
+        query = (
+            f"SELECT c.embedded_hash, c.{column}::real[] FROM chunks c JOIN documents d ON d.row = c.document "
+            "WHERE d.collection = %s AND d.id = %s ORDER BY c.ordinal"
+        )
+        found = self.connection.cursor(binary=True).execute(query, (self.collection, document_id))
+        return [(bytes(digest), np.array(vector, np.float32)) for digest, vector in found]
+
     def vectors_by_hash(self, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
         query = (
             f"SELECT DISTINCT ON (embedded_hash) embedded_hash, {self.vectors.exact}::real[] FROM chunks "

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
+
+import psycopg
 
 from retriever.errors import UnknownCollection
 from retriever.postgres import nearest
@@ -23,7 +25,7 @@ from retriever.stores import vectors
 from retriever.stores.store import CollectionFacts
 
 _FACTS = (
-    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, rows "
+    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size, rows "
     "FROM collections "
     "WHERE tenant = %s AND name = %s"
 )
@@ -52,7 +54,7 @@ class PostgresStore:
             number, *columns, last_row = self._row(connection, " FOR NO KEY UPDATE")
             facts = CollectionFacts(*columns)
             column = Column(number, facts.dimension, facts.vector_dtype == "float32")
-            transaction = PostgresTransaction(connection, column, last_row)
+            transaction = PostgresTransaction(connection, facts, column, last_row)
             yield transaction
             transaction.finish()
 
@@ -65,10 +67,15 @@ class PostgresStore:
         """The connections belong to all collections."""
 
     def _row(self, connection: Connection, lock: str = "") -> tuple[Any, ...]:
-        row = connection.execute(_FACTS + lock, (self._tenant, self.name)).fetchone()
-        if row is None:
-            raise UnknownCollection(self.name)
-        return row
+        return _row(connection, self._tenant, self.name, lock)
+
+
+def _row(connection: Connection, tenant: str, name: str, lock: str) -> tuple[Any, ...]:
+    for _ in range(2):  # a statement that waited for an exchange does not see who has the name since
+        row = connection.execute(_FACTS + lock, (tenant, name)).fetchone()
+        if row is not None:
+            return row
+    raise UnknownCollection(name)
 
 
 class PostgresStores:
@@ -97,12 +104,20 @@ class PostgresStores:
         with self._database.read(self._tenant) as connection:
             return connection.execute(_FACTS, (self._tenant, name)).fetchone() is not None
 
-    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
+    def create(
+        self,
+        name: str,
+        embedder: str,
+        dimension: int,
+        embedder_dtype: str,
+        vector_dtype: str = vectors.NEW,
+        chunk_size: int | None = None,
+    ) -> bool:
         with self._database.write(self._tenant, name) as connection:
             made = connection.execute(
-                "INSERT INTO collections(name, uid, embedder, dimension, vector_dtype, embedder_dtype, created) "
-                "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
-                (name, uuid.uuid4().hex, embedder, dimension, vectors.NEW, embedder_dtype, time.time()),
+                "INSERT INTO collections(name, uid, embedder, dimension, vector_dtype, embedder_dtype, created, "
+                "chunk_size) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING id",
+                (name, uuid.uuid4().hex, embedder, dimension, vector_dtype, embedder_dtype, time.time(), chunk_size),
             )
             return made.fetchone() is not None
 
@@ -110,9 +125,35 @@ class PostgresStores:
         with self._database.write(self._tenant, name) as connection:
             query = "DELETE FROM collections WHERE tenant = %s AND name = %s RETURNING id, dimension, vector_dtype"
             row = connection.execute(query, (self._tenant, name)).fetchone()
+            row = row or connection.execute(query, (self._tenant, name)).fetchone()  # as in `_row`
         if row is not None:
             nearest.drop_index(self._database, Column(row[0], row[1], row[2] == "float32"))
         return row is not None
+
+    def rename(self, name: str, new: str) -> bool:
+        try:
+            with self._database.write(self._tenant, name) as connection:
+                self._renamed(connection, name, new)
+        except psycopg.errors.UniqueViolation:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def exchanging(self, name: str) -> Iterator[Callable[[str], None]]:
+        with self._database.write(self._tenant, name) as connection:
+            _row(connection, self._tenant, name, " FOR NO KEY UPDATE")
+
+            def exchange(other: str) -> None:
+                between = f".exchange-{uuid.uuid4().hex}"
+                for old, new in ((name, between), (other, name), (between, other)):
+                    self._renamed(connection, old, new)
+
+            yield exchange
+
+    def _renamed(self, connection: Connection, name: str, new: str) -> None:
+        query = "UPDATE collections SET name = %s WHERE tenant = %s AND name = %s"
+        if not connection.execute(query, (new, self._tenant, name)).rowcount:
+            raise UnknownCollection(name)
 
     def open(self, name: str) -> PostgresStore:
         return PostgresStore(self._database, self._tenant, name)

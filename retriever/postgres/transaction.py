@@ -21,20 +21,30 @@ from retriever.postgres.nearest import Column
 from retriever.postgres.schema import Connection
 from retriever.postgres.snapshot import storable, stored_by
 from retriever.postgres.words import Words
-from retriever.stores import originals
 from retriever.stores.records import LANGUAGE_CHARS, NewDocument
+from retriever.stores.store import CollectionFacts
 
 
 class PostgresTransaction:
     """`finish` writes what was collected; without it the transaction must be undone."""
 
-    def __init__(self, connection: Connection, column: Column, last_row: int) -> None:
+    def __init__(self, connection: Connection, facts: CollectionFacts, column: Column, last_row: int) -> None:
         self._connection = connection
+        self._facts = facts
         self._column = column
         self._collection = column.collection
         self._last_row = last_row
         self._words = Words(connection, self._collection)
         self._documents = self._bytes = self._chunks = 0
+
+    def facts(self) -> CollectionFacts:
+        return self._facts
+
+    def follow(self, facts: CollectionFacts) -> None:
+        self._connection.execute(
+            "UPDATE collections SET created = %s, generation = greatest(generation, %s) WHERE id = %s",
+            (facts.created, facts.generation, self._collection),
+        )
 
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         replaced = self.delete(new.id)
@@ -46,7 +56,7 @@ class PostgresTransaction:
             (
                 self._collection, new.id, clean(new.name), loaded.title, loaded.kind, loaded.text, size,
                 new.content_hash, json.dumps(dict(new.metadata)), json.dumps(new.metadata.get("date")),
-                json.dumps(loaded.pages), len(new.chunks), time.time(),
+                json.dumps(loaded.pages), len(new.chunks), time.time() if new.updated is None else new.updated,
             ),
         ).fetchone()  # fmt: skip
         assert row is not None
@@ -78,7 +88,7 @@ class PostgresTransaction:
         ]
         self._words.add(document, language_of(loaded.text[:LANGUAGE_CHARS]), texts)
         if new.original is not None:
-            for number, piece in enumerate(originals.pieces(new.original)):
+            for number, piece in enumerate(new.original()):
                 self._connection.execute(
                     "INSERT INTO originals(collection, document, piece, bytes) VALUES (%s, %s, %s, %s)",
                     (self._collection, document, number, piece),

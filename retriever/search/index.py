@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from retriever.embedder import Vectors
 from retriever.lexical import postings
 from retriever.moments import Moments
-from retriever.stores import records
+from retriever.stores import records, store
 from retriever.stores.store import CollectionFacts
 
 # faiss has type stubs in some versions only, and those leave out what its Python layer adds
@@ -87,9 +87,14 @@ class VectorIndex:
         self._compact()
         return True
 
-    def save(self) -> None:
+    def forget(self) -> None:
+        """Begin anew: what was read may be another collection's."""
+        self._index, self._uid, self._generation = None, "", -1
+
+    def save(self, inode: int) -> None:
         """Write the file and put it in place by one rename; searches may go on.
 
+        `inode`: of the collection's file. If another collection has the folder's name by now, its index stays.
         If writing fails, as on a full disk, the next process that opens the collection rebuilds the index.
         """
         for left in self.path.parent.glob(f"{FILE_NAME}.*.tmp"):  # of processes that were killed; those alive retry
@@ -97,8 +102,13 @@ class VectorIndex:
         temporary = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.tmp")
         try:
             faiss.write_index(self._index, str(temporary))
-            os.replace(temporary, self.path)
-            self._changed = 0
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:  # the folder itself and not its name, which another one may get at any moment
+                if os.stat(store.FILE_NAME, dir_fd=folder).st_ino == inode:
+                    os.replace(temporary.absolute(), FILE_NAME, dst_dir_fd=folder)
+                    self._changed = 0
+            finally:
+                os.close(folder)
         except (OSError, RuntimeError) as error:
             log.warning("the index %s cannot be saved (%s); it is rebuilt when needed", self.path, error)
         finally:

@@ -12,29 +12,22 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import partial
 from pathlib import PurePath
 
 from retriever.chunking import front_matter
-from retriever.chunking.chunker import (
-    FULL,
-    TARGET_BYTES,
-    Measure,
-    chunk,
-    embedding_text,
-    size_in_bytes,
-    size_in_tokens,
-)
-from retriever.chunking.noise import worth_indexing
 from retriever.document_ids import id_of_name
-from retriever.embedder import Embedder, ShowsTokens, Vectors, known_share, made
+from retriever.embedder import Embedder, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes
 from retriever.parsing.text import clean
+from retriever.stores import originals
 from retriever.stores.canonical import canonical
 from retriever.stores.protocol import Store
 from retriever.stores.records import NewDocument
+from retriever.stores.splitter import Splitter
+from retriever.stores.store import CollectionFacts
 from retriever.types import IngestFailure, IngestReport, LoadedDocument, Progress, SourceDocument
 
 RECIPE = "5"
@@ -73,6 +66,10 @@ class _Cancelled(Exception):
     """Undoes a transaction."""
 
 
+class _Replaced(Exception):
+    """Undoes a transaction: another collection has the name now, with an index of its own."""
+
+
 @dataclass
 class Ingest:
     """One ingest into one collection."""
@@ -100,10 +97,12 @@ class Ingest:
     failures: list[IngestFailure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """Names of the documents of whose text the embedder knows less than half."""
+    facts: CollectionFacts = field(init=False)
+    splitter: Splitter = field(init=False)
 
     def run(self, sources: Iterable[SourceDocument]) -> IngestReport:
         """Ingest `sources` in order. A source that fails is reported and the rest go on."""
-        self._check_embedder()
+        self._begin()
         if self.job is not None:
             with self.store.read() as snapshot:
                 self.stored_before = snapshot.stored_by(self.job)
@@ -135,11 +134,13 @@ class Ingest:
             tuple(self.added), tuple(self.replaced), tuple(self.unchanged), tuple(self.failures), stopped, self._notes()
         )
 
-    def _check_embedder(self) -> None:
+    def _begin(self) -> None:
+        """Read what the collection expects. Raises EmbedderMismatch."""
         with self.store.read() as snapshot:
-            facts = snapshot.facts()
-        if not made(self.embedder, facts.embedder):
-            raise EmbedderMismatch(facts.name, facts.embedder, self.embedder.name)
+            self.facts = snapshot.facts()
+        if not made(self.embedder, self.facts.embedder):
+            raise EmbedderMismatch(self.facts.name, self.facts.embedder, self.embedder.name)
+        self.splitter = Splitter(self.embedder, self.facts.chunk_size)
 
     def _prepare(self, source: SourceDocument, reader: FileReader) -> NewDocument | None:
         """The source read and chunked; None if the collection has it unchanged. Raises LoadError."""
@@ -171,18 +172,14 @@ class Ingest:
         loaded = self._load(source, reader)
         if known_share(self.embedder, loaded.text) < KNOWN:
             self.unknown.append(_name(source) or identity)
-        measure, target, fits = self._sizes
-        chunks = chunk(loaded.text, loaded.kind, loaded.pages, target=target, measure=measure)
-        chunks = worth_indexing(loaded.text, chunks, loaded.kind, loaded.navigation)
-        if not chunks:
+        split = self.splitter.split(loaded)
+        if not split.chunks:
             raise UnreadableDocument("there are no words besides front matter, comments and marks")
-        texts = [embedding_text(loaded.title, part, fits) for part in chunks]
-        hashes = [hashlib.sha256(text.encode()).digest()[:16] for text in texts]
         self.seen.add(identity)
         metadata = {**({"date": loaded.date} if loaded.date else {}), **source.metadata}
-        original = source.path if self.keep_originals else None
+        original = partial(originals.pieces, source.path) if self.keep_originals and source.path is not None else None
         return NewDocument(
-            identity, _name(source), loaded, content_hash, metadata, chunks, texts, hashes, original=original
+            identity, _name(source), loaded, content_hash, metadata, split.chunks, split.texts, split.hashes, original
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -193,16 +190,6 @@ class Ingest:
             f"The embedding model {self.embedder.name} knows little of the language of {some}: searches find such "
             "documents by their words, not by their meaning. An embedding model for their language would.",
         )
-
-    @cached_property
-    def _sizes(self) -> tuple[Measure, int, Callable[[str], bool]]:
-        """How chunks are measured, when they are full, and whether the embedder reads all of a text."""
-        embedder = self.embedder
-        most = embedder.most_tokens if isinstance(embedder, ShowsTokens) else None
-        if most is None or not isinstance(embedder, ShowsTokens):
-            return size_in_bytes, TARGET_BYTES, lambda _: True
-        count = lru_cache(maxsize=4096)(embedder.tokens)
-        return size_in_tokens(count, most), FULL, lambda text: count(text) <= most
 
     def _content_hash(self, source: SourceDocument) -> str:
         """Digest of everything that determines the stored document."""
@@ -237,7 +224,10 @@ class Ingest:
         return replace(loaded, title=" ".join(title.split())[:500])
 
     def _store_waiting(self) -> bool:
-        """Embed and store the waiting documents in one transaction; False if cancelled before that."""
+        """Embed and store the waiting documents in one transaction; False if cancelled before that.
+
+        If the collection has been reindexed since they were split, they are split and embedded again.
+        """
         vectors = self._embed([pair for new in self.waiting for pair in zip(new.hashes, new.texts, strict=True)])
         if vectors is None:
             return False
@@ -248,6 +238,8 @@ class Ingest:
             with self.store.write() as transaction:
                 if self.cancelled():  # this process has the write lock, so the decision holds
                     raise _Cancelled
+                if transaction.facts().uid != self.facts.uid:
+                    raise _Replaced
                 before = transaction.stored_by(self.job) if self.job is not None else set()
                 for new in self.waiting:
                     if mark(new.id) not in before:  # else another worker, which had the job before, stored it meanwhile
@@ -257,12 +249,22 @@ class Ingest:
                     self.to_record = []
         except _Cancelled:
             return False
+        except _Replaced:
+            self._begin()
+            self.waiting = [self._split_again(new) for new in self.waiting]
+            return self._store_waiting()
         for new in self.waiting:
             outcome = {None: self.unchanged, True: self.replaced, False: self.added}[replaced.get(new.id)]
             outcome.append(new.id)
             self._finished(new.name or new.id)
         self.waiting = []
         return True
+
+    def _split_again(self, new: NewDocument) -> NewDocument:
+        split = self.splitter.split(new.loaded)
+        if not split.chunks:
+            split = self.splitter.split(new.loaded, noise=True)
+        return replace(new, chunks=split.chunks, texts=split.texts, hashes=split.hashes)
 
     def _record_unchanged(self) -> None:
         """Record unchanged documents, so that a resumed ingest does not restore those deleted meanwhile."""

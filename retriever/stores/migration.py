@@ -43,7 +43,7 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
     """Bring a collection of one of the layouts `EARLIER` to layout `version`. Texts and vectors stay as they are.
 
     Layout 1 had its words in SQLite's FTS5: they are indexed anew. Layout 2 had no number formats: all were float32.
-    Layout 3 had texts in the table of documents, and those of chunks in them only.
+    Layout 3 had texts in the table of documents, those of chunks in them only, and no chunk size.
     """
     (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}")
@@ -57,6 +57,7 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
                 for column in ("vector_dtype", "embedder_dtype"):
                     connection.execute(f"ALTER TABLE collection ADD COLUMN {column} TEXT NOT NULL DEFAULT 'float32'")
             _move_texts(connection, name)
+            connection.execute("ALTER TABLE collection ADD COLUMN chunk_size INTEGER")
             connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     except BaseException:

@@ -7,7 +7,7 @@ deleted with it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PIECE_BYTES = 1 << 20
@@ -20,10 +20,10 @@ CREATE TABLE IF NOT EXISTS originals (
 """
 
 
-def put(connection: sqlite3.Connection, document: int, path: Path) -> None:
-    """Store a file for the document of that row. Raises OSError if it cannot be read."""
+def put(connection: sqlite3.Connection, document: int, parts: Iterable[bytes]) -> None:
+    """Store a file, in pieces, for the document of that row. Raises OSError if it cannot be read."""
     connection.execute(_TABLE)
-    rows = ((document, number, data) for number, data in enumerate(pieces(path)))
+    rows = ((document, number, data) for number, data in enumerate(parts))
     connection.executemany("INSERT INTO originals VALUES (?, ?, ?)", rows)
 
 

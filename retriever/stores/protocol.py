@@ -6,7 +6,7 @@ number a collection's chunks: a later chunk has a higher row, and a row is never
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from retriever.embedder import Vectors
 from retriever.lexical.lexicon import Lexicon
 from retriever.moments import Moments
+from retriever.stores import vectors
 from retriever.stores.records import ChunkRecord, NewDocument
 from retriever.stores.store import CollectionFacts
 from retriever.types import Document, DocumentInfo
@@ -75,6 +76,21 @@ class Snapshot(Lexicon, Protocol):
         """Marks of the documents that the ingest `job` has stored so far; only the last such ingest is recorded."""
         ...
 
+    def stored_by_jobs(self) -> dict[str, set[str]]:
+        """What is recorded, by ingest."""
+        ...
+
+    def versions(self) -> dict[str, tuple[str, float]]:
+        """Content hash and time of the last change of every document, by id, in the order of ids."""
+        ...
+
+    def kept_vectors(self, document_id: str) -> list[tuple[bytes, Vectors]]:
+        """For each chunk of a document, in order, the digest of its embedded text and its vector, float32 [dimension].
+
+        A vector has the numbers that are kept, so that another collection can keep the same.
+        """
+        ...
+
     def vectors_by_hash(self, digests: Iterable[bytes]) -> dict[bytes, Vectors]:
         """Vectors, float32 [dimension], already stored for texts of these digests."""
         ...
@@ -98,6 +114,12 @@ class VectorSnapshot(Snapshot, Protocol):
 
 class Transaction(Protocol):
     """Changes that are stored together or not at all."""
+
+    def facts(self) -> CollectionFacts: ...
+
+    def follow(self, facts: CollectionFacts) -> None:
+        """Take over from a collection: when it was created, and its generation, which goes on from there."""
+        ...
 
     def put(self, new: NewDocument, vectors: Sequence[Vectors]) -> bool:
         """Store `new`, with a vector for each chunk, in place of the document of its id; True if there was one."""
@@ -157,8 +179,28 @@ class Stores(Protocol):
 
     def exists(self, name: str) -> bool: ...
 
-    def create(self, name: str, embedder: str, dimension: int, embedder_dtype: str) -> bool:
+    def create(
+        self,
+        name: str,
+        embedder: str,
+        dimension: int,
+        embedder_dtype: str,
+        vector_dtype: str = vectors.NEW,
+        chunk_size: int | None = None,
+    ) -> bool:
         """Create an empty collection; False if there is one of that name, or another process was first."""
+        ...
+
+    def rename(self, name: str, new: str) -> bool:
+        """Give a collection another name; False if there is one of that name. Nothing else may use it meanwhile."""
+        ...
+
+    def exchanging(self, name: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Keeps changes of a collection waiting. Gives a function that exchanges it with the one of another name.
+
+        Readers find one or the other, and changes that waited go into the other. Nothing else may use the other one
+        meanwhile. Raises UnknownCollection, CollectionBusy, StoreUnavailable.
+        """
         ...
 
     def delete(self, name: str) -> bool:

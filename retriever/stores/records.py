@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from retriever.embedder import Vectors
@@ -52,8 +51,10 @@ class NewDocument:
     """The text to embed for each chunk."""
     hashes: Sequence[bytes]
     """Their digests."""
-    original: Path | None = None
-    """The file that is to be kept with it."""
+    original: Callable[[], Iterable[bytes]] | None = None
+    """Gives the pieces of the file that is to be kept with it."""
+    updated: float | None = None
+    """Unix time, seconds; None for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def put(connection: sqlite3.Connection, new: NewDocument, embedded: Sequence[Vec
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new.id, new.name, loaded.title, loaded.kind, len(loaded.text.encode()), new.content_hash,
-            json.dumps(dict(new.metadata)), json.dumps(loaded.pages), time.time(),
+            json.dumps(dict(new.metadata)), json.dumps(loaded.pages),
+            time.time() if new.updated is None else new.updated,
         ),
     ).lastrowid  # fmt: skip
     assert document is not None
@@ -109,7 +111,7 @@ def put(connection: sqlite3.Connection, new: NewDocument, embedded: Sequence[Vec
         assert row is not None
         texts.append(NewText(row, " ".join((loaded.title, *chunk.heading)), chunk.text))
     if new.original is not None:
-        originals.put(connection, document, new.original)
+        originals.put(connection, document, new.original())
     postings.add(connection, document, language_of(loaded.text[:LANGUAGE_CHARS]), texts)
     return replaced
 
@@ -129,6 +131,16 @@ def stored_by(connection: sqlite3.Connection, job: str) -> set[str]:
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
         return set()  # collections of earlier versions have no such table yet
     return {str(row[0]) for row in connection.execute("SELECT document FROM stored_by WHERE job = ?", (job,))}
+
+
+def stored_by_jobs(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """The ids that each recorded ingest has stored; one ingest at most."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'stored_by'").fetchone() is None:
+        return {}
+    found: dict[str, set[str]] = {}
+    for job, document in connection.execute("SELECT job, document FROM stored_by"):
+        found.setdefault(str(job), set()).add(str(document))
+    return found
 
 
 def record_stored(connection: sqlite3.Connection, job: str, documents: Iterable[str]) -> None:
@@ -153,6 +165,23 @@ def document(connection: sqlite3.Connection, document_id: str) -> Document | Non
 def documents(connection: sqlite3.Connection, limit: int, after: str) -> list[DocumentInfo]:
     rows = connection.execute(f"{_INFO} FROM documents d WHERE d.id > ? ORDER BY d.id LIMIT ?", (after, limit))
     return [DocumentInfo(**_info_fields(row)) for row in rows]
+
+
+def versions(connection: sqlite3.Connection) -> dict[str, tuple[str, float]]:
+    """Content hash and time of the last change of every document, by id."""
+    rows = connection.execute("SELECT id, content_hash, updated FROM documents ORDER BY id")
+    return {str(one): (str(digest), float(updated)) for one, digest, updated in rows}
+
+
+def kept_vectors(connection: sqlite3.Connection, document_id: str) -> list[tuple[bytes, Vectors]]:
+    """For each chunk of a document, in order, the digest of its embedded text and its vector as it is kept."""
+    dtype, _ = _vector_format(connection)
+    query = (
+        "SELECT c.embedded_hash, c.vector FROM chunks c JOIN documents d ON d.row = c.document "
+        "WHERE d.id = ? ORDER BY c.ordinal"
+    )
+    rows = connection.execute(query, (document_id,))
+    return [(bytes(digest), vectors.as_kept(vector, dtype)) for digest, vector in rows]
 
 
 def chunks(connection: sqlite3.Connection, document_id: str) -> list[ChunkRecord]:

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 4
 BUSY_SECONDS = 30.0
+_WRITE = "BEGIN IMMEDIATE"
 ROOM_BYTES = 1 << 20
 """A disk with less free space counts as full: opening a collection takes some ten pages."""
 FILE_NAME = "collection.sqlite3"
@@ -35,7 +36,8 @@ FILE_NAME = "collection.sqlite3"
 _SCHEMA = f"""
 CREATE TABLE collection (
     uid TEXT NOT NULL, name TEXT NOT NULL, embedder TEXT NOT NULL, dimension INTEGER NOT NULL,
-    created REAL NOT NULL, generation INTEGER NOT NULL, vector_dtype TEXT NOT NULL, embedder_dtype TEXT NOT NULL
+    created REAL NOT NULL, generation INTEGER NOT NULL, vector_dtype TEXT NOT NULL, embedder_dtype TEXT NOT NULL,
+    chunk_size INTEGER
 );
 CREATE TABLE documents (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, title TEXT NOT NULL,
@@ -72,17 +74,32 @@ class CollectionFacts:
     """In which its vectors are kept."""
     embedder_dtype: str
     """In which the embedding model ran where the collection was created."""
+    chunk_size: int | None = None
+    """UTF-8 bytes at which a chunk is full; None for the chunker's own."""
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What two collections share if each can take the other's chunks and vectors."""
+        return self.embedder, self.dimension, self.vector_dtype, self.embedder_dtype, self.chunk_size
 
 
-def create(folder: Path, name: str, embedder: str, dimension: int, embedder_dtype: str = "float32") -> None:
+def create(
+    folder: Path,
+    name: str,
+    embedder: str,
+    dimension: int,
+    embedder_dtype: str = "float32",
+    vector_dtype: str = vectors.NEW,
+    chunk_size: int | None = None,
+) -> None:
     """Create an empty collection in `folder`, which exists and is empty."""
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
     with contextlib.closing(connection):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript("BEGIN;" + _SCHEMA)
         connection.execute(
-            "INSERT INTO collection VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
-            (uuid.uuid4().hex, name, embedder, dimension, time.time(), vectors.NEW, embedder_dtype),
+            "INSERT INTO collection VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)",
+            (uuid.uuid4().hex, name, embedder, dimension, time.time(), vector_dtype, embedder_dtype, chunk_size),
         )
         connection.execute("COMMIT")
 
@@ -113,7 +130,7 @@ class Store:
         Raises UnknownCollection, DiskFull, or CollectionBusy when another process writes for longer than
         `BUSY_SECONDS`.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction(_WRITE) as connection:
             yield connection
             connection.execute("UPDATE collection SET generation = generation + 1")
 
@@ -128,6 +145,10 @@ class Store:
         inode, connection = self._borrow()
         try:
             connection.execute(begin)
+            while begin == _WRITE and self.inode() != inode:  # another collection got the name while this one waited
+                connection.close()
+                inode, connection = self._borrow()
+                connection.execute(begin)
             yield connection
             connection.execute("COMMIT")
             if self.erased:
@@ -160,7 +181,7 @@ class Store:
 
     def _borrow(self) -> tuple[int, sqlite3.Connection]:
         """An open connection to the current file: a deleted and re-created collection is another file."""
-        inode = self._inode()
+        inode = self.inode()
         with self._lock:
             stale = [idle for idle in self._idle if idle[0] != inode]
             self._idle = [idle for idle in self._idle if idle[0] == inode]
@@ -169,7 +190,8 @@ class Store:
             connection.close()
         return current or (inode, self._connect())
 
-    def _inode(self) -> int:
+    def inode(self) -> int:
+        """Tells the collection's file from one that has its name later. Raises UnknownCollection."""
         try:
             return self.path.stat().st_ino
         except (FileNotFoundError, NotADirectoryError):
@@ -226,5 +248,14 @@ class Store:
 
 
 def facts(connection: sqlite3.Connection) -> CollectionFacts:
-    query = "SELECT uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype FROM collection"
+    query = (
+        "SELECT uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size "
+        "FROM collection"
+    )
     return CollectionFacts(*connection.execute(query).fetchone())
+
+
+def follow(connection: sqlite3.Connection, before: CollectionFacts) -> None:
+    """Take over when a collection was created, and its generation."""
+    query = "UPDATE collection SET created = ?, generation = max(generation, ?)"
+    connection.execute(query, (before.created, before.generation))

@@ -25,6 +25,11 @@ def to_bytes(vector: Vectors, dtype: str) -> bytes:
     return np.asarray(vector, dtype=_FORMATS[dtype]).tobytes()
 
 
+def as_kept(blob: bytes, dtype: str) -> Vectors:
+    """A stored vector's own numbers, float32 [dimension]; `to_bytes` gives the same bytes again."""
+    return np.frombuffer(blob, dtype=_FORMATS[dtype]).astype(np.float32)
+
+
 def from_bytes(blobs: Sequence[bytes], dtype: str, dimension: int) -> Vectors:
     """Stored vectors as float32 [n, dimension], rounded ones brought back to length 1."""
     stored: NDArray[Any] = np.frombuffer(b"".join(blobs), dtype=_FORMATS[dtype]).reshape(len(blobs), dimension)

@@ -1,4 +1,4 @@
-"""`rag collections list|delete`. `rag ingest` creates collections."""
+"""`rag collections list|delete|copy|reindex`. `rag ingest` creates collections."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
+from rag_service.cli.commands import moving
 from rag_service.cli.console import count, err, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
-app = typer.Typer(help="Collections: list, delete. `rag ingest` creates them.", no_args_is_help=True)
+app = typer.Typer(help="Collections: list, delete, copy, reindex. `rag ingest` creates them.", no_args_is_help=True)
 
 
 @app.command("list", epilog=example("rag collections list"))
@@ -41,3 +42,19 @@ def delete(
     with connect(url, api_key) as api:
         api.send(calls.delete_collection(name))
     print_result({"deleted": name}, f"Deleted {name}.", as_json)
+
+
+app.command(
+    "copy",
+    epilog=example(
+        "rag collections copy notes --to postgresql://rag@db.example.com/rag",
+        "rag collections copy notes --to /srv/archive --as notes-2026",
+    ),
+)(moving.copy)
+app.command(
+    "reindex",
+    epilog=example(
+        "rag collections reindex notes --chunk-size 600",
+        "rag collections reindex notes --embedding-model BAAI/bge-m3 --prepare",
+    ),
+)(moving.reindex)

@@ -92,11 +92,22 @@ def test_a_database_without_pgvector_says_how_to_install_it(postgres: PostgresSe
         PostgresStores(url).names()
 
 
+def test_tables_of_layout_1_are_brought_to_this_one(library: Library, postgres_url: str) -> None:
+    fill(library, "a")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"ALTER TABLE {SCHEMA}.collections DROP COLUMN chunk_size")
+        connection.execute(f"UPDATE {SCHEMA}.layout SET version = 1")
+    opened = Library(Path("unused"), HashEmbedder(), stores=PostgresStores(postgres_url))
+    fill(opened, "b")
+    assert [info.id for info in opened.collection("docs").documents()] == ["a", "b"]
+    opened.close()
+
+
 def test_a_layout_of_another_version_is_named(library: Library, postgres_url: str, tmp_path: Path) -> None:
     fill(library, "a")
     with psycopg.connect(postgres_url) as connection:
         connection.execute(f"UPDATE {SCHEMA}.layout SET version = 99")
-    with pytest.raises(RetrieverError, match=r"layout 99, this one reads 1"):
+    with pytest.raises(RetrieverError, match=r"layout 99, this one reads 2"):
         PostgresStores(postgres_url).names()
 
 
