@@ -148,7 +148,7 @@ class Collection:
         spread = Moments()
         with self._store.search() as snapshot:
             facts = snapshot.facts()
-            if embedded is not None and facts.embedder != self._embedder.name:  # reindexed meanwhile
+            if embedded is not None and not made(self._embedder, facts.embedder):  # reindexed meanwhile
                 raise EmbedderMismatch(self.name, facts.embedder, self._embedder.name)
             rows = snapshot.passing(filter) if filter else None
             if embedded is not None:
