@@ -117,6 +117,16 @@ class PostgresServer:
         """End all its processes as a crash would; they recover when it starts again."""
         self.stop(signal.SIGQUIT)
 
+    def crash(self) -> None:
+        """SIGKILL the server and all its processes at once, as a machine that loses its power ends them."""
+        process, self._process = self._process, None
+        assert process is not None
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for pid in (process.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(START_S)
+
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """What a superuser's statement gives."""
         import psycopg

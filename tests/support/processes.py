@@ -23,13 +23,13 @@ from workers.broker.embedded_redis import EmbeddedRedis
 WINDOW = 1200
 
 
-def _end_with_the_tests() -> None:
+def end_with_the_tests() -> None:
     """The fork server ends with them, and this process with the fork server."""
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
 
 
 def run_worker(redis_url: str, data_dir: Path, name: str) -> None:
-    _end_with_the_tests()
+    end_with_the_tests()
     from retriever import Library
     from tests.support.fake_workers import FakeEngine, make_worker_context
     from tests.support.hash_embedder import HashEmbedder
@@ -45,7 +45,7 @@ def run_worker(redis_url: str, data_dir: Path, name: str) -> None:
 
 
 def run_api(redis_url: str, data_dir: Path, descriptor: int) -> None:
-    _end_with_the_tests()
+    end_with_the_tests()
     import uvicorn
 
     from rag_service.answering.pipeline import Pipeline
