@@ -13,6 +13,7 @@ from itertools import count
 
 from retriever.embedder import Vectors
 from retriever.errors import CollectionMismatch, RetrieverError
+from retriever.stores.ingest import mark
 from retriever.stores.protocol import Snapshot, Store
 from retriever.stores.records import NewDocument
 from retriever.stores.store import CollectionFacts
@@ -122,7 +123,7 @@ class Mirror:
             with self._target.write() as transaction:
                 for moved in documents:
                     _put(partial(transaction.put, moved.document, moved.vectors), moved.document.id)
-                transaction.record_stored(self._job, [moved.document.id for moved in documents])
+                transaction.record_stored(self._job, [mark(moved.document.id) for moved in documents])
         self.stored.update(moved.document.id for moved in documents)
         return read
 
@@ -134,7 +135,7 @@ class Mirror:
 
 def own(target: Snapshot, job: str) -> bool:
     """Whether all documents of a collection were stored by this job."""
-    return target.versions().keys() <= target.stored_by(job)
+    return {mark(one) for one in target.versions()} <= target.stored_by(job)
 
 
 def _read(snapshot: Snapshot, identity: str) -> Moved | None:
