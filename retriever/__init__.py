@@ -18,6 +18,7 @@ from retriever.errors import (
     InvalidName,
     InvalidQuery,
     LoadError,
+    RerankerUnavailable,
     RetrieverError,
     StoreUnavailable,
     UnknownCollection,
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from retriever.library import Library
     from retriever.parsing.file_reader import FileReader, ReadLimits
     from retriever.parsing.formats import SUPPORTED, load_file
+    from retriever.reranker import CrossEncoderReranker
     from retriever.search.fusion import chunk_id
     from retriever.search.mentions import Mentions
+    from retriever.search.reranking import Reranking
     from retriever.store_url import open_stores
 
 __all__ = [
@@ -57,6 +60,7 @@ __all__ = [
     "CollectionBusy",
     "CollectionExists",
     "CollectionStats",
+    "CrossEncoderReranker",
     "DiskFull",
     "Document",
     "DocumentInfo",
@@ -75,6 +79,8 @@ __all__ = [
     "Passage",
     "Progress",
     "ReadLimits",
+    "RerankerUnavailable",
+    "Reranking",
     "RetrieverError",
     "SearchMode",
     "SearchResult",
@@ -98,6 +104,8 @@ _HOMES = {
     "make_embedder": "embedder",
     "Library": "library",
     "Mentions": "search.mentions",
+    "CrossEncoderReranker": "reranker",
+    "Reranking": "search.reranking",
     "open_stores": "store_url",
     "SUPPORTED": "parsing.formats",
     "load_file": "parsing.formats",

@@ -23,6 +23,7 @@ from retriever.search import fusion
 from retriever.search.fusion import Candidates, Key, Part
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
+from retriever.search.reranking import Reranking
 from retriever.stores.ingest import Ingest
 from retriever.stores.protocol import Store
 from retriever.types import (
@@ -44,13 +45,19 @@ class Collection:
     """`Library.create` and `Library.collection` return one."""
 
     def __init__(
-        self, store: Store, embedder: Embedder, limits: ReadLimits | None = None, keep_originals: bool = False
+        self,
+        store: Store,
+        embedder: Embedder,
+        limits: ReadLimits | None = None,
+        keep_originals: bool = False,
+        reranking: Reranking | None = None,
     ) -> None:
         self.name = store.name
         self._embedder = embedder
         self._limits = limits or ReadLimits()
         self._store = store
         self._keep_originals = keep_originals
+        self._reranking = reranking
 
     def ingest(
         self,
@@ -105,12 +112,13 @@ class Collection:
         `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
         ids of chunks that an earlier question of the conversation retrieved, best first. Those that still exist and
         pass the filter count a little more, in every mode.
-        Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
+        Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch,
+        RerankerUnavailable.
         """
         question = fusion.checked(question, top_k, mode, filter)
         vector = cache(partial(self._embedder.embed_query, question))
         found = self.candidates(question, vector, mode, filter, candidates)
-        return fusion.fused([found], question, top_k, language)
+        return fusion.fused([found], question, top_k, language, self._reranking)
 
     def candidates(
         self,
