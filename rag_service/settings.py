@@ -115,6 +115,21 @@ class Settings(BaseSettings):
         description='The same before each passage, such as `"passage: "`. A collection answers only with the prefixes '
         "that it was created with.",
     )
+    reranker: str | None = Field(
+        default=None,
+        description="Cross-encoder that reorders the best passages of every search: a hub id, or a folder "
+        "(docs/how-to/embedders-and-rerankers.md). It runs in the API, on the embedding model's device and in its "
+        "number format. Unset or empty: none.",
+    )
+    reranker_candidates: int = Field(
+        default=20, ge=1, le=100, description="How many of the best passages of a search the reranker may score."
+    )
+    reranker_budget_ms: int = Field(
+        default=1000,
+        ge=0,
+        description="Milliseconds that it may take for one search; passages that it did not get to keep their order "
+        "behind the others. 0: as long as it needs, so the order never depends on the machine's speed.",
+    )
     dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"] = Field(
         default="auto",
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
@@ -189,6 +204,11 @@ class Settings(BaseSettings):
     def uploads_folder(self) -> Path:
         """Folder of accepted ingests, each in a folder of its own."""
         return self.data_dir.resolve() / "uploads"
+
+    @field_validator("reranker")
+    @classmethod
+    def _none_if_empty(cls, value: str | None) -> str | None:
+        return value or None
 
     @field_validator("store_url")
     @classmethod

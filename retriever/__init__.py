@@ -19,6 +19,7 @@ from retriever.errors import (
     InvalidName,
     InvalidQuery,
     LoadError,
+    RerankerUnavailable,
     RetrieverError,
     StoreUnavailable,
     UnknownCollection,
@@ -49,8 +50,10 @@ if TYPE_CHECKING:
     from retriever.moving.reindexing import ReindexReport, cancel_reindex, reindex_collection
     from retriever.parsing.file_reader import FileReader, ReadLimits
     from retriever.parsing.formats import SUPPORTED, load_file
+    from retriever.reranker import CrossEncoderReranker
     from retriever.search.fusion import chunk_id
     from retriever.search.mentions import Mentions
+    from retriever.search.reranking import Reranking
     from retriever.store_url import open_stores
 
 __all__ = [
@@ -62,6 +65,7 @@ __all__ = [
     "CollectionMismatch",
     "CollectionStats",
     "CopyReport",
+    "CrossEncoderReranker",
     "DiskFull",
     "Document",
     "DocumentInfo",
@@ -81,6 +85,8 @@ __all__ = [
     "Progress",
     "ReadLimits",
     "ReindexReport",
+    "RerankerUnavailable",
+    "Reranking",
     "RetrieverError",
     "SearchMode",
     "SearchResult",
@@ -112,6 +118,8 @@ _HOMES = {
     "cancel_reindex": "moving.reindexing",
     "reindex_collection": "moving.reindexing",
     "Mentions": "search.mentions",
+    "CrossEncoderReranker": "reranker",
+    "Reranking": "search.reranking",
     "open_stores": "store_url",
     "SUPPORTED": "parsing.formats",
     "load_file": "parsing.formats",

@@ -24,6 +24,7 @@ from retriever.search import fusion
 from retriever.search.fusion import Candidates, Key, Part
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
+from retriever.search.reranking import Reranking
 from retriever.stores.ingest import Ingest
 from retriever.stores.protocol import Store
 from retriever.types import (
@@ -51,6 +52,7 @@ class Collection:
         limits: ReadLimits | None = None,
         keep_originals: bool = False,
         reindexed: Store | None = None,
+        reranking: Reranking | None = None,
     ) -> None:
         """`reindexed`: the index that a reindex builds beside this one, if there is one at the time."""
         self.name = store.name
@@ -59,6 +61,7 @@ class Collection:
         self._store = store
         self._keep_originals = keep_originals
         self._reindexed = reindexed
+        self._reranking = reranking
 
     def ingest(
         self,
@@ -113,12 +116,13 @@ class Collection:
         `filter`: metadata keys and the exact values a passage's document must have, all of them. `candidates`:
         ids of chunks that an earlier question of the conversation retrieved, best first. Those that still exist and
         pass the filter count a little more, in every mode.
-        Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch.
+        Equal scores are ordered by document id and position. Raises InvalidQuery, UnknownCollection, EmbedderMismatch,
+        RerankerUnavailable.
         """
         question = fusion.checked(question, top_k, mode, filter)
         vector = cache(partial(self._embedder.embed_query, question))
         found = self.candidates(question, vector, mode, filter, candidates)
-        return fusion.fused([found], question, top_k, language)
+        return fusion.fused([found], question, top_k, language, self._reranking)
 
     def candidates(
         self,

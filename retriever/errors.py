@@ -12,6 +12,7 @@
     ├── UnknownDocument       no document in the collection has that id
     ├── EmbedderMismatch      the collection was built with another embedder
     ├── EmbedderUnavailable   the embedding model cannot be loaded, or its server is away
+    ├── RerankerUnavailable   the reranker cannot be loaded or used
     └── LoadError             a file that cannot be turned into text (`reason` says why)
         ├── UnsupportedFormat     its format is not one of the supported ones
         └── UnreadableDocument    its format is supported, its content is broken or empty
@@ -105,6 +106,10 @@ class EmbedderMismatch(RetrieverError):
 
 class EmbedderUnavailable(RetrieverError, RuntimeError):
     """The embedding model cannot be loaded, or its provider does not answer."""
+
+
+class RerankerUnavailable(RetrieverError, RuntimeError):
+    """The reranker cannot be loaded, or its scores cannot be used."""
 
 
 class LoadError(RetrieverError):

@@ -22,6 +22,7 @@ from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
 from retriever.search.mentions import Mentions
 from retriever.search.named import the_one
+from retriever.search.reranking import Reranking
 from retriever.stores.hidden import reindexed
 from retriever.stores.protocol import Stores
 from retriever.types import Passage, SearchMode, SearchResult
@@ -50,11 +51,13 @@ class Library:
         open_collections: OpenCollections | None = None,
         stores: Stores | None = None,
         keep_originals: bool = False,
+        reranking: Reranking | None = None,
     ) -> None:
         """`limits` bound the reading of each ingested file; `open_collections` may be shared with other libraries.
 
         `stores`: where the collections are instead of in `data_dir`; `retriever.postgres` opens a database.
-        `keep_originals`: whether ingested files are stored with their documents.
+        `keep_originals`: whether ingested files are stored with their documents. `reranking`: a reranker for all
+        searches.
         """
         self._data_dir = Path(data_dir)
         self._stores = stores if stores is not None else EmbeddedStores(self._data_dir)
@@ -62,6 +65,7 @@ class Library:
         self._limits = limits
         self._open_collections = open_collections or OpenCollections()
         self._keep_originals = keep_originals
+        self._reranking = reranking
         self._only: frozenset[str] | None = None
 
     def of(self, tenant: str) -> Library:
@@ -77,6 +81,7 @@ class Library:
             open_collections=self._open_collections,
             stores=self._stores.of(tenant),
             keep_originals=self._keep_originals,
+            reranking=self._reranking,
         )
 
     def only(self, names: frozenset[str] | None) -> Library:
@@ -114,6 +119,7 @@ class Library:
                 self._limits,
                 self._keep_originals,
                 self._stores.open(reindexed(name)),
+                self._reranking,
             ),
         )
 
@@ -131,7 +137,7 @@ class Library:
         """As `Collection.find`, over all the chunks of several collections. The question is embedded once.
 
         `names`: each once. `candidates`: (collection, chunk id), best first.
-        Raises InvalidName, UnknownCollection, InvalidQuery, EmbedderMismatch.
+        Raises InvalidName, UnknownCollection, InvalidQuery, EmbedderMismatch, RerankerUnavailable.
         """
         question = fusion.checked(question, top_k, mode, filter)
         vector = cache(partial(self._embedder.embed_query, question))
@@ -141,7 +147,7 @@ class Library:
             )
             for name in names
         ]
-        return fusion.fused(found, question, top_k, language)
+        return fusion.fused(found, question, top_k, language, self._reranking)
 
     def named(self, names: Sequence[str], words: str) -> list[Passage]:
         """All passages, in order, of the one document that the words name by its title; none if it is not one.

@@ -105,6 +105,9 @@ class Passage:
     `score`: hybrid = by how many standard deviations it stands out of the collection's chunks, by cosine and BM25
     together; dense = cosine (-1 to 1), lexical = BM25 (above 0); higher is better. `rank` counts from 1. `date` is the
     document's own (`metadata["date"]`), ISO 8601. `text == document.text[source_start:source_end]`.
+
+    `rerank_score`: the reranker's, on its own scale, higher is better; such passages come first, in its order. None
+    without a reranker, and for passages that it did not score.
     """
 
     collection: str
@@ -119,6 +122,7 @@ class Passage:
     source_end: int
     score: float
     rank: int
+    rerank_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where the files of the configured models are, for the parts that need no weights: tokenizer and window.
+"""Where the files of the configured models are, for the parts that need no weights: tokenizer, window, reranker.
 
 Knows the layout of the models folder; downloads nothing and loads no model.
 """
@@ -6,9 +6,12 @@ Knows the layout of the models folder; downloads nothing and loads no model.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from rag_service.errors import InvalidSettings
+from rag_service.settings import Settings
+from retriever import CrossEncoderReranker, RerankerUnavailable, Reranking
 
 
 def model_folder(model: str, models_folder: Path) -> Path:
@@ -37,8 +40,24 @@ def model_folder(model: str, models_folder: Path) -> Path:
             pass
     raise InvalidSettings(
         f"The model {model!r} is neither a folder nor in {models_folder}: run `rag models pull {model}`, "
-        "or set RAG_MODEL and RAG_EMBEDDING_MODEL to models you have"
+        "or set RAG_MODEL, RAG_EMBEDDING_MODEL and RAG_RERANKER to models you have"
     )
+
+
+def reranking_of(settings: Settings, folder: Callable[[str], Path]) -> Reranking | None:
+    """How searches are reranked; None if no reranker is set. No weights are loaded.
+
+    Raises:
+        InvalidSettings: the reranker is not there, or is of another kind.
+    """
+    if settings.reranker is None:
+        return None
+    try:
+        device, dtype = settings.embedding_place
+        reranker = CrossEncoderReranker(folder(settings.reranker), name=settings.reranker, device=device, dtype=dtype)
+    except RerankerUnavailable as error:
+        raise InvalidSettings(f"RAG_RERANKER: {error}.") from None
+    return Reranking(reranker, settings.reranker_candidates, settings.reranker_budget_ms)
 
 
 def window_of(folder: Path) -> int:

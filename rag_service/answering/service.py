@@ -20,13 +20,21 @@ from rag_service.access.api_keys import ApiKeys
 from rag_service.access.principal import Principal
 from rag_service.answering.admission import Admission
 from rag_service.answering.answer_reader import AnswerReader
-from rag_service.answering.models import model_folder, window_of
+from rag_service.answering.models import model_folder, reranking_of, window_of
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
 from rag_service.errors import InvalidSettings
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
-from retriever import Collection, Embedder, EmbedderUnavailable, Library, make_embedder, open_stores
+from retriever import (
+    Collection,
+    Embedder,
+    EmbedderUnavailable,
+    Library,
+    RerankerUnavailable,
+    make_embedder,
+    open_stores,
+)
 from workers.broker.app import RedisClient, make_app, make_async_redis, make_redis
 from workers.errors import QueueUnavailable
 from workers.ingests.ledger import JobLedger
@@ -56,7 +64,7 @@ class Service:
         embedder, tokens, window: of the configured models; None reads them from the models folder.
 
     Raises:
-        InvalidSettings: a model's files are missing, or a prompt template is wrong.
+        InvalidSettings: a model's files are missing or of another kind, or a prompt template is wrong.
     """
 
     def __init__(
@@ -79,7 +87,13 @@ class Service:
         self.embedder = embedder or make_embedder(
             settings.embedding_model, folder, *settings.embedding_place, *settings.embedding_prefixes
         )
-        self.library = Library(settings.data_dir, self.embedder, stores=open_stores(settings.store, settings.data_dir))
+        self.reranking = reranking_of(settings, folder)
+        self.library = Library(
+            settings.data_dir,
+            self.embedder,
+            stores=open_stores(settings.store, settings.data_dir),
+            reranking=self.reranking,
+        )
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
         self.api_keys = ApiKeys(self.redis, self._async_redis)
@@ -98,12 +112,16 @@ class Service:
         self._warming: threading.Thread | None = None
 
     def warm(self) -> None:
-        """Begin to load the models that the first question would wait for: the embedding model (`warming` until it is
-        there), and that of languages."""
+        """Begin to load the models that the first question would wait for: the embedding model and the reranker
+        (`warming` until they are there), and that of languages."""
         threading.Thread(target=self.templates.language, args=("Which language?",), name="languages").start()
+        mode = self.settings.retrieval.mode
         load = getattr(self.embedder, "load", None)
-        if load is not None and self.settings.retrieval.mode in ("hybrid", "dense"):
-            self._warming = threading.Thread(target=_tried, args=(load,), name="embedding model")
+        loads = [load] if load is not None and mode in ("hybrid", "dense") else []
+        if self.reranking is not None and mode != "none":
+            loads.append(self.reranking.reranker.load)
+        if loads:
+            self._warming = threading.Thread(target=_tried, args=loads, name="embedding model")
             self._warming.start()
 
     @property
@@ -172,8 +190,9 @@ def _ledger(client: RedisClient, settings: Settings) -> JobLedger:
         raise InvalidSettings(f"{error}.") from None
 
 
-def _tried(load: Callable[[], None]) -> None:
-    try:
-        load()
-    except EmbedderUnavailable as error:  # searches say so, too
-        log.error("%s", error)
+def _tried(*loads: Callable[[], None]) -> None:
+    for load in loads:
+        try:
+            load()
+        except (EmbedderUnavailable, RerankerUnavailable) as error:  # searches say so, too
+            log.error("%s", error)

@@ -29,6 +29,7 @@ from retriever import (
     EmbedderUnavailable,
     InvalidName,
     InvalidQuery,
+    RerankerUnavailable,
     RetrieverError,
     StoreUnavailable,
     UnknownCollection,
@@ -106,6 +107,8 @@ def as_problem(error: Exception) -> Problem:
         return errors.storage_full()
     if isinstance(error, EmbedderUnavailable):
         return errors.Unavailable(text, "embedder_unavailable", retry_after=60)
+    if isinstance(error, RerankerUnavailable):
+        return errors.Unavailable(text, "reranker_unavailable", retry_after=60)
     log.error("unexpected error", exc_info=error)
     return Problem("The service failed while it handled this request. Its log has the details.")
 

@@ -45,6 +45,9 @@ class PassageOut(ResponseBody):
     source_end: int
     score: float
     rank: int
+    rerank_score: float | None = Field(
+        default=None, description="The reranker's, on its own scale; null without one, and where its time was up."
+    )
     in_prompt: bool = Field(default=True, description="False: retrieved, but it did not fit the model's window.")
     earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
 

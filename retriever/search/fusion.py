@@ -5,7 +5,7 @@ that finds one chunk far above all others decides, and one that finds all alike 
 share of the question that the embedder knows. Nothing depends on a language's name or on a number fitted to a
 collection.
 
-Equal scores are ordered by document id, then by position, then by collection.
+Equal scores are ordered by document id, then by position, then by collection. A reranker may reorder the best of them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from retriever.chunking.chunker import embedding_text
 from retriever.dates import iso_date
 from retriever.errors import InvalidQuery
 from retriever.moments import Moments
 from retriever.parsing.text import clean
+from retriever.search.reranking import Reranking
 from retriever.search.standout import DEPTH as COMPARED
 from retriever.search.standout import standout
 from retriever.search.versions import Dated, newest_first
@@ -96,7 +98,9 @@ def checked(question: str, top_k: int, mode: str, where: Mapping[str, Any] | Non
     return text
 
 
-def fused(found: Sequence[Candidates], question: str, top_k: int, language: str) -> SearchResult:
+def fused(
+    found: Sequence[Candidates], question: str, top_k: int, language: str, reranking: Reranking | None = None
+) -> SearchResult:
     """The `top_k` best of all collections. A list of several collections is that of one with all their chunks.
 
     (Cosines of one embedder compare; BM25 weighs a word by how rare it is in its own collection, so a word that only
@@ -104,6 +108,9 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
 
     Args:
         question: with its words in `language` (ISO 639-1), to compare the candidates by.
+        reranking: reorders the best candidates; what it does not score keeps its order behind them.
+
+    Raises RerankerUnavailable.
     """
     chunks = {key: chunk for part in found for key, chunk in part.chunks.items()}
     dense = _merged([part.dense for part in found])
@@ -116,19 +123,28 @@ def fused(found: Sequence[Candidates], question: str, top_k: int, language: str)
     sizes = {key: len(record.chunk.text) for key, record in chunks.items()}
     ranked = _best(dense, lexical, bonus, sizes, min((part.known for part in found), default=1.0))
 
+    reread: dict[Key, float] = {}
+    if reranking is not None:
+        near_best = [key for key, _ in ranked[: reranking.candidates]]
+        texts = [embedding_text(chunks[key].title, chunks[key].chunk) for key in near_best]
+        reread = dict(zip(near_best, reranking.scores(question, texts), strict=False))  # fewer, if time is up
+        ranked = [*sorted(ranked[: len(reread)], key=lambda pair: -reread[pair[0]]), *ranked[len(reread) :]]
+
     def dated(pair: tuple[Key, float]) -> Dated:
         record = chunks[pair[0]]
         return Dated(f"{pair[0][2]}/{pair[0][0]}", record.title, iso_date(record.date), record.chunk.text)
 
     best = newest_first(ranked[: NEAR * top_k], dated, question)[:top_k]
-    scores = [score for _, score in ranked]
-    passages = [passage(chunks[key], key, scores[n], n + 1) for n, (key, _) in enumerate(best)]
+    passages = [  # scores go by the place: a newer version takes the place of an older one
+        passage(chunks[key], key, score, n, reread.get(placed))
+        for n, ((key, _), (placed, score)) in enumerate(zip(best, ranked, strict=False), start=1)
+    ]
     if dense is None or lexical is None:
         return SearchResult(passages)
     near = dense.ranked[:COMPARED]
     compared = {key: chunks[key] for key, _ in [*near, *lexical.ranked[:COMPARED]]}
-    texts = {key: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for key, one in compared.items()}
-    margin = standout(question, texts, near, Words(language)) if len(texts) > 1 else None
+    shown = {key: "\n".join((one.title, *one.chunk.heading, one.chunk.text)) for key, one in compared.items()}
+    margin = standout(question, shown, near, Words(language)) if len(shown) > 1 else None
     return SearchResult(passages, margin)
 
 
@@ -186,7 +202,7 @@ def place(chunk: str) -> tuple[str, int]:
     return document_id, int(ordinal) if ordinal.isdecimal() and len(ordinal) < 10 else -1
 
 
-def passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
+def passage(record: ChunkRecord, key: Key, score: float, rank: int, rerank_score: float | None = None) -> Passage:
     """A stored chunk as a passage."""
     chunk = record.chunk
     return Passage(
@@ -202,4 +218,5 @@ def passage(record: ChunkRecord, key: Key, score: float, rank: int) -> Passage:
         source_end=chunk.end,
         score=score,
         rank=rank,
+        rerank_score=rerank_score,
     )

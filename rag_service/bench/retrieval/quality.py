@@ -27,12 +27,16 @@ def ingested(library: Library, one: RetrievalSet, say: Callable[[str], None]) ->
 
 
 def ask(
-    collection: Collection, queries: Iterable[Query], modes: Sequence[SearchMode], add: Callable[[dict[str, Any]], None]
+    collection: Collection,
+    queries: Iterable[Query],
+    modes: Sequence[SearchMode],
+    add: Callable[[dict[str, Any]], None],
+    name: str | None = None,
 ) -> None:
-    """Ask each query in each mode, and `add` its measures."""
+    """Ask each query in each mode, and `add` its measures, under `name` if it is given."""
     for query in queries:
         for mode in modes:
             passages = collection.search(query.text, MAX_TOP_K, mode)
             ranked = list(dict.fromkeys(passage.document_id for passage in passages))
             found = {name: round(value, 6) for name, value in measured(ranked, query.relevant).items()}
-            add({"set": collection.name, "query": query.id, "mode": mode, **found})
+            add({"set": collection.name, "query": query.id, "mode": name or mode, **found})

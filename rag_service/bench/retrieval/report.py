@@ -34,18 +34,38 @@ def rows(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def differences(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """For every set with all three modes: hybrid less the better of its parts, by nDCG@10."""
-    scores: dict[str, dict[str, dict[str, float]]] = {}
-    for line in lines:
-        scores.setdefault(line["set"], {}).setdefault(line["mode"], {})[line["query"]] = line["ndcg@10"]
     found = []
-    for name, modes in scores.items():
-        if modes.keys() != {"dense", "lexical", "hybrid"}:
+    for name, modes in _scores(lines).items():
+        if not modes.keys() >= {"dense", "lexical", "hybrid"}:
             continue
         asked = [query for query in modes["hybrid"] if query in modes["dense"] and query in modes["lexical"]]
         better = max(("dense", "lexical"), key=lambda mode: sum(modes[mode][query] for query in asked))
         paired = [modes["hybrid"][query] - modes[better][query] for query in asked]
         found.append({"set": name, "better": better, "queries": len(paired), "difference": _interval(paired)})
     return found
+
+
+def reranked_by(reranker: str, candidates: int) -> str:
+    """What hybrid with a reranker is called among the modes."""
+    return f"hybrid, best {candidates} by {reranker}"
+
+
+def gained(lines: Sequence[Mapping[str, Any]], reranked: str) -> list[dict[str, Any]]:
+    """For every set with both: hybrid with the reranker less hybrid without, by nDCG@10."""
+    found = []
+    for name, modes in _scores(lines).items():
+        with_it, without = modes.get(reranked, {}), modes.get("hybrid", {})
+        if paired := [with_it[query] - without[query] for query in with_it if query in without]:
+            found.append({"set": name, "mode": reranked, "queries": len(paired), "difference": _interval(paired)})
+    return found
+
+
+def _scores(lines: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """nDCG@10 by set, mode and query."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for line in lines:
+        scores.setdefault(line["set"], {}).setdefault(line["mode"], {})[line["query"]] = line["ndcg@10"]
+    return scores
 
 
 def markdown(result: Mapping[str, Any]) -> str:
@@ -67,7 +87,11 @@ def _quality(result: Mapping[str, Any]) -> list[str]:
         [row["set"], row["better"], str(row["queries"]), _shown(row["difference"], "+")]
         for row in result["differences"]
     ]
-    return [*lines, *table(["set", "better part", "queries", "hybrid − better"], body, left=2)]
+    lines += table(["set", "better part", "queries", "hybrid − better"], body, left=2)
+    if result.get("reranked"):
+        body = [[row["set"], str(row["queries"]), _shown(row["difference"], "+")] for row in result["reranked"]]
+        lines += ["", *table(["set", "queries", f"{result['reranked'][0]['mode']} − hybrid"], body, left=1)]
+    return lines
 
 
 def _times(scale: Sequence[Mapping[str, Any]]) -> list[str]:

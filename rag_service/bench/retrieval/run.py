@@ -14,12 +14,13 @@ from decoder.bench.decode.run_file import RunFile
 from decoder.bench.results import write_json, write_markdown
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
+from rag_service.answering.models import reranking_of
 from rag_service.bench.cli import exit_status, say
 from rag_service.bench.retrieval import plot, quality, report, scale, synthetic
 from rag_service.bench.retrieval.embedders import Remembering, WordSums
 from rag_service.bench.retrieval.sets import RetrievalSet, load
 from rag_service.settings import load_settings
-from retriever import Library, SearchMode, make_embedder
+from retriever import Library, Reranking, SearchMode, make_embedder
 from retriever.embedder import Embedder
 from retriever.store_url import open_stores
 
@@ -53,6 +54,11 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--embedder", help="embedding model (default RAG_EMBEDDING_MODEL)")
     parser.add_argument(
+        "--reranker",
+        metavar="NAME",
+        help="also ask hybrid with this reranker, without a budget (it scores RAG_RERANKER_CANDIDATES passages)",
+    )
+    parser.add_argument(
         "--store-url", metavar="URL", help="postgresql://…: collections of an empty database instead of a folder"
     )
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep the collections here, for another run")
@@ -67,7 +73,8 @@ def run(options: argparse.Namespace, model_folder: Callable[[str], Path], say: C
     """Measure what is missing, and write the result of all. Raises BenchError, InvalidSettings, RetrieverError."""
     if options.plot:
         plot.require_matplotlib()
-    settings = load_settings(**({"embedding_model": options.embedder} if options.embedder else {}))
+    chosen = {"embedding_model": options.embedder, "reranker": options.reranker}
+    settings = load_settings(reranker_budget_ms=0, **{name: value for name, value in chosen.items() if value})
     sets = [load(folder, options.split, options.half, options.limit) for folder in options.data]
     if len({one.name for one in sets}) < len(sets):
         raise BenchError("two of the sets have the same name; rename the folder of one")
@@ -75,7 +82,11 @@ def run(options: argparse.Namespace, model_folder: Callable[[str], Path], say: C
         settings.embedding_model, model_folder, *settings.embedding_place, *settings.embedding_prefixes
     )
     with _folder(options.work) as folder:
-        found = _scale(options, sets, embedder, folder) if options.scale else _quality(options, sets, embedder, folder)
+        if options.scale:
+            found = _scale(options, sets, embedder, folder)
+        else:
+            reranking = reranking_of(settings, model_folder) if options.reranker else None
+            found = _quality(options, sets, embedder, folder, reranking)
     store = "PostgreSQL" if options.store_url else "SQLite and FAISS"
     facts = {
         "embedder": embedder.name,
@@ -94,24 +105,39 @@ def run(options: argparse.Namespace, model_folder: Callable[[str], Path], say: C
     return 0
 
 
-def _quality(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: Embedder, folder: Path) -> Any:
+def _quality(
+    options: argparse.Namespace,
+    sets: Sequence[RetrievalSet],
+    embedder: Embedder,
+    folder: Path,
+    reranking: Reranking | None = None,
+) -> Any:
     """Each query's measures are kept beside the result; a run that was stopped asks the others."""
     material = {one.name: one.digest for one in sets}
     file = RunFile(options.json.with_suffix(".queries.jsonl"), {"embedder": embedder.name, "sets": material})
     done = {(line["set"], line["query"], line["mode"]) for line in file.read()}
-    library = _library(options.store_url, folder, Remembering(embedder))
-    with contextlib.closing(library):
+    remembering = Remembering(embedder)
+    library = _library(options.store_url, folder, remembering)
+    reranked = _library(options.store_url, folder, remembering, reranking)
+    modes = list(options.modes)
+    reread = None if reranking is None else report.reranked_by(reranking.reranker.name, reranking.candidates)
+    with contextlib.closing(library), contextlib.closing(reranked):
         for one in sets:
-            wanted = {mode: [q for q in one.queries if (one.name, q.id, mode) not in done] for mode in options.modes}
+            names = [*modes, reread] if reread else modes
+            wanted = {mode: [q for q in one.queries if (one.name, q.id, mode) not in done] for mode in names}
             if not any(wanted.values()):
                 continue
             collection = quality.ingested(library, one, say)
-            for mode, queries in wanted.items():
-                quality.ask(collection, queries, [mode], file.add)
+            for mode in modes:
+                quality.ask(collection, wanted[mode], [mode], file.add)
+            if reread:
+                quality.ask(reranked.collection(one.name), wanted[reread], ["hybrid"], file.add, reread)
             say(f"{one.name}: {len(one.queries)} queries asked")
     asked = {(one.name, query.id) for one in sets for query in one.queries}
-    lines = [line for line in file.read() if (line["set"], line["query"]) in asked and line["mode"] in options.modes]
-    return {"rows": report.rows(lines), "differences": report.differences(lines)}
+    shown = {*modes, reread}
+    lines = [line for line in file.read() if (line["set"], line["query"]) in asked and line["mode"] in shown]
+    gained = report.gained(lines, reread) if reread else []
+    return {"rows": report.rows(lines), "differences": report.differences(lines), "reranked": gained}
 
 
 def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: Embedder, folder: Path) -> Any:
@@ -129,8 +155,8 @@ def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: 
     return {"scale": sizes}
 
 
-def _library(store_url: str | None, folder: Path, embedder: Embedder) -> Library:
-    return Library(folder, embedder, stores=open_stores(store_url, folder))
+def _library(store_url: str | None, folder: Path, embedder: Embedder, reranking: Reranking | None = None) -> Library:
+    return Library(folder, embedder, stores=open_stores(store_url, folder), reranking=reranking)
 
 
 @contextlib.contextmanager

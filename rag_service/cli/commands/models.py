@@ -116,7 +116,7 @@ def pull(
 
 def _configured(settings: Settings) -> list[str]:
     """The models that the settings name and that can be pulled."""
-    models = (settings.model, settings.embedding_model, settings.draft_model)
+    models = (settings.model, settings.embedding_model, settings.reranker, settings.draft_model)
     return [model for model in models if model is not None and not names_provider(model)]
 
 

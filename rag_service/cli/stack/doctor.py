@@ -22,7 +22,7 @@ from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
-from retriever import EmbedderUnavailable, RetrieverError
+from retriever import CrossEncoderReranker, EmbedderUnavailable, RerankerUnavailable, RetrieverError
 from retriever.embedder import ProviderEmbedder, names_provider
 from retriever.parsing import ocr
 
@@ -75,6 +75,8 @@ def check(settings: Settings) -> Iterator[Finding]:
     if settings.store is not None:
         yield _store(settings.store)
     models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
+    if settings.reranker is not None:
+        models.append(("reranker", settings.reranker))
     if settings.draft_model is not None:
         models.append(("draft model", settings.draft_model))
     model_findings = [_model(what, model, settings.models_folder) for what, model in models]
@@ -129,7 +131,12 @@ def _model(what: str, model: str, models_folder: Path) -> Finding:
             return Finding(what, False, str(error), "See docs/how-to/own-model.md.")
         return Finding(what, True, f"{model} through LangChain")
     try:
-        return Finding(what, True, f"{model} in {model_folder(model, models_folder)}")
+        folder = model_folder(model, models_folder)
+        if what == "reranker":
+            CrossEncoderReranker(folder)
+        return Finding(what, True, f"{model} in {folder}")
+    except RerankerUnavailable as error:
+        return Finding(what, False, str(error), "Set RAG_RERANKER to a cross-encoder.")
     except InvalidSettings:
         return Finding(
             what,

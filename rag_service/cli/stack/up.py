@@ -214,7 +214,7 @@ def _url(host: str, port: int) -> str:
 def _pull(settings: Settings, stop: _Stop) -> None:
     """Pull missing models in another process, so that this one stays small."""
     missing = []
-    for variable in ("model", "embedding_model", "draft_model"):
+    for variable in ("model", "embedding_model", "reranker", "draft_model"):
         model = getattr(settings, variable)
         try:
             if model is not None and not names_provider(model):
