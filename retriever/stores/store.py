@@ -26,7 +26,7 @@ from retriever.stores import migration, vectors
 
 log = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 BUSY_SECONDS = 30.0
 ROOM_BYTES = 1 << 20
 """A disk with less free space counts as full: opening a collection takes some ten pages."""

@@ -7,8 +7,15 @@ import sqlite3
 import numpy as np
 
 
+def to_layout_3(connection: sqlite3.Connection) -> None:
+    """No lengths of documents."""
+    connection.execute("DROP TABLE document_lengths")
+    connection.execute("PRAGMA user_version = 3")
+
+
 def to_layout_2(connection: sqlite3.Connection) -> None:
     """Vectors in float32, and no number formats among the facts."""
+    to_layout_3(connection)
     for row, vector in connection.execute("SELECT row, vector FROM chunks").fetchall():
         wide = np.frombuffer(vector, "<f2").astype("<f4").tobytes()
         connection.execute("UPDATE chunks SET vector = ? WHERE row = ?", (wide, row))

@@ -20,7 +20,10 @@ from retriever.stores.protocol import Rows
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.postgres import PostgresServer
 
-TABLES = ("collections", "documents", "document_metadata", "chunks", "terms", "postings", "document_terms", "stored_by")
+TABLES = (
+    "collections", "documents", "document_metadata", "chunks", "terms", "postings", "document_terms",
+    "document_lengths", "stored_by",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -96,7 +99,7 @@ def test_a_layout_of_another_version_is_named(library: Library, postgres_url: st
     fill(library, "a")
     with psycopg.connect(postgres_url) as connection:
         connection.execute(f"UPDATE {SCHEMA}.layout SET version = 99")
-    with pytest.raises(RetrieverError, match=r"layout 99, this one reads 1"):
+    with pytest.raises(RetrieverError, match=r"layout 99, this one reads 2"):
         PostgresStores(postgres_url).names()
 
 
