@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,32 @@ def test_a_layout_of_another_version_is_named(library: Library, postgres_url: st
         connection.execute(f"UPDATE {SCHEMA}.layout SET version = 99")
     with pytest.raises(RetrieverError, match=r"layout 99, this one reads 2"):
         PostgresStores(postgres_url).names()
+
+
+def test_tables_of_layout_1_get_the_lengths_of_all_tenants_documents(library: Library, postgres_url: str) -> None:
+    fill(library, "a")
+    long = "\n\n".join(f"zebra {number} {'and so on ' * 80}" for number in range(4))
+    for one in (library, library.of("other")):
+        one.create("docs", exist_ok=True).ingest([source("long", long), source("b", "zebra"), source("c", "zebra c")])
+        one.collection("docs").delete("b")
+
+    def lengths() -> list[list[tuple[int, int]]]:
+        with contextlib.closing(PostgresStores(postgres_url)) as stores:
+            found = []
+            for tenant in ("default", "other"):
+                with stores.of(tenant).open("docs").read() as snapshot:
+                    found.append(snapshot.lengths().tolist())
+            return found
+
+    before = lengths()
+    assert [len(one) for one in before] == [3, 2]
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"DROP TABLE {SCHEMA}.document_lengths")
+        connection.execute(f"UPDATE {SCHEMA}.layout SET version = 1")
+    assert lengths() == before
+    with psycopg.connect(postgres_url) as connection:  # the fence stands again
+        for table in ("collections", "chunks", "postings", "document_lengths"):
+            assert connection.execute(f"SELECT count(*) FROM {SCHEMA}.{table}").fetchone() == (0,), table
 
 
 def test_a_role_that_may_create_no_tables_is_told_so(postgres: PostgresServer) -> None:

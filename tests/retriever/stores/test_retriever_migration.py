@@ -10,7 +10,7 @@ import pytest
 
 from retriever import Collection, Library, RetrieverError, SourceDocument
 from retriever.stores import migration, store
-from tests.support.earlier_layouts import to_layout_2
+from tests.support.earlier_layouts import to_layout_2, to_layout_3
 from tests.support.hash_embedder import HashEmbedder
 
 TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
@@ -54,6 +54,27 @@ def test_words_are_found_as_in_a_new_collection(old: Path, tmp_path_factory: pyt
     assert [p.document_id for p in collection.search("haus", filter={"tags": {"$contains": "b"}})] == ["b"]
     collection.delete("a")
     assert found(collection, "hotel") == []
+
+
+def test_a_collection_of_layout_3_gets_its_documents_lengths(tmp_path: Path) -> None:
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    long = "\n\n".join(f"Hotel {number} {'and so on ' * 80}" for number in range(4))
+    collection.ingest([*sources(), SourceDocument(document_id="d", text=long)])
+    collection.delete("b")
+    with collection._store.read() as snapshot:
+        before = snapshot.lengths().tolist()
+    collection.close()
+    (file,) = tmp_path.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        to_layout_3(connection)
+    connection.close()
+    collection = Library(tmp_path, HashEmbedder()).collection("docs")
+    with collection._store.read() as snapshot:
+        assert snapshot.lengths().tolist() == before
+        assert (len(before), snapshot.totals()[0]) == (3, 6)
+    collection.delete("d")
+    with collection._store.read() as snapshot:
+        assert snapshot.lengths().tolist() == before[:2]
 
 
 def test_several_openers_do_it_once(old: Path) -> None:
