@@ -1,6 +1,8 @@
 """A question → the chunks that have its words, by BM25 (Robertson and Zaragoza 2009). Knows what a
 lexicon holds, not where.
 
+A part of a chunk's score is that of its whole document: a passage need not say again what its document is about.
+
 A word of the question is one term in each language that the collection has; which chunk has it is decided by the
 chunk's own language, and how rare it is counts over all of them.
 """
@@ -14,14 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.lexical.lexicon import Entries, Lexicon
+from retriever.lexical.lexicon import Entries, Lengths, Lexicon
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
 from retriever.moments import Moments
 
 K1 = 1.2
 """How soon further occurrences of a word stop counting."""
 B = 0.75
-"""How much long chunks are held back."""
+"""How much long chunks and documents are held back."""
+DOCUMENT_SHARE = 0.4
+"""How much of a chunk's score is that of its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +70,62 @@ class Scores:
 def scores(lexicon: Lexicon, question: str) -> Scores:
     """The scores of all chunks for a question."""
     chunks, words = lexicon.totals()
-    average = words / chunks if chunks else 1.0
-    rows, values = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for entries in _matches(lexicon, question):
-        rarity = math.log(1 + (chunks - len(entries) + 0.5) / (len(entries) + 0.5))
-        count = entries["count"].astype(np.float64)
-        held = K1 * (1 - B + B * entries["length"] / average)
-        rows.append(entries["row"].astype(np.int64))
-        values.append(rarity * count * (K1 + 1) / (count + held))
-    found = np.concatenate(rows)
-    if not len(found):
-        return Scores(found, np.zeros(0), Moments(chunks))
-    whole: NDArray[np.float64] = np.bincount(found, weights=np.concatenate(values)).astype(np.float64)
-    hit = np.flatnonzero(whole)
-    return Scores(hit, whole[hit], Moments.of(whole[hit], chunks))
+    own = _Texts(chunks, words)
+    matches = list(_matches(lexicon, question))
+    for entries in matches:
+        own.add(entries["row"].astype(np.int64), entries["count"].astype(np.float64), entries["length"])
+    scored = own.scores()
+    rows = np.flatnonzero(scored)
+    values = scored[rows]
+    documents = lexicon.lengths()
+    if len(documents) < chunks and len(rows):  # else each chunk is its document
+        of_row = _documents_of(documents, len(scored))
+        whole = _Texts(len(documents), words)
+        for entries in matches:
+            places, counts = _together(of_row[entries["row"]], entries["count"].astype(np.float64))
+            whole.add(places, counts, documents["length"][places])
+        values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores()[of_row[rows]]
+    return Scores(rows, values, Moments.of(values, chunks))
+
+
+class _Texts:
+    """The scores of chunks, or of documents, word by word.
+
+    Args:
+        count: how many there are.
+        words: how many words all of them have.
+    """
+
+    def __init__(self, count: int, words: int) -> None:
+        self._count = count
+        self._average = words / count if count else 1.0
+        self._places, self._values = [np.zeros(0, np.int64)], [np.zeros(0)]
+
+    def add(self, places: NDArray[np.int64], counts: NDArray[np.float64], lengths: NDArray[np.integer]) -> None:
+        """Count a word in: the texts that have it, how often, and their numbers of words."""
+        rarity = math.log(1 + (self._count - len(places) + 0.5) / (len(places) + 0.5))
+        held = K1 * (1 - B + B * lengths / self._average)
+        self._places.append(places)
+        self._values.append(rarity * counts * (K1 + 1) / (counts + held))
+
+    def scores(self) -> NDArray[np.float64]:
+        """float64, by place, up to the last text with a word."""
+        return np.bincount(np.concatenate(self._places), np.concatenate(self._values)).astype(np.float64)
+
+
+def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
+    """The place among `documents` of each of the first `rows` rows."""
+    begins = np.zeros(rows, np.int64)
+    begins[documents["row"][: np.searchsorted(documents["row"], rows)]] = 1
+    return np.cumsum(begins) - 1
+
+
+def _together(places: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Each place once, ascending, with the sum of its counts."""
+    order = np.argsort(places, kind="stable")  # what is sorted already, a term's entries, takes no time
+    places, counts = places[order], counts[order]
+    first = np.flatnonzero(np.diff(places, prepend=-1))
+    return places[first], np.add.reduceat(counts, first)
 
 
 def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
@@ -114,7 +160,15 @@ def _matches(lexicon: Lexicon, question: str) -> Iterable[Entries]:
         prefixes = [f":{word}"] if is_lone(word) else []
         entries = lexicon.entries_of([] if prefixes else keys, prefixes)
         if len(entries):
-            yield entries
+            yield _joined(entries) if prefixes else entries
+
+
+def _joined(entries: Entries) -> Entries:
+    """Entries of several terms as those of one: a chunk that has two of them has it as often as both."""
+    _, first, places = np.unique(entries["row"], return_index=True, return_inverse=True)
+    joined: Entries = entries[first].copy()
+    joined["count"] = np.minimum(np.bincount(places, entries["count"]), 255)
+    return joined
 
 
 def _terms(word: str, spoken: Iterable[str]) -> list[str]:

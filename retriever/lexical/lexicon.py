@@ -1,4 +1,4 @@
-"""What BM25 reads of a store: which chunks have a term, and how many chunks and words there are."""
+"""What BM25 reads of a store: which chunks have a term, which chunks are one document, how many words there are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+BLOCK = 8192
+"""Chunk rows whose entries a store keeps together."""
 ENTRY = np.dtype([("row", "<u4"), ("count", "u1"), ("length", "<u2")])
 Entries = NDArray[np.void]
 """`ENTRY` [n], by row: a chunk, how often it has the term (at most 255), and its number of words (at most 65,535)."""
+
+DOCUMENT = np.dtype([("row", "<u4"), ("length", "<u4")])
+Lengths = NDArray[np.void]
+"""`DOCUMENT` [n], by row: a document's first chunk, and the words of all its chunks.
+
+A document's chunks are those from its first one on, up to the first of the next document."""
 
 
 class Lexicon(Protocol):
@@ -22,6 +30,10 @@ class Lexicon(Protocol):
 
     def languages(self) -> list[str]:
         """The languages of the collection's documents, in order."""
+        ...
+
+    def lengths(self) -> Lengths:
+        """All documents that have chunks, by row."""
         ...
 
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:

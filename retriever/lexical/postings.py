@@ -13,21 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retriever.lexical.lexicon import ENTRY, Entries
+from retriever.lexical import lengths as document_lengths
+from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Entries, Lengths
 from retriever.lexical.terms import term, tokens
 
 HEADING_WEIGHT = 2
 """A word of the title or a heading counts as many of the text."""
-BLOCK = 8192
 _BATCH = 500
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
 CREATE TABLE postings (
     term INTEGER NOT NULL, block INTEGER NOT NULL, entries BLOB NOT NULL, PRIMARY KEY (term, block)
 );
 CREATE TABLE document_terms (document INTEGER PRIMARY KEY, language TEXT NOT NULL, terms BLOB NOT NULL);
 CREATE INDEX document_terms_language ON document_terms(language);
+{document_lengths.SCHEMA};
 CREATE TABLE lexical_totals (chunks INTEGER NOT NULL, tokens INTEGER NOT NULL);
 INSERT INTO lexical_totals VALUES (0, 0)
 """
@@ -53,6 +54,9 @@ class Tables:
 
     def languages(self) -> list[str]:
         return languages(self.connection)
+
+    def lengths(self) -> Lengths:
+        return document_lengths.read(self.connection)
 
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         return entries_of(self.connection, terms, prefixes)
@@ -101,6 +105,8 @@ def add(connection: sqlite3.Connection, document: int, language: str, texts: Seq
     )
     numbers = np.fromiter((ids[key] for key in found), dtype="<i8", count=len(found))
     connection.execute("INSERT INTO document_terms VALUES (?, ?, ?)", (document, language, numbers.tobytes()))
+    if texts:
+        document_lengths.add(connection, np.array([(texts[0].row, size)], DOCUMENT))
     connection.execute("UPDATE lexical_totals SET chunks = chunks + ?, tokens = tokens + ?", (len(texts), size))
 
 
@@ -109,7 +115,7 @@ def remove(connection: sqlite3.Connection, document: int) -> None:
     stored = connection.execute("SELECT terms FROM document_terms WHERE document = ?", (document,)).fetchone()
     if stored is None:
         return
-    query = "SELECT row FROM chunks WHERE document = ?"
+    query = "SELECT row FROM chunks WHERE document = ? ORDER BY row"
     rows = np.array([row for (row,) in connection.execute(query, (document,))], dtype="<u4")
     blocks = [int(block) for block in np.unique(rows // BLOCK)]
     lengths: dict[int, int] = {}
@@ -130,6 +136,8 @@ def remove(connection: sqlite3.Connection, document: int) -> None:
         [(number,) for number in numbers],
     )
     connection.execute("DELETE FROM document_terms WHERE document = ?", (document,))
+    if len(rows):
+        document_lengths.remove(connection, int(rows[0]))
     connection.execute(
         "UPDATE lexical_totals SET chunks = chunks - ?, tokens = tokens - ?", (len(rows), sum(lengths.values()))
     )

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import psycopg
 
 from retriever.errors import RetrieverError, StoreUnavailable
+from retriever.lexical import lengths
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
@@ -58,6 +59,9 @@ _TABLES = {
     "document_terms": f"""
         {_TENANT}, document bigint PRIMARY KEY REFERENCES documents ON DELETE CASCADE, collection bigint NOT NULL,
         language text COLLATE "C" NOT NULL, terms bytea NOT NULL""",
+    "document_lengths": f"""
+        {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, block bigint NOT NULL,
+        documents bytea NOT NULL, PRIMARY KEY (collection, block)""",
     "originals": f"""
         {_TENANT}, collection bigint NOT NULL, document bigint NOT NULL REFERENCES documents ON DELETE CASCADE,
         piece int NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (document, piece)""",
@@ -65,6 +69,8 @@ _TABLES = {
         {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, job text NOT NULL,
         document text NOT NULL, PRIMARY KEY (collection, job, document)""",
 }
+_PACKED = {"postings": "entries", "document_lengths": "documents"}
+"""Columns that are not compressed: their parts are all different, so it would cost time and save nothing."""
 _INDEXES = (
     "CREATE INDEX document_metadata_prefix ON document_metadata (collection, key, element, prefix, document)",
     "CREATE INDEX document_metadata_number ON document_metadata (collection, key, element, number, document)",
@@ -72,8 +78,6 @@ _INDEXES = (
     "CREATE INDEX chunks_embedded_hash ON chunks (collection, embedded_hash)",
     "CREATE INDEX document_terms_language ON document_terms (collection, language)",
 )
-_LATER = {1: (f"ALTER TABLE {SCHEMA}.collections ADD COLUMN chunk_size int",)}
-"""What brings an earlier layout to the present one."""
 _INSTALL = (
     "pgvector is missing in the database {database!r}: install it on the database's machine (the image "
     "pgvector/pgvector has it; Debian: postgresql-NN-pgvector), then run CREATE EXTENSION vector in the "
@@ -105,10 +109,8 @@ def prepare(connection: Connection, database: str) -> str:
                     "ON DATABASE to that role, or make it the database's owner"
                 ) from error
         layout = _one(connection, f"SELECT version FROM {SCHEMA}.layout")
-        if layout in _LATER:
-            for statement in _LATER[layout]:
-                connection.execute(statement)
-            connection.execute(f"UPDATE {SCHEMA}.layout SET version = {LAYOUT}")
+        if layout == 1:
+            _from_layout_1(connection, path)
             layout = LAYOUT
     if layout != LAYOUT:
         raise RetrieverError(
@@ -150,17 +152,42 @@ def _pgvector(connection: Connection, database: str) -> str:
 def _create(connection: Connection, path: str) -> None:
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     connection.execute(f"SET LOCAL search_path = {path}")
-    for name, columns in _TABLES.items():
-        connection.execute(f"CREATE TABLE {name} ({columns})")
-        connection.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
-        connection.execute(f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY")
-        connection.execute(f"CREATE POLICY tenants ON {name} USING (tenant = current_setting('app.tenant', true))")
+    for name in _TABLES:
+        _create_table(connection, name)
     for statement in _INDEXES:
         connection.execute(statement)
-    # Entries are all different: compressing them costs time and saves nothing
-    connection.execute("ALTER TABLE postings ALTER COLUMN entries SET STORAGE EXTERNAL")
     connection.execute("CREATE TABLE layout (version int NOT NULL)")
     connection.execute("INSERT INTO layout VALUES (%s)", (LAYOUT,))
+
+
+def _create_table(connection: Connection, name: str) -> None:
+    connection.execute(f"CREATE TABLE {name} ({_TABLES[name]})")
+    connection.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
+    connection.execute(f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY")
+    connection.execute(f"CREATE POLICY tenants ON {name} USING (tenant = current_setting('app.tenant', true))")
+    if name in _PACKED:
+        connection.execute(f"ALTER TABLE {name} ALTER COLUMN {_PACKED[name]} SET STORAGE EXTERNAL")
+
+
+def _from_layout_1(connection: Connection, path: str) -> None:
+    """It had no chunk size and no lengths of documents."""
+    connection.execute(f"SET LOCAL search_path = {path}")
+    connection.execute("ALTER TABLE collections ADD COLUMN chunk_size int")
+    _create_table(connection, "document_lengths")
+    fenced_off = ("collections", "chunks", "postings", "document_lengths")
+    for name in fenced_off:  # those of all tenants are filled, which the tables' owner alone can do
+        connection.execute(f"ALTER TABLE {name} NO FORCE ROW LEVEL SECURITY")
+    for tenant, collection, last in connection.execute("SELECT tenant, id, rows FROM collections").fetchall():
+        query = "SELECT min(row) FROM chunks WHERE collection = %s GROUP BY document ORDER BY 1"
+        firsts = [row for (row,) in connection.execute(query, (collection,))]
+        query = "SELECT entries FROM postings WHERE collection = %s"
+        entries = (blob for (blob,) in connection.cursor(binary=True).execute(query, (collection,)))
+        for piece in lengths.pieces(lengths.counted(firsts, last, entries)):
+            values = (tenant, collection, *piece)
+            connection.execute("INSERT INTO document_lengths VALUES (%s, %s, %s, %s)", values)
+    for name in fenced_off:
+        connection.execute(f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY")
+    connection.execute("UPDATE layout SET version = %s", (LAYOUT,))
 
 
 def _one(connection: Connection, query: str, parameters: tuple[object, ...] = ()) -> Any:

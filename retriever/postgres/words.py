@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from retriever.lexical import lengths as document_lengths
 from retriever.lexical import postings
-from retriever.lexical.lexicon import ENTRY, Entries
-from retriever.lexical.postings import BLOCK, NewText
+from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Entries, Lengths
+from retriever.lexical.postings import NewText
 from retriever.postgres.schema import Connection
 
 MOST_BYTES = 800
@@ -41,6 +42,11 @@ class Lexicon:
             ) SELECT language FROM spoken WHERE language IS NOT NULL ORDER BY language"""
         return [str(row[0]) for row in self.connection.execute(query, {"collection": self.collection})]
 
+    def lengths(self) -> Lengths:
+        query = "SELECT documents FROM document_lengths WHERE collection = %s ORDER BY block"
+        found = self.connection.cursor(binary=True).execute(query, (self.collection,))
+        return np.frombuffer(b"".join(blob for (blob,) in found), dtype=DOCUMENT)
+
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         keys = [_key(one) for one in terms]
         starts = [_start(one) for one in prefixes]
@@ -65,6 +71,7 @@ class Words:
         self._collection = collection
         self._found: dict[str, list[tuple[int, int, int]]] = {}
         self._documents: list[tuple[int, str, list[str]]] = []
+        self._lengths: list[tuple[int, int]] = []
         self.tokens = 0
         """By how many words the collection has grown."""
 
@@ -75,6 +82,7 @@ class Words:
         for key, entries in zip(kept, found.values(), strict=True):
             self._found.setdefault(key, []).extend(entries)
         self._documents.append((document, language, kept))
+        self._lengths += [(texts[0].row, size)] if texts else []
         self.tokens += size
 
     def flush(self) -> None:
@@ -100,7 +108,16 @@ class Words:
                     for document, language, kept in self._documents
                 ],
             )
-        self._found, self._documents = {}, []
+            cursor.executemany(
+                "INSERT INTO document_lengths(collection, block, documents) VALUES (%s, %s, %s) "
+                "ON CONFLICT (collection, block) DO UPDATE "
+                "SET documents = document_lengths.documents || excluded.documents",
+                [
+                    (self._collection, *piece)
+                    for piece in document_lengths.pieces(np.array(self._lengths, dtype=DOCUMENT))
+                ],
+            )
+        self._found, self._documents, self._lengths = {}, [], []
 
     def remove(self, document: int) -> None:
         """Drop a document's chunks from the index; call before its chunks are deleted."""
@@ -110,7 +127,7 @@ class Words:
         ).fetchone()
         if stored is None:
             return
-        query = "SELECT row FROM chunks WHERE document = %s"
+        query = "SELECT row FROM chunks WHERE document = %s ORDER BY row"
         rows = np.array([row for (row,) in self._connection.execute(query, (document,))], dtype="<u4")
         blocks = [int(block) for block in np.unique(rows // BLOCK)]
         numbers = np.frombuffer(stored[0], dtype="<i8").tolist()
@@ -134,7 +151,20 @@ class Words:
             ([number for number, _ in emptied],),
         )
         self._connection.execute("DELETE FROM document_terms WHERE document = %s", (document,))
+        if len(rows):
+            self._forget(int(rows[0]))
         self.tokens -= sum(lengths.values())
+
+    def _forget(self, first: int) -> None:
+        """Drop the length of the document whose first chunk that is."""
+        where = "WHERE collection = %s AND block = %s"
+        query, place = f"SELECT documents FROM document_lengths {where}", (self._collection, first // BLOCK)
+        ((stored,),) = self._connection.cursor(binary=True).execute(query, place)
+        left = document_lengths.without(stored, first)
+        if left:
+            self._connection.execute(f"UPDATE document_lengths SET documents = %s {where}", (left, *place))
+        else:
+            self._connection.execute(f"DELETE FROM document_lengths {where}", place)
 
 
 def _key(term: str) -> str:

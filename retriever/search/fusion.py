@@ -37,11 +37,6 @@ EARLIER_STEP = 60
 """Places after which the bonus is half as large."""
 NEAR = 2
 """Newer versions of a passage are looked for among so many times as many passages as are wanted."""
-BESIDE = 0.15
-"""Share of their score that the chunks before and after one add to it: a text that is cut says less in each part.
-
-It is less the longer the chunk is, and nothing from `WHOLE` characters on."""
-WHOLE = 900
 MAX_TOP_K = 100
 MAX_QUESTION = 20_000
 
@@ -120,8 +115,7 @@ def fused(
         for part in found
         for place, key in enumerate(part.earlier)
     }
-    sizes = {key: len(record.chunk.text) for key, record in chunks.items()}
-    ranked = _best(dense, lexical, bonus, sizes, min((part.known for part in found), default=1.0))
+    ranked = _best(dense, lexical, bonus, min((part.known for part in found), default=1.0))
 
     reread: dict[Key, float] = {}
     if reranking is not None:
@@ -157,34 +151,16 @@ def _merged(parts: Sequence[Part | None]) -> Part | None:
     return Part(ranked, scores, sum((part.moments for part in present), Moments()))
 
 
-def _best(
-    dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], sizes: Mapping[Key, int], known: float
-) -> Ranked:
-    """The candidates by their score: of one part its own, of two how far they stand out in both together.
-
-    `sizes`: their characters.
-    """
+def _best(dense: Part | None, lexical: Part | None, bonus: Mapping[Key, float], known: float) -> Ranked:
+    """The candidates by their score: of one part its own, of two how far they stand out in both together."""
     keys = {key for part in (dense, lexical) if part is not None for key, _ in part.ranked} | set(bonus)
     if dense is not None and lexical is not None:
         near, words = dense.moments.standings(dense.scores, keys), lexical.moments.standings(lexical.scores, keys)
-        standing = {key: known * near[key] + words[key] for key in keys}
-        return _ordered(
-            [(key, score + _beside(key, sizes[key], standing) + bonus.get(key, 0.0)) for key, score in standing.items()]
-        )
+        return _ordered([(key, known * near[key] + words[key] + bonus.get(key, 0.0)) for key in keys])
     part = dense or lexical
     assert part is not None, "a search has at least one part"
     unit = part.moments.deviation or 1.0
     return _ordered([(key, part.scores[key] + unit * bonus.get(key, 0.0)) for key in keys])
-
-
-def _beside(key: Key, size: int, standing: Mapping[Key, float]) -> float:
-    """What the chunks before and after a candidate add, if they are candidates too."""
-    if size >= WHOLE:
-        return 0.0
-    document, ordinal, collection = key
-    both = (document, ordinal - 1, collection), (document, ordinal + 1, collection)
-    share = BESIDE * (1 - size / WHOLE)
-    return share * sum(max(0.0, standing.get(one, 0.0)) for one in both)
 
 
 def _ordered(ranked: Ranked) -> Ranked:

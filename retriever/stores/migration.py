@@ -10,7 +10,7 @@ import logging
 import sqlite3
 
 from retriever.languages import language_of
-from retriever.lexical import postings
+from retriever.lexical import lengths, postings
 from retriever.lexical.postings import NewText
 from retriever.stores.canonical import rows as metadata_rows
 from retriever.stores.records import INSERT_METADATA, INSERT_TEXT, LANGUAGE_CHARS
@@ -43,7 +43,7 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
     """Bring a collection of one of the layouts `EARLIER` to layout `version`. Texts and vectors stay as they are.
 
     Layout 1 had its words in SQLite's FTS5: they are indexed anew. Layout 2 had no number formats: all were float32.
-    Layout 3 had texts in the table of documents, those of chunks in them only, and no chunk size.
+    Layout 3 had texts in the table of documents, no chunk size, and no lengths of documents.
     """
     (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}")
@@ -53,6 +53,9 @@ def upgrade(connection: sqlite3.Connection, name: str, version: int) -> None:
         if now in EARLIER:  # else another process has just done it
             if now == 1:
                 _index_words(connection, name)
+            else:
+                connection.execute(lengths.SCHEMA)
+                lengths.fill(connection)
             if now < 3:
                 for column in ("vector_dtype", "embedder_dtype"):
                     connection.execute(f"ALTER TABLE collection ADD COLUMN {column} TEXT NOT NULL DEFAULT 'float32'")

@@ -8,12 +8,13 @@ import numpy as np
 
 
 def to_layout_3(connection: sqlite3.Connection) -> None:
-    """Texts in the table of documents, those of chunks in them only, and no chunk size among the facts."""
+    """Texts in the table of documents, those of chunks in them only, no chunk size, no lengths of documents."""
     connection.execute("ALTER TABLE documents ADD COLUMN text TEXT NOT NULL DEFAULT ''")
     connection.execute("UPDATE documents SET text = (SELECT text FROM texts WHERE document = row)")
     connection.execute("DROP TABLE texts")
     connection.execute("ALTER TABLE chunks DROP COLUMN text")
     connection.execute("ALTER TABLE collection DROP COLUMN chunk_size")
+    connection.execute("DROP TABLE document_lengths")
     connection.execute("PRAGMA user_version = 3")
 
 

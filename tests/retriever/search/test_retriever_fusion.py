@@ -79,6 +79,31 @@ def test_hybrid_is_as_good_as_its_better_part(tmp_path: Path, noise: float, over
     assert hybrid >= max(dense, lexical) - 0.02
 
 
+@pytest.mark.parametrize(("noise", "overlap"), [(0.5, 0), (0.5, 3), (2.5, 9), (9.0, 9)])
+def test_so_it_is_where_documents_have_several_chunks(tmp_path: Path, noise: float, overlap: int) -> None:
+    random = np.random.default_rng(1)
+    sources, questions = [], []
+    for document in range(DOCUMENTS // 4):
+        parts = []
+        for number in range(document * 4, document * 4 + 4):
+            words = random.choice(WORDS, 10, replace=False)
+            own = random.choice(words, overlap, replace=False)
+            parts.append(f"{number}d {' '.join(words)} {'and so on ' * 75}")
+            questions.append(f"{number}q {' '.join([*own, *random.choice(WORDS, 10 - overlap)])}")
+        sources.append(SourceDocument(document_id=f"d{document}", title="Title", text="\n\n".join(parts)))
+    collection = Library(tmp_path, Oracle(noise)).create("docs")
+    collection.ingest(sources)
+    assert collection.stats().chunks == DOCUMENTS
+
+    def right(mode: SearchMode) -> float:
+        found = [collection.search(question, 1, mode) for question in questions[:QUESTIONS]]
+        return float(np.mean([bool(best) and best[0].chunk_id == f"d{n // 4}:{n % 4}" for n, best in enumerate(found)]))
+
+    dense, lexical, hybrid = (right(mode) for mode in ("dense", "lexical", "hybrid"))
+    print(noise, overlap, dense, lexical, hybrid)
+    assert hybrid >= max(dense, lexical) - 0.02
+
+
 def test_an_embedder_that_knows_nothing_changes_nothing(tmp_path: Path) -> None:
     collection, questions = build(tmp_path, Blind(9.0), 3)
     for question in questions[:20]:

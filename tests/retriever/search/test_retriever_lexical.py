@@ -33,11 +33,12 @@ def put(connection: sqlite3.Connection, document: int, language: str, texts: dic
 @pytest.fixture(scope="module")
 def words() -> Iterator[sqlite3.Connection]:
     connection = empty()
-    put(connection, 1, "en", {1: ("Zoo", "The quick brown fox AND the lazy dog"), 6: ("", "fox near a NEAR(dog) text")})
+    put(connection, 1, "en", {1: ("Zoo", "The quick brown fox AND the lazy dog")})
     put(connection, 2, "fr", {2: ("Café", "naïve résumé, über alles")})
     put(connection, 3, "ja", {3: ("", "日本語の文章を検索する")})
     put(connection, 4, "th", {4: ("", "ภาษาไทยไม่มีช่องว่าง")})
     put(connection, 5, "hi", {5: ("", "हिन्दी में खोज")})
+    put(connection, 6, "en", {6: ("", "fox near a NEAR(dog) text")})
     put(connection, 7, "nl", {7: ("", "De vergoedingen voor fietsen"), 8: ("", "1.000,50 euro per fiets")})
     yield connection
     connection.close()
@@ -134,21 +135,61 @@ def test_questions_without_words_find_nothing(words: sqlite3.Connection) -> None
 def test_scores_are_bm25() -> None:
     connection = empty()
     texts = {1: "a b b c", 2: "b c c c d", 3: "d", 4: "e e e e e e e e"}
-    put(connection, 1, "", {row: ("", text) for row, text in texts.items()})
+    for row, text in texts.items():
+        put(connection, row, "", {row: ("", text)})
     scores = bm25.scores(postings.Tables(connection), "b c zzz b")
-    average = np.mean([len(text.split()) for text in texts.values()])
-    expected = dict.fromkeys(texts, 0.0)
-    for word in ("b", "c"):
-        having = [row for row, text in texts.items() if word in text.split()]
-        rarity = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
-        for row in having:
-            count, length = texts[row].split().count(word), len(texts[row].split())
-            expected[row] += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / average))
+    expected = by_hand(texts, ["b", "c"])
     assert scores.of(texts) == pytest.approx(expected)
     everyone = np.array(list(expected.values()))
     assert scores.moments.mean == pytest.approx(everyone.mean())
     assert scores.moments.deviation == pytest.approx(everyone.std())
     assert [row for row, _ in scores.best(1, np.array([2, 3]))] == [2]
+
+
+def by_hand(texts: dict[int, str], question: list[str]) -> dict[int, float]:
+    average = np.mean([len(text.split()) for text in texts.values()])
+    expected = dict.fromkeys(texts, 0.0)
+    for word in question:
+        having = [row for row, text in texts.items() if word in text.split()]
+        rarity = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
+        for row in having:
+            count, length = texts[row].split().count(word), len(texts[row].split())
+            expected[row] += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / average))
+    return expected
+
+
+def test_a_part_of_a_score_is_the_whole_documents() -> None:
+    connection = empty()
+    documents = {1: {1: "zebra stripes a", 2: "zebra b b"}, 2: {3: "b a c"}, 3: {4: "a", 5: "c b zebra", 6: "zebra d"}}
+    for number, chunks in documents.items():
+        put(connection, number, "", {row: ("", text) for row, text in chunks.items()})
+    put(connection, 4, "", {7: ("", "e"), 8: ("", "zebra c")})
+    postings.remove(connection, 1)
+    connection.execute("DELETE FROM chunks WHERE document = 1")
+    del documents[1]
+    documents[4] = {7: "e", 8: "zebra c"}
+    question = ["zebra", "b", "a"]
+    own = by_hand({row: text for chunks in documents.values() for row, text in chunks.items()}, question)
+    whole = by_hand({number: " ".join(chunks.values()) for number, chunks in documents.items()}, question)
+    scores = bm25.scores(postings.Tables(connection), " ".join(question))
+    expected = {
+        row: 0.6 * own[row] + 0.4 * whole[number] if own[row] else 0.0
+        for number, chunks in documents.items()
+        for row in chunks
+    }
+    assert expected[7] == 0.0
+    assert scores.of(expected) == pytest.approx(expected)
+    everyone = np.array(list(expected.values()))
+    assert (scores.moments.mean, scores.moments.deviation) == pytest.approx((everyone.mean(), everyone.std()))
+
+
+def test_a_sign_that_begins_several_pairs_of_a_chunk_is_one_word() -> None:
+    connection = empty()
+    for row, text in enumerate(["文章文学文化", "文字文明", "日本語"], start=1):
+        put(connection, row, "zh", {row: ("", text)})
+    found = bm25.scores(postings.Tables(connection), "文")
+    assert found.rows.tolist() == [1, 2]
+    assert found.values.min() > 0
 
 
 def test_a_word_is_found_in_documents_of_every_language() -> None:
@@ -185,6 +226,9 @@ def test_what_is_removed_leaves_nothing(steps: list[tuple[int, list[str], str]])
             row += len(texts)
     everything = {number: text for texts in kept.values() for number, text in texts.items()}
     assert postings.totals(connection) == (len(everything), sum(len(tokens(text)) for text in everything.values()))
+    assert postings.Tables(connection).lengths().tolist() == [
+        (min(texts), sum(len(tokens(text)) for text in texts.values())) for texts in kept.values() if texts
+    ]
     having = Counter(word for text in everything.values() for word in set(tokens(text)))
     stored = {term.partition(":")[2] for (term,) in connection.execute("SELECT term FROM terms")}
     assert stored <= set(having)

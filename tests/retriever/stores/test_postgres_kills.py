@@ -80,6 +80,7 @@ def check(collection: Collection, folder: Path) -> None:
     with collection._store.read() as snapshot, twin._store.read() as other:
         assert snapshot.totals() == other.totals()
         assert snapshot.languages() == other.languages()
+        assert sorted(snapshot.lengths()["length"].tolist()) == sorted(other.lengths()["length"].tolist())
     for one in stored:
         assert collection.chunks(one.id) == twin.chunks(one.id)
     for mode in ("dense", "lexical", "hybrid"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,10 @@ from retriever.stores.protocol import Rows
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.postgres import PostgresServer
 
-TABLES = ("collections", "documents", "document_metadata", "chunks", "terms", "postings", "document_terms", "stored_by")
+TABLES = (
+    "collections", "documents", "document_metadata", "chunks", "terms", "postings", "document_terms",
+    "document_lengths", "stored_by",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -92,23 +96,42 @@ def test_a_database_without_pgvector_says_how_to_install_it(postgres: PostgresSe
         PostgresStores(url).names()
 
 
-def test_tables_of_layout_1_are_brought_to_this_one(library: Library, postgres_url: str) -> None:
-    fill(library, "a")
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute(f"ALTER TABLE {SCHEMA}.collections DROP COLUMN chunk_size")
-        connection.execute(f"UPDATE {SCHEMA}.layout SET version = 1")
-    opened = Library(Path("unused"), HashEmbedder(), stores=PostgresStores(postgres_url))
-    fill(opened, "b")
-    assert [info.id for info in opened.collection("docs").documents()] == ["a", "b"]
-    opened.close()
-
-
 def test_a_layout_of_another_version_is_named(library: Library, postgres_url: str, tmp_path: Path) -> None:
     fill(library, "a")
     with psycopg.connect(postgres_url) as connection:
         connection.execute(f"UPDATE {SCHEMA}.layout SET version = 99")
     with pytest.raises(RetrieverError, match=r"layout 99, this one reads 2"):
         PostgresStores(postgres_url).names()
+
+
+def test_tables_of_layout_1_are_brought_to_this_one_for_all_tenants(library: Library, postgres_url: str) -> None:
+    fill(library, "a")
+    long = "\n\n".join(f"zebra {number} {'and so on ' * 80}" for number in range(4))
+    for one in (library, library.of("other")):
+        one.create("docs", exist_ok=True).ingest([source("long", long), source("b", "zebra"), source("c", "zebra c")])
+        one.collection("docs").delete("b")
+
+    def lengths() -> list[list[tuple[int, int]]]:
+        with contextlib.closing(PostgresStores(postgres_url)) as stores:
+            found = []
+            for tenant in ("default", "other"):
+                with stores.of(tenant).open("docs").read() as snapshot:
+                    found.append(snapshot.lengths().tolist())
+            return found
+
+    before = lengths()
+    assert [len(one) for one in before] == [3, 2]
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"ALTER TABLE {SCHEMA}.collections DROP COLUMN chunk_size")
+        connection.execute(f"DROP TABLE {SCHEMA}.document_lengths")
+        connection.execute(f"UPDATE {SCHEMA}.layout SET version = 1")
+    assert lengths() == before
+    with contextlib.closing(Library(Path("unused"), HashEmbedder(), stores=PostgresStores(postgres_url))) as opened:
+        fill(opened, "d")
+        assert [info.id for info in opened.collection("docs").documents()] == ["a", "c", "d", "long"]
+    with psycopg.connect(postgres_url) as connection:  # the fence stands again
+        for table in ("collections", "chunks", "postings", "document_lengths"):
+            assert connection.execute(f"SELECT count(*) FROM {SCHEMA}.{table}").fetchone() == (0,), table
 
 
 def test_a_role_that_may_create_no_tables_is_told_so(postgres: PostgresServer) -> None:

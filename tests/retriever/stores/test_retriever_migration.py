@@ -84,6 +84,27 @@ def test_searches_and_lists_read_no_whole_text(tmp_path: Path) -> None:
     assert (collection.search("hotels in Zurich"), collection.documents(), collection.whole("a")) == before
 
 
+def test_a_collection_of_layout_3_gets_its_documents_lengths(tmp_path: Path) -> None:
+    collection = Library(tmp_path, HashEmbedder()).create("docs")
+    long = "\n\n".join(f"Hotel {number} {'and so on ' * 80}" for number in range(4))
+    collection.ingest([*sources(), SourceDocument(document_id="d", text=long)])
+    collection.delete("b")
+    with collection._store.read() as snapshot:
+        before = snapshot.lengths().tolist()
+    collection.close()
+    (file,) = tmp_path.rglob(store.FILE_NAME)
+    with sqlite3.connect(file) as connection:
+        to_layout_3(connection)
+    connection.close()
+    collection = Library(tmp_path, HashEmbedder()).collection("docs")
+    with collection._store.read() as snapshot:
+        assert snapshot.lengths().tolist() == before
+        assert (len(before), snapshot.totals()[0]) == (3, 6)
+    collection.delete("d")
+    with collection._store.read() as snapshot:
+        assert snapshot.lengths().tolist() == before[:2]
+
+
 def test_several_openers_do_it_once(old: Path) -> None:
     libraries = [Library(old, HashEmbedder()) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
