@@ -72,7 +72,7 @@ class CrossEncoderReranker:
                     model_kwargs={"use_safetensors": True, "dtype": getattr(torch, self.dtype)},
                     activation_fn=torch.nn.Identity(),  # a sigmoid makes good scores equal
                 )
-            except (OSError, ValueError, KeyError) as error:
+            except Exception as error:  # safetensors has errors of its own
                 raise RerankerUnavailable(
                     f"the reranker in {self.folder} cannot be loaded: {error}; pull it again"
                 ) from error
@@ -101,6 +101,10 @@ def _check(folder: Path) -> None:
         raise RerankerUnavailable(
             f"{folder} holds no reranker (no config.json that can be read): pull the model, or name another folder"
         ) from error
+    if not any(folder.glob("*.safetensors")):
+        raise RerankerUnavailable(
+            f"{folder} has no *.safetensors, and other weights are not read: pull the model again"
+        )
     if not kind.endswith("ForSequenceClassification") or labels != 1:
         raise RerankerUnavailable(
             f"{folder} holds no cross-encoder with one score a pair (its architecture is {kind}, with {labels} "

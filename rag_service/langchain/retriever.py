@@ -18,7 +18,7 @@ class RagServiceRetriever(Service, BaseRetriever):
 
     A document has the passage's text; its metadata holds the passage's place: `collection`, `document_id`,
     `chunk_id`, `title`, `date`, `page`, `heading`, `source_start` and `source_end` (code points in the document's
-    text), `score` and `rank`.
+    text), `score`, `rank` and `rerank_score` (None without a reranker).
 
     Raises (when called):
         RagError: `rag_service.client` has the tree.

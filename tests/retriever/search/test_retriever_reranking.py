@@ -176,6 +176,9 @@ def test_a_folder_that_is_no_cross_encoder_is_named(tmp_path: Path, cross_encode
             CrossEncoderReranker(made)
     (cross := tmp_path / "weightless").mkdir()
     (cross / "config.json").write_bytes((cross_encoder / "config.json").read_bytes())
+    with pytest.raises(RerankerUnavailable, match="pull the model again"):
+        CrossEncoderReranker(cross)
+    (cross / "model.safetensors").write_bytes(b"half of it")
     with pytest.raises(RerankerUnavailable, match="pull it again"):
         CrossEncoderReranker(cross).load()
     with pytest.raises(RerankerUnavailable, match="cuda:99 is not there"):
