@@ -6,6 +6,7 @@ up to date document by document.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from retriever.errors import CollectionExists, CollectionMismatch, UnknownCollection
@@ -44,45 +45,37 @@ def copy_collection(
     check_name(new_name)
     if not source.exists(name):
         raise UnknownCollection(name, [one for one in source.names() if not one.startswith(".")])
-    origin = source.open(name)
-    with origin.read() as snapshot:
-        facts = snapshot.facts()
-    job = f"copy {facts.uid}"
     complete = target.exists(new_name)
-    if complete:
-        copy = target.open(new_name)
-        _check(copy, facts, job)
-    else:
-        copy = _begun(target, copied(new_name), facts, job)
-    try:
-        mirror = Mirror(origin, facts, copy, job, progress=progress)
-        mirror.run()
-        copy.save_index()
+    with closing(source.open(name)) as origin:
+        with origin.read() as snapshot:
+            facts = snapshot.facts()
+        job = f"copy {facts.uid}"
         if not complete:
-            with copy.write() as transaction:
-                transaction.follow(facts)
-    finally:
-        origin.close()
-        copy.close()
+            _begin(target, copied(new_name), facts, job)
+        with closing(target.open(new_name if complete else copied(new_name))) as copy:
+            _check(copy, facts)
+            mirror = Mirror(origin, facts, copy, job, progress=progress)
+            mirror.run()
+            copy.save_index()
+            if not complete:
+                with copy.write() as transaction:
+                    transaction.follow(facts)
     if not complete and not target.rename(copied(new_name), new_name):
         raise CollectionExists(new_name)
     return CopyReport(new_name, mirror.total, len(mirror.stored), len(mirror.removed))
 
 
-def _begun(target: Stores, hidden: str, facts: CollectionFacts, job: str) -> Store:
-    """The copy that an earlier run began, else a new one."""
+def _begin(target: Stores, hidden: str, facts: CollectionFacts, job: str) -> None:
+    """Create the hidden copy, unless an earlier run began it."""
     if target.exists(hidden):
-        copy = target.open(hidden)
-        with copy.read() as snapshot:
+        with closing(target.open(hidden)) as copy, copy.read() as snapshot:
             if snapshot.facts().kind == facts.kind and own(snapshot, job):
-                return copy
-        copy.close()
+                return
         target.delete(hidden)  # of another collection: nobody can see it, so nobody misses it
     target.create(hidden, facts.embedder, facts.dimension, facts.embedder_dtype, facts.vector_dtype, facts.chunk_size)
-    return target.open(hidden)
 
 
-def _check(copy: Store, facts: CollectionFacts, job: str) -> None:
+def _check(copy: Store, facts: CollectionFacts) -> None:
     """Raises CollectionMismatch."""
     with copy.read() as snapshot:
         there = snapshot.facts()

@@ -6,8 +6,8 @@ then it follows what changes in the old one.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -62,44 +62,39 @@ def reindex_collection(
         raise ValueError(f"the chunk size must be from {LEAST_SIZE} to {MOST_SIZE} bytes, or 0 for the default")
     if not stores.exists(name):
         raise UnknownCollection(name, [one for one in stores.names() if not one.startswith(".")])
-    old = stores.open(name)
-    with old.read() as snapshot:
-        facts = snapshot.facts()
-    wanted = replace(
-        facts,
-        embedder=embedder.name,
-        dimension=embedder.dimension,
-        embedder_dtype=dtype_of(embedder),
-        vector_dtype=vector_dtype or facts.vector_dtype,
-        chunk_size=facts.chunk_size if chunk_size is None else chunk_size or None,
-    )
-    hidden, job = reindexed(name), f"reindex {facts.uid}"
-    if _left_over(stores, hidden, job):
-        stores.delete(hidden)
-        if facts.kind == wanted.kind:  # an earlier run put its index in place and was killed before it tidied up
-            with old.read() as snapshot:
-                documents = snapshot.counts()[0]
-            old.close()
-            return ReindexReport(name, documents, 0, True)
-    new = _begun(stores, hidden, wanted)
-    try:
-        mirror = Mirror(old, facts, new, job, _Indexing(old, new, facts, wanted, embedder), progress)
-        mirror.run()
-        new.save_index()
-        if exchange:
-            with stores.exchanging(name) as exchanged:
-                mirror.run()  # what changed since; now nobody changes anything
-                _take_over(old, new)
-                new.close()
-                exchanged(hidden)
-    except UnknownCollection:
-        with contextlib.suppress(RetrieverError):
-            if not stores.exists(name):  # deleted meanwhile
-                stores.delete(hidden)
-        raise
-    finally:
-        old.close()
-        new.close()
+    with closing(stores.open(name)) as old:
+        with old.read() as snapshot:
+            facts, documents = snapshot.facts(), snapshot.counts()[0]
+        wanted = replace(
+            facts,
+            embedder=embedder.name,
+            dimension=embedder.dimension,
+            embedder_dtype=dtype_of(embedder),
+            vector_dtype=vector_dtype or facts.vector_dtype,
+            chunk_size=facts.chunk_size if chunk_size is None else chunk_size or None,
+        )
+        hidden, job = reindexed(name), f"reindex {facts.uid}"
+        if _left_over(stores, hidden, job):
+            stores.delete(hidden)
+            if facts.kind == wanted.kind:  # an earlier run put its index in place and was killed before it tidied up
+                return ReindexReport(name, documents, 0, True)
+        _begin(stores, hidden, wanted)
+        try:
+            with closing(stores.open(hidden)) as new:
+                mirror = Mirror(old, facts, new, job, _Indexing(old, new, facts, wanted, embedder), progress)
+                mirror.run()
+                new.save_index()
+                if exchange:
+                    with stores.exchanging(name) as exchanged:
+                        mirror.run()  # what changed since; now nobody changes anything
+                        _take_over(old, new)
+                        new.close()
+                        exchanged(hidden)
+        except UnknownCollection:
+            with suppress(RetrieverError):
+                if not stores.exists(name):  # deleted meanwhile
+                    stores.delete(hidden)
+            raise
     if exchange:
         stores.delete(hidden)  # the old one by now
     return ReindexReport(name, mirror.total, len(mirror.stored), exchange)
@@ -116,23 +111,17 @@ def _left_over(stores: Stores, hidden: str, job: str) -> bool:
     finished."""
     if not stores.exists(hidden):
         return False
-    left = stores.open(hidden)
-    try:
-        with left.read() as snapshot:
-            return not own(snapshot, job)
-    finally:
-        left.close()
+    with closing(stores.open(hidden)) as left, left.read() as snapshot:
+        return not own(snapshot, job)
 
 
-def _begun(stores: Stores, hidden: str, wanted: CollectionFacts) -> Store:
-    """The index that an earlier run began, else a new one."""
+def _begin(stores: Stores, hidden: str, wanted: CollectionFacts) -> None:
+    """Create the new index, unless an earlier run began it. Raises RetrieverError if that one has other facts."""
     if stores.exists(hidden):
-        new = stores.open(hidden)
-        with new.read() as snapshot:
+        with closing(stores.open(hidden)) as new, new.read() as snapshot:
             there, documents = snapshot.facts(), snapshot.counts()[0]
         if there.kind == wanted.kind:
-            return new
-        new.close()
+            return
         if documents:
             raise RetrieverError(
                 f"an unfinished index of collection {wanted.name!r} has the embedding model {there.embedder}, vectors "
@@ -143,7 +132,6 @@ def _begun(stores: Stores, hidden: str, wanted: CollectionFacts) -> Store:
     stores.create(
         hidden, wanted.embedder, wanted.dimension, wanted.embedder_dtype, wanted.vector_dtype, wanted.chunk_size
     )
-    return stores.open(hidden)
 
 
 def _take_over(old: Store, new: Store) -> None:

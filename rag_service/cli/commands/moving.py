@@ -79,7 +79,11 @@ def reindex(
     ] = None,
     vector_dtype: Annotated[
         Literal["float16", "float32"] | None,
-        typer.Option("--vector-dtype", help="Number format in which vectors are kept.  [default: as it is]"),
+        typer.Option(
+            "--vector-dtype",
+            metavar="FORMAT",
+            help="Number format in which vectors are kept: float16 or float32.  [default: as it is]",
+        ),
     ] = None,
     prepare: Annotated[
         bool,

@@ -243,6 +243,28 @@ def test_a_change_that_waits_for_the_exchange_goes_into_the_new_index(
     assert reader.search("zebra of late", 1)[0].document_id == "late"
 
 
+def test_what_changed_at_the_last_moment_is_in_the_new_index(
+    place: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the new index agreed with the old one, and before changes wait."""
+    collection = opened(place).create("docs")
+    fill(collection, tmp_path, 3)
+    stores = EmbeddedStores if "://" not in place else PostgresStores
+    really: Any = stores.exchanging
+
+    def exchanging(self: Any, name: str) -> Any:
+        collection.delete("d0")
+        collection.ingest([text_source("d1", "Changed."), text_source("last")])
+        return really(self, name)
+
+    monkeypatch.setattr(stores, "exchanging", exchanging)
+    reindex(place, HashEmbedder(32))
+    after = opened(place, HashEmbedder(32)).collection("docs")
+    assert ids(after) == ["d1", "d2", "file", "last", "pages"]
+    assert after.get("d1").text == "Changed."
+    assert after.search("last7 last8", 1)[0].document_id == "last"
+
+
 def test_readers_with_a_snapshot_go_on(place: str, opened: Open, tmp_path: Path) -> None:
     collection = opened(place).create("docs")
     fill(collection, tmp_path, 2)
