@@ -159,6 +159,10 @@ class AsyncRagClient(AsyncConnection):
         """Erase everything kept for a session."""
         await self.send(calls.erase_session(session_id))
 
+    async def erase_sessions(self) -> int:
+        """Erase everything kept of the key's person; returns the number of sessions."""
+        return await self.send(calls.erase_sessions())
+
     async def collections(self) -> list[CollectionInfo]:
         return await self.send(calls.collections())
 

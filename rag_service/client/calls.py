@@ -19,6 +19,7 @@ from rag_service.contract.schemas import (
     CollectionList,
     DocumentList,
     DocumentOut,
+    ErasedSessions,
     IngestFailure,
     JobList,
     JobProgress,
@@ -156,6 +157,10 @@ def session(session_id: str) -> Call[Session]:
 
 def erase_session(session_id: str) -> Call[None]:
     return Call("DELETE", f"/v1/sessions/{_part(session_id)}")
+
+
+def erase_sessions() -> Call[int]:
+    return Call("DELETE", "/v1/sessions", lambda body: ErasedSessions.model_validate(body).sessions)
 
 
 def collections() -> Call[list[CollectionInfo]]:

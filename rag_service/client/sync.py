@@ -156,6 +156,10 @@ class RagClient(Connection):
         """Erase everything kept for a session."""
         self.send(calls.erase_session(session_id))
 
+    def erase_sessions(self) -> int:
+        """Erase everything kept of the key's person; returns the number of sessions."""
+        return self.send(calls.erase_sessions())
+
     def collections(self) -> list[CollectionInfo]:
         return self.send(calls.collections())
 

@@ -266,6 +266,10 @@ class Session(ResponseBody):
     memory: SessionMemory
 
 
+class ErasedSessions(ResponseBody):
+    sessions: int = Field(description="How many sessions were erased.")
+
+
 class CollectionInfo(ResponseBody):
     name: str
     documents: int

@@ -192,6 +192,29 @@ class Sessions:
             erased.note(self._redis)
         return bool(existed)
 
+    def erase_all(self, owner: str) -> int:
+        """Erase an owner's sessions, answers outside sessions and rewritten questions; what runs stops.
+
+        Returns the number of sessions. It reads the names of all keys, so it takes a while in a large Redis.
+        """
+        with unavailable():
+            sessions = {str(one) for one in self._redis.zrange(keys.sessions(owner), 0, -1)}
+            sessions |= self._named(keys.session(owner, "*"))
+        number = sum(self.erase(owner, session_id) for session_id in sessions)
+        with unavailable():
+            answers = self._named(keys.answer(owner, "*"))
+            erase_answers(self._redis, keys.tenant_of(owner), answers)
+            for pattern in (keys.answer(owner, "*"), keys.rewrite(owner, "*")):
+                for name in self._redis.scan_iter(match=pattern, count=1000):
+                    self._redis.delete(name)
+            self._redis.delete(keys.sessions(owner))
+        erased.note(self._redis)
+        return number
+
+    def _named(self, pattern: str) -> set[str]:
+        """The fourth part of the keys of a pattern: ids of sessions or answers."""
+        return {str(key).split(":")[3] for key in self._redis.scan_iter(match=pattern, count=1000)}
+
 
 def _with_ids(turn: TurnRecord, answers: Mapping[str, Sequence[int]]) -> TurnRecord:
     """The turn with its answer's ids, if `answers` has them."""

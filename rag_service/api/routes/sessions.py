@@ -8,7 +8,7 @@ from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
-from rag_service.contract.schemas import Session, SessionList, SessionMemory, SessionSummary, Turn
+from rag_service.contract.schemas import ErasedSessions, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 
@@ -18,6 +18,15 @@ def list_sessions(pipeline: PipelineDep, limit: PageSize = 100, offset: Offset =
     """List sessions, the last changed first."""
     summaries = pipeline.sessions.list(pipeline.principal.owner, limit, offset)
     return SessionList(sessions=[SessionSummary(**summary) for summary in summaries])
+
+
+@router.delete("")
+def erase_all(pipeline: PipelineDep) -> ErasedSessions:
+    """Erase all that is kept of the key's person: sessions, answers, those outside sessions too. What runs stops.
+
+    Of a key without a person: all that belongs to no person of its tenant. Documents stay, and so do API keys.
+    """
+    return ErasedSessions(sessions=pipeline.sessions.erase_all(pipeline.principal.owner))
 
 
 @router.get("/{session_id}", responses=error_responses(404))

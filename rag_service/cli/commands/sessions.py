@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from rag_service.cli.console import err, local_time, out, print_json, print_result
+from rag_service.cli.console import CliError, err, local_time, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
@@ -16,7 +16,9 @@ QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
 
 app = typer.Typer(help="Sessions: list, show, erase.", no_args_is_help=True)
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the session; `rag sessions list` shows it.")]
+_ID = "Id of the session; `rag sessions list` shows it."
+SessionId = Annotated[str, typer.Argument(metavar="ID", help=_ID)]
+OneOrAll = Annotated[str | None, typer.Argument(metavar="[ID]", help=_ID, show_default=False)]
 
 
 @app.command("list", epilog=example("rag sessions list"))
@@ -61,8 +63,22 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
 
 
 @app.command("erase", epilog=example("rag sessions erase my-session"))
-def erase(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: Json = False) -> None:
-    """Erase a session with its turns and all its answers."""
+def erase(
+    session: OneOrAll = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Erase all that is kept of the key's person, answers outside sessions too.")
+    ] = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Erase a session with its turns and all its answers, or with --all everything."""
+    if everything == (session is not None):
+        raise CliError("Name a session, or give --all.")
     with connect(url, api_key) as api:
+        if session is None:
+            number = api.send(calls.erase_sessions())
+            print_result({"sessions": number}, f"Erased everything: {number} session{'s' * (number != 1)}.", as_json)
+            return
         api.send(calls.erase_session(session))
     print_result({"erased": session}, f"Erased {session}.", as_json)

@@ -103,6 +103,15 @@ def test_a_session_is_erased(rag: Rag) -> None:
     assert rag("sessions", "erase", session).exit_code == 1
 
 
+def test_all_sessions_are_erased(rag: Rag) -> None:
+    for _ in range(2):
+        told(rag("ask", "Who jumps?", "-c", "animals", "--json"))
+    assert rag("sessions", "erase").exit_code == rag("sessions", "erase", "any", "--all").exit_code == 1
+    assert rag("sessions", "erase", "--all").stdout.startswith("Erased everything: ")
+    assert told(rag("sessions", "erase", "--all", "--json")) == {"sessions": 0}
+    assert told(rag("sessions", "list", "--json"))["sessions"] == []
+
+
 def test_doctor_tells_what_workers_take(monkeypatch: pytest.MonkeyPatch, world: Any) -> None:
     from workers.sessions.queue import Queue
 

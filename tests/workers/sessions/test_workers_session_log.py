@@ -116,6 +116,33 @@ def test_everything_expires_and_everything_is_erased(client: Any, end: Any) -> N
     assert Sessions(client).size("other", "s1") == 0
 
 
+def test_all_of_a_person_is_erased_and_nothing_of_others(client: Any, queue: Queue) -> None:
+    """Sessions, answers outside sessions, rewritten questions; the tenant, another person and another tenant stay."""
+    owners = ("default@ann", "default@bob", "default", "other")
+    for owner in owners:
+        tenant, _, person = owner.partition("@")
+        for answer, session in (("loose", ""), ("held", "talk")):
+            segments = [Segment(kind="question", key="q", text="What?")]
+            queue.enqueue_generate(
+                GenerateJob(
+                    answer_id=answer, tenant=tenant, person=person, session_id=session, question="What?",
+                    segments=segments, sampling=Sampling(seed=1), created=0.0,
+                )
+            )  # fmt: skip
+        client.set(keys.rewrite(owner, "digest"), "rewritten")
+    before = {owner: set(client.keys(f"rag:{owner}:*")) for owner in owners}
+    assert all(len(names) >= 5 for names in before.values())
+    assert Sessions(client).erase_all("default@ann") == 1
+    assert client.keys("rag:default@ann:*") == []
+    assert Sessions(client).erase_all("default@ann") == 0
+    for owner in owners[1:]:
+        assert set(client.keys(f"rag:{owner}:*")) == before[owner]
+    assert Sessions(client).erase_all("default") == 1
+    assert client.keys("rag:default:*") == []
+    for owner in ("default@bob", "other"):
+        assert set(client.keys(f"rag:{owner}:*")) == before[owner]
+
+
 @pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.full)])
 def test_a_token_takes_at_most_sixteen_bytes(client: Any, end: Any, count: int) -> None:
     """Sessions of 4,000 tokens, in four turns of ten segments, as Redis itself counts them."""
