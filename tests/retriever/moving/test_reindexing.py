@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +33,7 @@ from retriever.stores.hidden import reindexed
 from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.moving import FILE, assert_same_documents, assert_same_index, fill, ids, kept, stores_at, text_source
+from tests.support.postgres import PostgresServer
 
 Open = Callable[..., Library]
 
@@ -207,7 +209,12 @@ class Telling(HashEmbedder):
 
 @pytest.mark.parametrize("size", [None, 200])
 def test_a_change_that_waits_for_the_exchange_goes_into_the_new_index(
-    place: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int | None
+    place: str,
+    opened: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int | None,
+    postgres: PostgresServer,
 ) -> None:
     """It was read and embedded for the old index; nothing else changes it between."""
     embedder = Telling()
@@ -220,6 +227,22 @@ def test_a_change_that_waits_for_the_exchange_goes_into_the_new_index(
     thread = threading.Thread(target=lambda: outcome.append(writer.ingest(late)))
     stores = EmbeddedStores if "://" not in place else PostgresStores
     really: Any = stores.exchanging
+    connected = threading.Event()
+    borrow = store.Store._borrow
+
+    def borrowed(self: store.Store) -> Any:
+        connection = borrow(self)
+        if threading.current_thread() is thread and embedder.embedded_now.is_set():
+            connected.set()  # to the old file
+        return connection
+
+    monkeypatch.setattr(store.Store, "_borrow", borrowed)
+
+    def waits() -> bool:
+        """Whether the writer has begun its transaction."""
+        if stores is EmbeddedStores:
+            return connected.is_set()
+        return postgres.execute("SELECT count(*) FROM pg_locks WHERE NOT granted") != [(0,)]
 
     @contextlib.contextmanager
     def exchanging(self: Any, name: str) -> Iterator[Callable[[str], None]]:
@@ -227,7 +250,10 @@ def test_a_change_that_waits_for_the_exchange_goes_into_the_new_index(
 
             def later(other: str) -> None:
                 thread.start()
-                assert embedder.embedded_now.wait(30)
+                assert embedder.embedded_now.wait(60)
+                deadline = time.monotonic() + 60
+                while not waits():
+                    assert time.monotonic() < deadline
                 exchange(other)
 
             yield later

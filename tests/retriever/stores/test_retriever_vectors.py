@@ -86,6 +86,14 @@ def test_an_older_collection_keeps_float32_also_for_new_documents(older: Collect
     assert older.search("A lamp in the office.", 1, "dense")[0].document_id == "more"
 
 
+def test_the_numbers_that_are_kept_can_be_kept_elsewhere() -> None:
+    generator = np.random.default_rng(5)
+    for dtype in ("float16", "float32"):
+        blob = vectors.to_bytes(generator.normal(size=384).astype(np.float32), dtype)
+        assert vectors.to_bytes(vectors.as_kept(blob, dtype), dtype) == blob
+        assert np.linalg.norm(vectors.as_kept(blob, dtype)) > 2  # as it is, and not brought to length 1
+
+
 def test_what_is_stored_is_stored_again_without_loss(tmp_path: Path) -> None:
     """A vector that another document's chunk already has is read from the file, rounded, and written again."""
     collection = new(tmp_path)
