@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from decoder.recording.prompts import BenchError
 from rag_service.bench.retrieval import quality, report, run, scale, sets, synthetic
 from rag_service.bench.retrieval.embedders import Remembering, WordSums
 from rag_service.bench.retrieval.measures import interval, measured
-from retriever import Library
+from retriever import Library, Reranking
 
 TEXTS = {
     "d1": "Penguins breed on the ice in winter. The males keep the eggs warm for two months.",
@@ -95,6 +96,43 @@ def test_a_run_measures_sets_and_goes_on_where_it_was_stopped(
     assert run.main(arguments, "rag bench retrieval", Path) == 0
     assert len(asked) == 2
     assert json.loads(out.read_text())["rows"] == result["rows"]
+
+
+class _Worst:
+    """A reranker that likes least what answers the question."""
+
+    name = "worst"
+
+    def load(self) -> None:
+        pass
+
+    def scores(self, question: str, texts: Sequence[str], /) -> Sequence[float]:
+        key = next(key for key, text in QUERIES.items() if text == question)
+        return [0.0 if TEXTS[key.replace("q", "d")] in text else 1.0 for text in texts]
+
+
+def test_a_run_measures_what_a_reranker_changes(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "make_embedder", lambda *_: WordSums(64))
+    seen: list[Any] = []
+
+    def reranking(settings: Any, model_folder: Any) -> Reranking:
+        seen.append((settings.reranker, settings.reranker_budget_ms))
+        return Reranking(_Worst(), settings.reranker_candidates)
+
+    monkeypatch.setattr(run, "reranking_of", reranking)
+    out, table = tmp_path / "out.json", tmp_path / "out.md"
+    arguments = ["--data", str(folder), "--json", str(out), "--markdown", str(table), "--reranker", "owner/worst"]
+    assert run.main(arguments, "rag bench retrieval", Path) == 0
+    assert seen == [("owner/worst", 0)]
+    result = json.loads(out.read_text())
+    means = {row["mode"]: row["ndcg@10"]["mean"] for row in result["rows"]}
+    assert means.keys() == {"dense", "lexical", "hybrid", "hybrid, best 20 by worst"}
+    (gain,) = result["reranked"]
+    assert gain["queries"] == 3
+    assert gain["difference"]["mean"] == pytest.approx(means["hybrid, best 20 by worst"] - means["hybrid"], abs=1e-3)
+    assert gain["difference"]["mean"] < -0.3
+    assert len(result["differences"]) == 1, "hybrid is still compared with its better part"
+    assert "hybrid, best 20 by worst − hybrid" in table.read_text()
 
 
 def _counting(ask: Any, asked: list[Any]) -> Any:

@@ -176,3 +176,7 @@ def test_a_pull_that_fails_says_so_once(
         _pull(settings, cast(Any, SimpleNamespace(check=lambda: None)))
     assert ended.value.exit_code == 1
     assert capfd.readouterr().err.splitlines() == [f"Pulling {DEFAULT_MODEL} and all-minilm-l6-v2, this once …"]
+    reranked = settings.model_copy(update={"reranker": "owner/reranker"})
+    with pytest.raises(typer.Exit):
+        _pull(reranked, cast(Any, SimpleNamespace(check=lambda: None)))
+    assert "and owner/reranker, this once" in capfd.readouterr().err

@@ -93,9 +93,10 @@ def test_pull_without_names_pulls_the_models_of_the_settings(
     monkeypatch.setenv("RAG_MODEL", "owner/large")
     monkeypatch.setenv("RAG_DRAFT_MODEL", "owner/small")
     monkeypatch.setenv("RAG_EMBEDDING_MODEL", "openai:text-embedding-3-small")
+    monkeypatch.setenv("RAG_RERANKER", "owner/reranker")
     pulled.clear()
     told = json.loads(rag("models", "pull", "--json").stdout)
-    assert pulled == ["owner/large", "owner/small"] == [model["name"] for model in told["models"]]
+    assert pulled == ["owner/large", "owner/reranker", "owner/small"] == [model["name"] for model in told["models"]]
 
 
 def test_pull_says_why_the_hub_was_not_used(pulled: list[str]) -> None:

@@ -293,7 +293,7 @@ async def test_documents_say_where_they_stand(retriever: RagServiceRetriever, li
     first = found[0].metadata
     assert set(first) == {
         "collection", "document_id", "chunk_id", "title", "date", "page", "heading", "source_start", "source_end",
-        "score", "rank",
+        "score", "rank", "rerank_score",
     }  # fmt: skip
     assert (first["collection"], first["document_id"], first["rank"]) == ("animals", "foxes", 1)
     with RagClient(live_url) as rag:
