@@ -18,7 +18,7 @@ QUESTION_CHARS = 60
 app = typer.Typer(help="Sessions: list, show, erase.", no_args_is_help=True)
 _ID = "Id of the session; `rag sessions list` shows it."
 SessionId = Annotated[str, typer.Argument(metavar="ID", help=_ID)]
-OneOrAll = Annotated[str | None, typer.Argument(metavar="[ID]", help=_ID, show_default=False)]
+OneOrAll = Annotated[str | None, typer.Argument(metavar="ID", help=_ID, show_default=False)]
 
 
 @app.command("list", epilog=example("rag sessions list"))

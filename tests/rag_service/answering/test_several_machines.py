@@ -274,10 +274,8 @@ def stored(documents: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(one["document_id"], one["content_hash"], one["chunks"], one["bytes"]) for one in documents]
 
 
-@pytest.mark.parametrize(
-    ("documents", "questions"),
-    [(45, 24), pytest.param(500, 200, marks=[pytest.mark.full, pytest.mark.timeout(3600)])],
-)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("documents", "questions"), [(45, 24), pytest.param(500, 200, marks=pytest.mark.full)])
 def test_nothing_is_lost_and_answers_are_those_of_one_machine(documents: int, questions: int, tmp_path: Path) -> None:
     texts = Texts.of(documents, questions)
     model = save_model(tmp_path / "model", [*CORPUS, *texts.documents.values()])
