@@ -122,8 +122,9 @@ def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
 
 def _together(places: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Each place once, ascending, with the sum of its counts."""
-    order = np.argsort(places, kind="stable")  # what is sorted already, a term's entries, takes no time
-    places, counts = places[order], counts[order]
+    if (places[1:] < places[:-1]).any():  # a single term's are in order
+        order = np.argsort(places, kind="stable")
+        places, counts = places[order], counts[order]
     first = np.flatnonzero(np.diff(places, prepend=-1))
     return places[first], np.add.reduceat(counts, first)
 
