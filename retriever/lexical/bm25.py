@@ -70,22 +70,28 @@ class Scores:
 def scores(lexicon: Lexicon, question: str) -> Scores:
     """The scores of all chunks for a question."""
     chunks, words = lexicon.totals()
-    own = _Texts(chunks, words)
-    matches = list(_matches(lexicon, question))
-    for entries in matches:
-        own.add(entries["row"].astype(np.int64), entries["count"].astype(np.float64), entries["length"])
-    scored = own.scores()
-    rows = np.flatnonzero(scored)
-    values = scored[rows]
+    matches = [(entries["row"].astype(np.int64), entries) for entries in _matches(lexicon, question)]
+    if not matches:
+        return Scores(np.zeros(0, np.int64), np.zeros(0), Moments(chunks))
+    counts = [entries["count"].astype(np.float64) for _, entries in matches]
+    longest = max(int(entries["length"].max()) for _, entries in matches)
+    by_length = _held(np.arange(longest + 1), words / chunks)
+    own = _Texts(chunks, 1 + max(int(rows.max()) for rows, _ in matches))
+    for (rows, entries), count in zip(matches, counts, strict=True):
+        own.add(rows, count, by_length[entries["length"]])
+    hit = np.flatnonzero(own.scores > 0)
+    values = own.scores[hit]
     documents = lexicon.lengths()
-    if len(documents) < chunks and len(rows):  # else each chunk is its document
-        of_row = _documents_of(documents, len(scored))
-        whole = _Texts(len(documents), words)
-        for entries in matches:
-            places, counts = _together(of_row[entries["row"]], entries["count"].astype(np.float64))
-            whole.add(places, counts, documents["length"][places])
-        values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores()[of_row[rows]]
-    return Scores(rows, values, Moments.of(values, chunks))
+    if len(documents) < chunks:  # else each chunk is its document
+        held = _held(documents["length"], words / len(documents))
+        of_row = _documents_of(documents, len(own.scores))
+        whole = _Texts(len(documents), len(documents))
+        for (rows, _), count in zip(matches, counts, strict=True):
+            sums = np.bincount(of_row[rows], count)
+            places = np.flatnonzero(sums > 0)  # much faster than of the sums themselves
+            whole.add(places, sums[places], held[places])
+        values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores[of_row[hit]]
+    return Scores(hit, values, Moments.of(values, chunks))
 
 
 class _Texts:
@@ -93,24 +99,22 @@ class _Texts:
 
     Args:
         count: how many there are.
-        words: how many words all of them have.
+        places: how many scores are kept.
     """
 
-    def __init__(self, count: int, words: int) -> None:
+    def __init__(self, count: int, places: int) -> None:
         self._count = count
-        self._average = words / count if count else 1.0
-        self._places, self._values = [np.zeros(0, np.int64)], [np.zeros(0)]
+        self.scores = np.zeros(places)
 
-    def add(self, places: NDArray[np.int64], counts: NDArray[np.float64], lengths: NDArray[np.integer]) -> None:
-        """Count a word in: the texts that have it, how often, and their numbers of words."""
+    def add(self, places: NDArray[np.int64], counts: NDArray[np.float64], held: NDArray[np.float64]) -> None:
+        """Count a word in: the texts that have it, each once, how often, and how much their length holds them back."""
         rarity = math.log(1 + (self._count - len(places) + 0.5) / (len(places) + 0.5))
-        held = K1 * (1 - B + B * lengths / self._average)
-        self._places.append(places)
-        self._values.append(rarity * counts * (K1 + 1) / (counts + held))
+        self.scores[places] += rarity * counts * (K1 + 1) / (counts + held)
 
-    def scores(self) -> NDArray[np.float64]:
-        """float64, by place, up to the last text with a word."""
-        return np.bincount(np.concatenate(self._places), np.concatenate(self._values)).astype(np.float64)
+
+def _held(lengths: NDArray[np.integer], average: float) -> NDArray[np.float64]:
+    """How much texts of these lengths are held back."""
+    return (K1 * (1 - B + B * lengths / average)).astype(np.float64, copy=False)
 
 
 def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
@@ -118,15 +122,6 @@ def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
     begins = np.zeros(rows, np.int64)
     begins[documents["row"][: np.searchsorted(documents["row"], rows)]] = 1
     return np.cumsum(begins) - 1
-
-
-def _together(places: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Each place once, ascending, with the sum of its counts."""
-    if (places[1:] < places[:-1]).any():  # a single term's are in order
-        order = np.argsort(places, kind="stable")
-        places, counts = places[order], counts[order]
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    return places[first], np.add.reduceat(counts, first)
 
 
 def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
