@@ -87,7 +87,7 @@ def scores(lexicon: Lexicon, question: str) -> Scores:
         of_row = _documents_of(documents, len(own.scores))
         whole = _Texts(len(documents), len(documents))
         for (rows, _), count in zip(matches, counts, strict=True):
-            sums = np.bincount(of_row[rows], count)
+            sums = np.bincount(of_row[rows], count).astype(np.float64, copy=False)
             places = np.flatnonzero(sums > 0)  # much faster than of the sums themselves
             whole.add(places, sums[places], held[places])
         values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores[of_row[hit]]
