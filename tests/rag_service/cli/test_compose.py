@@ -63,6 +63,11 @@ def test_every_setting_of_an_env_file_reaches_the_containers(tmp_path: Path) -> 
             assert services[service]["environment"][name] == FIXED.get(name, values[name]), (service, name)
 
 
+def test_compose_2_22_reads_the_file() -> None:
+    configs = yaml.safe_load(FILE.read_text()).get("configs", {})
+    assert not [name for name, config in configs.items() if "content" in config], "needs Compose 2.23.1"
+
+
 def test_variables_that_only_compose_reads_are_known() -> None:
     read = set(re.findall(r"\$\{(RAG_\w+)", FILE.read_text()))
     assert read - set(setting_names()) <= COMPOSE_VARIABLES
