@@ -191,7 +191,8 @@ def generate(
         if supporter is not None and relay.finish_reason != "cancelled":
             ids_of = partial(_ids, tokens, passages)
             text = "" if refused else relay.text
-            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states)
+            begun = bool(before)
+            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states, begun)
         generated = len(relay.ids)
         if refusing:
             support = _decided(relay, support, job, tokens)

@@ -73,6 +73,7 @@ class Supporter:
         cancelled: Callable[[], bool],
         owner: Owner | None,
         states: States,
+        begun: bool = False,
     ) -> Support | None:
         """The support of an answer's text; None for a job without passages.
 
@@ -80,6 +81,8 @@ class Supporter:
             assemble: a prompt's ids.
             owner: whose rows the answer's prompt left.
             states: what was read of the prompt; of an answer that another worker began, nothing.
+            begun: whether another worker began it. Its rows may have been lost with that worker, and then the passages
+                are read again, so that the support is what it would have been.
 
         Raises:
             the engine's errors, RuntimeClosed.
@@ -88,8 +91,8 @@ class Supporter:
         if checking is None:
             return None
         own = self._read(states)
-        if not own and checking.check is not None and owner is not None and runtime.store.holds(owner):
-            # else the passages would be read again
+        rows = owner is not None and (runtime.store.holds(owner) or (begun and runtime.store.on))
+        if not own and checking.check is not None and owner is not None and rows:  # else the passages are read again
             run = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
             if self._readout is None:
                 own = self._ask(job, checking.check, checking.check_at, text, assemble, run)

@@ -60,9 +60,11 @@ def ids_of(tokens: Tokens) -> Any:
     return lambda segments: assemble(tokens, segments)[0]
 
 
-def supported(runtime: Runtime, tokens: Tokens, made: GenerateJob, text: str = "The fox.", states: Any = None) -> Any:
+def supported(
+    runtime: Runtime, tokens: Tokens, made: GenerateJob, text: str = "The fox.", states: Any = None, begun: bool = False
+) -> Any:
     supporter = Supporter(tokens, "tiny", "float64")
-    return supporter.support(made, text, ids_of(tokens), runtime, lambda: False, MINE, states or {})
+    return supporter.support(made, text, ids_of(tokens), runtime, lambda: False, MINE, states or {}, begun)
 
 
 def test_the_passages_are_not_read_again_and_the_answers_rows_stay(
@@ -99,6 +101,22 @@ def test_without_stored_rows_the_model_is_not_asked(runtime: Runtime, tokens: To
     assert "check" not in support.signals
     assert support.calibrated is False
     assert support.signals["evidence"] > 0
+
+
+def test_rows_that_were_lost_with_another_worker_are_computed_again(tokens: Tokens) -> None:
+    """A worker may die between an answer's last token and its support."""
+    found = []
+    for begun in (False, True):
+        runtime = Runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"), tokens, KvStore(64 * 2**20))
+        if not begun:
+            answered(runtime, tokens, job())
+        found.append(supported(runtime, tokens, job(), begun=begun))
+        runtime.close(20)
+    assert "check" in found[0].signals
+    assert found[0] == found[1]
+    without = Runtime(Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"), tokens, KvStore(0))
+    assert "check" not in supported(without, tokens, job(), begun=True).signals, "nor would it be without the crash"
+    without.close(20)
 
 
 @pytest.fixture

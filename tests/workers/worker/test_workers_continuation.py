@@ -175,7 +175,7 @@ def expected(queue: Queue, client: Any, redis_url: str, tokens: Tokens) -> Calla
     return ask
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [3, pytest.param(7, marks=pytest.mark.full)])  # an answer ends after 8
 @pytest.mark.parametrize("edit", [False, True], ids=["answer", "edit"])
 def test_workers_killed_at_random_steps(
     edit: bool, kills: int, start: Any, queue: Queue, client: Any, redis_url: str, expected: Any
