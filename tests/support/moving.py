@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from retriever import Collection, LoadedDocument, SourceDocument
+from retriever import Collection, Library, LoadedDocument, SourceDocument, reindex_collection
+from retriever.moving.reindexing import ReindexReport
 from retriever.store_url import open_stores
 from retriever.stores.protocol import Store, Stores
 from retriever.stores.records import NewDocument
@@ -108,3 +110,21 @@ def assert_same_index(one: Collection, other: Collection) -> None:
                     one.search(question, 50, mode, where),  # type: ignore[arg-type]
                     mode,
                 )
+
+
+def reindex(place: str, embedder: HashEmbedder | None = None, **options: Any) -> ReindexReport:
+    stores = stores_at(place)
+    try:
+        return reindex_collection(stores, "docs", embedder or HashEmbedder(), **options)
+    finally:
+        stores.close()
+
+
+def twin_of(collection: Collection, place: str, embedder: HashEmbedder, folder: Path) -> Collection:
+    """A collection of the same documents that never was another."""
+    twin = Library(Path("unused"), embedder, stores=stores_at(place)).create("docs")
+    for identity in ids(collection):
+        if identity not in ("file", "pages"):
+            document = collection.get(identity)
+            twin.ingest([SourceDocument(document_id=identity, text=document.text, metadata=document.metadata)])
+    return twin

@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 
 from retriever import (
-    Collection,
     EmbedderMismatch,
     Library,
     RetrieverError,
     SourceDocument,
     UnknownCollection,
     cancel_reindex,
-    reindex_collection,
 )
 from retriever.embedded.stores import EmbeddedStores
 from retriever.embedder import Vectors
@@ -32,7 +30,18 @@ from retriever.stores import store
 from retriever.stores.hidden import reindexed
 from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import FILE, assert_same_documents, assert_same_index, fill, ids, kept, stores_at, text_source
+from tests.support.moving import (
+    FILE,
+    assert_same_documents,
+    assert_same_index,
+    fill,
+    ids,
+    kept,
+    reindex,
+    stores_at,
+    text_source,
+    twin_of,
+)
 from tests.support.postgres import PostgresServer
 
 Open = Callable[..., Library]
@@ -54,24 +63,6 @@ def opened() -> Iterator[Open]:
             return made
 
         yield library
-
-
-def reindex(place: str, embedder: HashEmbedder | None = None, **options: Any) -> ReindexReport:
-    stores = stores_at(place)
-    try:
-        return reindex_collection(stores, "docs", embedder or HashEmbedder(), **options)
-    finally:
-        stores.close()
-
-
-def twin_of(collection: Collection, place: str, embedder: HashEmbedder, folder: Path) -> Collection:
-    """A collection of the same documents that never was another."""
-    twin = Library(Path("unused"), embedder, stores=stores_at(place)).create("docs")
-    for identity in ids(collection):
-        if identity not in ("file", "pages"):
-            document = collection.get(identity)
-            twin.ingest([SourceDocument(document_id=identity, text=document.text, metadata=document.metadata)])
-    return twin
 
 
 def test_another_embedder(place: str, new_place: Callable[[str], str], opened: Open, tmp_path: Path) -> None:
