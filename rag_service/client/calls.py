@@ -160,7 +160,10 @@ def erase_session(session_id: str) -> Call[None]:
 
 
 def erase_sessions() -> Call[int]:
-    return Call("DELETE", "/v1/sessions", lambda body: ErasedSessions.model_validate(body).sessions)
+    def number(body: Any) -> int:
+        return ErasedSessions.model_validate(body).sessions
+
+    return Call("DELETE", "/v1/sessions", number, params={"all": "true"})
 
 
 def collections() -> Call[list[CollectionInfo]]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
 
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
 from rag_service.contract.schemas import ErasedSessions, Session, SessionList, SessionMemory, SessionSummary, Turn
+
+All = Annotated[
+    Literal["true"],
+    Query(alias="all", description="Without it nothing is erased: an address whose session id is empty is this one."),
+]
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], dependencies=[READER])
 
@@ -20,8 +27,8 @@ def list_sessions(pipeline: PipelineDep, limit: PageSize = 100, offset: Offset =
     return SessionList(sessions=[SessionSummary(**summary) for summary in summaries])
 
 
-@router.delete("")
-def erase_all(pipeline: PipelineDep) -> ErasedSessions:
+@router.delete("", responses=error_responses(422))
+def erase_all(pipeline: PipelineDep, _all: All) -> ErasedSessions:
     """Erase all that is kept of the key's person: sessions, answers, those outside sessions too. What runs stops.
 
     Of a key without a person: all that belongs to no person of its tenant. Documents stay, and so do API keys.

@@ -68,6 +68,7 @@ def erase(
     everything: Annotated[
         bool, typer.Option("--all", help="Erase all that is kept of the key's person, answers outside sessions too.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --all.")] = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -75,6 +76,8 @@ def erase(
     """Erase a session with its turns and all its answers, or with --all everything."""
     if everything == (session is not None):
         raise CliError("Name a session, or give --all.")
+    if everything and not yes:
+        typer.confirm("Erase all sessions and answers of this key's person?", abort=True, err=True)
     with connect(url, api_key) as api:
         if session is None:
             number = api.send(calls.erase_sessions())

@@ -32,6 +32,7 @@ LISTS = {
     ("POST", "/v1/embeddings"),
 }
 """What there is for everyone, whoever asks, with what they may see in it."""
+PARAMETERS = {("DELETE", "/v1/sessions"): {"all": "true"}}
 BODIES: dict[str, Any] = {
     "/v1/query": {"question": "What is green?", "collection": "secret"},
     "/v1/chat/completions": {"model": "rag:secret", "messages": [{"role": "user", "content": "What is green?"}]},
@@ -58,7 +59,11 @@ class Place:
     async def ask(self, method: str, path: str, headers: dict[str, str]) -> httpx.Response:
         """A request to a path as OpenAPI writes it, about `secret`."""
         response: httpx.Response = await self.client.request(
-            method, path.format(**self.names), json=BODIES.get(path) if method == "POST" else None, headers=headers
+            method,
+            path.format(**self.names),
+            params=PARAMETERS.get((method, path)),
+            json=BODIES.get(path) if method == "POST" else None,
+            headers=headers,
         )
         return response
 
@@ -128,6 +133,9 @@ async def test_readers_change_nothing(place: Place) -> None:
             kept = response.is_success or response.json()["code"] == "no_original"  # RAG_KEEP_ORIGINALS is off
             assert kept, (method, path, response.text)
     assert (await place.ask("DELETE", "/v1/sessions/{session_id}", reader)).status_code == 204
+    for path in ("/v1/sessions", "/v1/sessions/", "/v1/sessions?all=false"):  # as with an id that is empty
+        response = await place.client.request("DELETE", path, headers=reader, follow_redirects=True)
+        assert response.status_code == 422, "nothing is erased by chance"
     assert (await place.ask("DELETE", "/v1/sessions", reader)).status_code == 200
 
 

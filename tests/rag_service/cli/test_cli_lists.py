@@ -107,8 +107,10 @@ def test_all_sessions_are_erased(rag: Rag) -> None:
     for _ in range(2):
         told(rag("ask", "Who jumps?", "-c", "animals", "--json"))
     assert rag("sessions", "erase").exit_code == rag("sessions", "erase", "any", "--all").exit_code == 1
-    assert rag("sessions", "erase", "--all").stdout.startswith("Erased everything: ")
-    assert told(rag("sessions", "erase", "--all", "--json")) == {"sessions": 0}
+    assert rag("sessions", "erase", "--all").exit_code == 1, "nobody said yes"
+    assert len(told(rag("sessions", "list", "--json"))["sessions"]) >= 2
+    assert rag("sessions", "erase", "--all", "--yes").stdout.startswith("Erased everything: ")
+    assert told(rag("sessions", "erase", "--all", "--yes", "--json")) == {"sessions": 0}
     assert told(rag("sessions", "list", "--json"))["sessions"] == []
 
 
