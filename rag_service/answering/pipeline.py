@@ -120,8 +120,9 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+        asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language
         template, support = await anyio.to_thread.run_sync(
-            self._template, request.question, collection, request.abstain, request.prompt
+            self._template, asked, collection, request.abstain, request.prompt
         )
         make = partial(
             questions.job,
@@ -155,9 +156,8 @@ class Pipeline(Service):
             retrieved = await self.retrieval.find(
                 self.library, self.principal, collection, request.retrieval, question, lists=prose
             )
-            template, support = await anyio.to_thread.run_sync(
-                self._template, request.question, collection, request.abstain
-            )
+            asked = retrieved.in_full(request.question)
+            template, support = await anyio.to_thread.run_sync(self._template, asked, collection, request.abstain)
             make = partial(
                 conversation.job,
                 request,

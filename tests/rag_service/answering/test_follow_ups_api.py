@@ -57,6 +57,17 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     assert [turn["retrieval_query"] for turn in turns] == [FIRST["question"], MEANT]
 
 
+async def test_the_language_is_that_of_the_rewritten_question(
+    client: httpx.AsyncClient, world: Any, session: str
+) -> None:
+    """`And in Berlin?` alone is taken for German, and was answered in German."""
+    world.stage.rewritten = "What does the fox jump over in Berlin?"
+    await ask(client, "And in Berlin?", session_id=session)
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    assert world.stage.rewritten in prompt
+    assert "German" not in prompt
+
+
 async def test_the_passages_are_those_of_the_rewritten_question(
     client: httpx.AsyncClient, world: Any, session: str
 ) -> None:
