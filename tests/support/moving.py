@@ -19,6 +19,8 @@ from tests.support.hash_embedder import HashEmbedder
 from tests.support.postgres import PostgresServer
 from tests.support.stores import assert_same_passages
 
+Open = Callable[..., Library]
+"""Opens the library of a place."""
 FILE = b"<h1>Foxes</h1><p>Foxes jump over dogs.</p><!--" + b"0123456789" * 150_000 + b"-->"
 """Of more than one piece."""
 
@@ -26,6 +28,19 @@ FILE = b"<h1>Foxes</h1><p>Foxes jump over dogs.</p><!--" + b"0123456789" * 150_0
 def stores_at(place: str) -> Stores:
     """The stores of a database's URL or of a folder."""
     return open_stores(place, Path()) if "://" in place else open_stores(None, Path(place))
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Opens the library of a place; closed afterwards."""
+    with ExitStack() as stack:
+
+        def library(place: str, embedder: HashEmbedder | None = None) -> Library:
+            made = Library(Path("unused"), embedder or HashEmbedder(), stores=stores_at(place), keep_originals=True)
+            stack.callback(made.close)
+            return made
+
+        yield library
 
 
 @pytest.fixture

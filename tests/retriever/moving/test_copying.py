@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from retriever import (
     Collection,
     CollectionMismatch,
     InvalidName,
-    Library,
     SourceDocument,
     UnknownCollection,
     copy_collection,
@@ -22,23 +20,9 @@ from retriever.stores import store
 from retriever.stores.hidden import copied
 from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import assert_same_documents, assert_same_index, fill, ids, stores_at, text_source
+from tests.support.moving import Open, assert_same_documents, assert_same_index, fill, ids, stores_at, text_source
 
 KINDS = [("embedded", "postgres"), ("postgres", "embedded"), ("embedded", "embedded"), ("postgres", "postgres")]
-Open = Callable[..., Library]
-
-
-@pytest.fixture
-def opened() -> Iterator[Open]:
-    """Opens the library of a place; closed afterwards."""
-    with ExitStack() as stack:
-
-        def library(place: str, embedder: HashEmbedder | None = None) -> Library:
-            made = Library(Path("unused"), embedder or HashEmbedder(), stores=stores_at(place), keep_originals=True)
-            stack.callback(made.close)
-            return made
-
-        yield library
 
 
 def copy(source: str, target: str, new_name: str | None = None, **options: object) -> tuple[int, int, int]:

@@ -7,7 +7,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 
 from retriever import (
     EmbedderMismatch,
-    Library,
     RetrieverError,
     SourceDocument,
     UnknownCollection,
@@ -32,6 +30,7 @@ from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.moving import (
     FILE,
+    Open,
     assert_same_documents,
     assert_same_index,
     fill,
@@ -44,25 +43,10 @@ from tests.support.moving import (
 )
 from tests.support.postgres import PostgresServer
 
-Open = Callable[..., Library]
-
 
 @pytest.fixture(params=["embedded", "postgres"])
 def place(request: pytest.FixtureRequest, new_place: Callable[[str], str]) -> str:
     return new_place(request.param)
-
-
-@pytest.fixture
-def opened() -> Iterator[Open]:
-    """Opens the library of a place; closed afterwards."""
-    with ExitStack() as stack:
-
-        def library(place: str, embedder: HashEmbedder | None = None) -> Library:
-            made = Library(Path("unused"), embedder or HashEmbedder(), stores=stores_at(place), keep_originals=True)
-            stack.callback(made.close)
-            return made
-
-        yield library
 
 
 def test_another_embedder(place: str, new_place: Callable[[str], str], opened: Open, tmp_path: Path) -> None:
