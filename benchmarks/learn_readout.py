@@ -39,10 +39,10 @@ from rag_service.bench.answers.statistics import auroc
 from rag_service.prompting import prompt
 from rag_service.prompting.template import Templates
 from retriever.words import Words, split
+from workers.answers.assembly import assemble
 from workers.support.evidence import sentences
 from workers.support.readout import Readout
 from workers.tokens.tokenizer import Tokens
-from workers.worker.generation import assemble
 
 WORDS_OF_TEXT = range(50, 261)
 WORDS_OF_QUESTION = range(4, 23)

@@ -16,29 +16,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from decoder import Corpus, DecodeStats, PromptSegment, RepetitionStop, SamplingParams
+from workers.answers.assembly import assemble
+from workers.answers.counts import speculation, usage
+from workers.answers.ending import decided, finish, state_answer
+from workers.answers.notes import noted
+from workers.answers.relay import Relay
 from workers.broker.messages import (
     DoneEvent,
     GenerateJob,
     Sampling,
     Segment,
-    Stated,
-    Support,
-    TokenEvent,
-    TurnRecord,
 )
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.grammar.grammars import Grammars
 from workers.sessions.answer_store import AnswerStore, store_name
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.streams import AnswerStream
-from workers.sessions.token_log import SessionLog
 from workers.support.evidence import begins
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
-from workers.worker.counts import speculation, usage
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
-from workers.worker.notes import noted
-from workers.worker.relay import Relay
 from workers.worker.runtime import Runtime
 from workers.worker.supporter import Supporter
 
@@ -46,39 +43,6 @@ if TYPE_CHECKING:
     from decoder.sampling.grammar import Grammar
 
 logger = logging.getLogger(__name__)
-
-COPIED_LIKE = {"edited": "answer", "notes": "passage"}
-"""Kinds of segments that drafters treat as others: answers of earlier edits are part of the conversation."""
-
-
-def assemble(
-    tokens: Tokens,
-    segments: Sequence[Segment],
-    edited: int | None = None,
-    passages: Mapping[str, Sequence[int]] | None = None,
-) -> tuple[list[int], list[PromptSegment]]:
-    """The prompt's ids and its segments' lengths, one for each segment of the job, in order.
-
-    Control text is tokenized with control tokens, content without; a segment's own ids are used as they are.
-
-    Args:
-        edited: index of the answer under edit; the drafter begins to copy there.
-        passages: ids of passages' texts; missing ones are tokenized.
-    """
-    prompt: list[int] = []
-    parts: list[PromptSegment] = []
-    for index, segment in enumerate(segments):
-        ids: Sequence[int]
-        if segment.ids is not None:
-            ids = segment.ids
-        elif segment.kind == "template":
-            ids = tokens.encode_template(segment.text)
-        else:
-            ids = (passages or {}).get(segment.text) or tokens.encode_content(segment.text).ids
-        prompt += ids
-        kind = COPIED_LIKE.get(segment.kind, segment.kind)
-        parts.append(PromptSegment("edited" if index == edited else kind, len(ids), segment.key))
-    return prompt, parts
 
 
 def _owner(job: GenerateJob, parts: Sequence[PromptSegment]) -> Owner | None:
@@ -149,10 +113,10 @@ def generate(
         before = stream.streamed() if streamed else []
         if job.stated is not None:
             relay = Relay(stream, TextStream(tokens), runtime.closing.wait, before)
-            return _state(job, job.stated, relay, tokens, 1e3 * max(started_at - job.created, 0.0))
+            return state_answer(job, job.stated, relay, tokens, 1e3 * max(started_at - job.created, 0.0))
         passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
         if job.parts:
-            job = noted(job, partial(_ids, tokens, passages), stream, runtime, tokens, cancelled)
+            job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled), stream, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
@@ -195,7 +159,7 @@ def generate(
             support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states, begun)
         generated = len(relay.ids)
         if refusing:
-            support = _decided(relay, support, job, tokens)
+            support = decided(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0)
         done = DoneEvent(
@@ -214,7 +178,7 @@ def generate(
             },
             support=support,
         )
-        _finish(job, relay, done, tokens, prompt, parts)
+        finish(job, relay, done, tokens, prompt, parts)
         if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
     except (AnswerMissing, AnswerEnded, AnswerTaken) as error:
@@ -223,51 +187,25 @@ def generate(
     return done
 
 
-def _state(job: GenerateJob, stated: Stated, relay: Relay, tokens: Tokens, queued: float) -> DoneEvent:
-    """Write an answer that the service states itself, and its turn; the engine does nothing."""
-    prompt, parts = assemble(tokens, job.segments)
-    relay.replace(*_spelt(stated.text, tokens))
-    relay.show()
-    stats = DecodeStats()
-    done = DoneEvent(
-        text=relay.text,
-        ids=relay.ids,
-        finish_reason="stop",
-        usage=usage(job, 0, len(relay.ids), stats),
-        speculation=speculation(job.speculation.drafter, stats),
-        timings={"queued": queued, "prefill": 0.0, "first_token": 0.0, "decode": 0.0, "total": queued},
-        support=Support(support=1.0, answerable=1.0, calibrated=True, sentences=stated.sentences),
-    )
-    _finish(job, relay, done, tokens, prompt, parts)
-    return done
-
-
-def _spelt(text: str, tokens: Tokens) -> tuple[list[int], list[str]]:
-    """The ids of a text, and their texts: the first one has the whole text."""
-    ids = tokens.encode_content(text).ids
-    return ids, [text, *[""] * (len(ids) - 1)]
+def _notes(
+    job: GenerateJob,
+    tokens: Tokens,
+    passages: Mapping[str, Sequence[int]],
+    runtime: Runtime,
+    cancelled: Callable[[], bool],
+    part: Sequence[Segment],
+) -> str:
+    """The model's notes on a part: the likeliest text, up to `job.notes_tokens` tokens."""
+    params = SamplingParams(max_tokens=job.notes_tokens, stop_token_ids=tuple(sorted(tokens.eos_ids)))
+    handle = runtime.submit(_ids(tokens, passages, part), params, cancelled, drafter=job.speculation.drafter)
+    text = TextStream(tokens)
+    with closing(handle):
+        written = [text.push(token)[0] for step in handle for token in step.tokens]
+    return ("".join(written) + text.flush()).strip()
 
 
 def _ids(tokens: Tokens, passages: Mapping[str, Sequence[int]], segments: Sequence[Segment]) -> list[int]:
     return assemble(tokens, segments, None, passages)[0]
-
-
-def _decided(relay: Relay, support: Support | None, job: GenerateJob, tokens: Tokens) -> Support | None:
-    """Write what was held back: the answer, the refusal in its place, or nothing of a cancelled answer.
-
-    What was shown stays: an answer of which another worker wrote a part is not refused, but warned of.
-    """
-    if relay.finish_reason == "cancelled":
-        if not relay.written:
-            relay.replace([], [])
-    elif support is not None and support.abstained == "refused" and job.checking is not None:
-        ids, texts = _spelt(job.checking.refusal, tokens)
-        if relay.ids[: relay.written] == ids[: relay.written]:
-            relay.replace(ids, texts)
-        else:
-            support = support.model_copy(update={"abstained": "warned"})
-    relay.show()
-    return support
 
 
 def corpora(
@@ -286,53 +224,3 @@ def corpora(
     earlier = store.read(job.tenant, store_name(job.collection, tokens.hash))
     # The latest last: of equally long matches the index prefers the last.
     return sources + [Corpus("store", tuple(ids), answer_id) for answer_id, ids in reversed(earlier)]
-
-
-def _finish(
-    job: GenerateJob,
-    relay: Relay,
-    done: DoneEvent,
-    tokens: Tokens,
-    prompt: list[int],
-    parts: Sequence[PromptSegment],
-) -> None:
-    pending = TokenEvent(t=len(relay.ids), ids=[], text=relay.pending) if relay.pending else None
-    turn, log = _turn(job, done, tokens), None
-    if turn is not None:
-        *added, answer = turn.segments
-        ids = answer.ids or []
-        tiles = [(one.kind, one.key, part.length) for one, part in zip(job.segments, parts, strict=True)]
-        log = SessionLog(tokens.hash, [*prompt, *ids], [*tiles, ("answer", answer.key, len(ids))], job.new_from)
-        # The answer's ids are in the log; reading the turn restores them.
-        turn = turn.model_copy(update={"segments": [*added, answer.model_copy(update={"ids": None})]})
-
-    def write() -> None:
-        if not relay.stream.finish(
-            done, pending=pending, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
-        ):
-            logger.warning("answer %s does not follow its session's last turn and is not added to it", job.answer_id)
-
-    relay.patiently(write)
-
-
-def _turn(job: GenerateJob, done: DoneEvent, tokens: Tokens) -> TurnRecord | None:
-    """The finished turn; None for an answer without a session, or detached from it (`turn` -1).
-
-    The end token is omitted: the template's own closing piece follows in the next prompt.
-    """
-    if not job.session_id or job.turn == -1 or (done.finish_reason == "cancelled" and not done.ids):
-        return None
-    ids = done.ids[:-1] if done.ids and done.ids[-1] in tokens.eos_ids else done.ids
-    answer = Segment(kind="answer", key=job.answer_id, text=done.text, ids=ids)
-    return TurnRecord(
-        answer_id=job.answer_id,
-        question=job.question,
-        base=job.edit.base if job.edit else None,
-        instruction=job.edit.instruction if job.edit else None,
-        retrieval_query=job.retrieval_query,
-        forgotten=job.forgotten,
-        gone=job.gone,
-        segments=[*job.segments[job.new_from :], answer],
-        passages=job.passages,
-        created=job.created,
-    )

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from decoder import SamplingParams
-from workers.broker.messages import Checking, GenerateJob, Segment, SentenceSupport, Support
+from workers.broker.messages import Checking, GenerateJob, Segment, Support
+from workers.support.assessment import assess
 from workers.support.calibration import Calibration, find
-from workers.support.evidence import Evidence, Found, repeats, sentences
 from workers.support.readout import shipped
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner
@@ -32,8 +32,6 @@ TOP = 20
 """Likeliest tokens among which Yes and No are looked for."""
 YES = ("Yes", " Yes", "yes", " yes")
 NO = ("No", " No", "no", " no")
-DIGITS = 2
-"""Decimals of the chances that the API shows."""
 
 
 class Supporter:
@@ -98,35 +96,7 @@ class Supporter:
                 own = self._ask(job, checking.check, checking.check_at, text, assemble, run)
             else:
                 own = self._read_again(assemble(job.segments), run)
-        shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
-        evidence = Evidence(checking.question, shown, checking.language)
-        spans = sentences(text)
-        found = evidence.of_answer([text[start:end] for start, end in spans])
-        common = {**checking.signals, **own}
-        weakest = min(found, key=lambda one: one.evidence, default=Found())
-        signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
-        calibration, calibrated = self._find(checking)
-        answerable = calibration.answerable.chance(signals)
-        return Support(
-            support=round(calibration.support.chance(signals), DIGITS),
-            answerable=round(answerable, DIGITS),
-            calibrated=calibrated and bool(own),
-            abstained=_abstained(checking, answerable < calibration.threshold or repeats(job.question, text)),
-            sentences=[
-                SentenceSupport(
-                    start=start,
-                    end=end,
-                    support=round(
-                        calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered}), DIGITS
-                    ),
-                    passage=one.passage,
-                    source_start=one.start,
-                    source_end=one.end,
-                )
-                for (start, end), one in zip(spans, found, strict=True)
-            ],
-            signals={name: round(value, 4) for name, value in signals.items()},
-        )
+        return assess(job, checking, text, own, *self._find(checking))
 
     def _find(self, checking: Checking) -> tuple[Calibration, bool]:
         return find(self._model, self._dtype, checking.prompt, checking.language, self._own)
@@ -169,9 +139,3 @@ class Supporter:
             return sum(math.exp(logprob) for token, logprob in top.items() if token in tokens) or math.exp(least)
 
         return math.log(chance(self._yes) / chance(self._no))
-
-
-def _abstained(checking: Checking, doubtful: bool) -> Literal["warned", "refused"] | None:
-    if not doubtful or checking.abstain == "off":
-        return None
-    return "refused" if checking.abstain == "refuse" else "warned"

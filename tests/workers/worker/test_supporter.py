@@ -10,11 +10,11 @@ import pytest
 
 from decoder import Engine, SamplingParams
 from tests.support.tiny_models import tiny_target
+from workers.answers.assembly import assemble
 from workers.broker.messages import Checking, GenerateJob, Sampling, Segment
 from workers.support.readout import Readout
 from workers.tokens.tokenizer import Tokens
 from workers.worker import supporter as supporter_module
-from workers.worker.generation import assemble
 from workers.worker.kv_store import KvStore, Owner
 from workers.worker.runtime import Runtime
 from workers.worker.supporter import Supporter

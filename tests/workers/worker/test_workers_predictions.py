@@ -14,11 +14,11 @@ import pytest
 from decoder import Engine
 from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
+from workers.answers.assembly import assemble
 from workers.broker.messages import DoneEvent, Edit, GenerateJob, Sampling, Segment, Speculation, TokenEvent
 from workers.sessions.queue import Queue
 from workers.sessions.streams import AnswerStream
 from workers.tokens.tokenizer import Tokens
-from workers.worker.generation import assemble
 
 WAIT_MS = 20_000
 DETAILS = "completion_tokens_details"

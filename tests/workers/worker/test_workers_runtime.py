@@ -12,10 +12,10 @@ import pytest
 from decoder import Engine, PromptSegment, PromptTooLong, SamplingParams
 from tests.support.fake_workers import FakeEngine, speak
 from tests.support.tiny_models import tiny_target
+from workers.answers.assembly import assemble
 from workers.broker.messages import Segment
 from workers.errors import RuntimeClosed
 from workers.tokens.tokenizer import Tokens
-from workers.worker.generation import assemble
 from workers.worker.runtime import GenerationHandle, Runtime
 
 TEXT = "The quick brown fox jumps over the lazy dog."

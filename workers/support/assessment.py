@@ -1,0 +1,67 @@
+"""The support of an answer, from what was found out about it and a calibration. Pure.
+
+Knows evidence in words and calibrations; knows no engine: its signals are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
+from workers.support.calibration import Calibration
+from workers.support.evidence import Evidence, Found, repeats, sentences
+
+DIGITS = 2
+"""Decimals of the chances that the API shows."""
+
+
+def assess(
+    job: GenerateJob,
+    checking: Checking,
+    text: str,
+    own: Mapping[str, float],
+    calibration: Calibration,
+    calibrated: bool,
+) -> Support:
+    """The support of an answer's text.
+
+    Args:
+        checking: the job's.
+        own: the engine's signals, such as `readout` or `check`; {} where it gave none.
+        calibration, calibrated: from `workers.support.calibration.find`.
+    """
+    shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
+    evidence = Evidence(checking.question, shown, checking.language)
+    spans = sentences(text)
+    found = evidence.of_answer([text[start:end] for start, end in spans])
+    common = {**checking.signals, **own}
+    weakest = min(found, key=lambda one: one.evidence, default=Found())
+    signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
+    answerable = calibration.answerable.chance(signals)
+    return Support(
+        support=round(calibration.support.chance(signals), DIGITS),
+        answerable=round(answerable, DIGITS),
+        calibrated=calibrated and bool(own),
+        abstained=_abstained(checking, answerable < calibration.threshold or repeats(job.question, text)),
+        sentences=[
+            SentenceSupport(
+                start=start,
+                end=end,
+                support=round(
+                    calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered}), DIGITS
+                ),
+                passage=one.passage,
+                source_start=one.start,
+                source_end=one.end,
+            )
+            for (start, end), one in zip(spans, found, strict=True)
+        ],
+        signals={name: round(value, 4) for name, value in signals.items()},
+    )
+
+
+def _abstained(checking: Checking, doubtful: bool) -> Literal["warned", "refused"] | None:
+    if not doubtful or checking.abstain == "off":
+        return None
+    return "refused" if checking.abstain == "refuse" else "warned"
