@@ -119,6 +119,18 @@ end
 return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 """
 
+RESTART = f"""
+-- the answer starts again from its beginning. keys: record, events; args: event, epoch or ''
+-- returns {{'written', entry id}}, {{'ended'}}, {{'taken'}} or {{'missing'}}
+{_EPOCH}
+local status = redis.call('HGET', KEYS[1], 'status')
+if not status then return {{'missing'}} end
+if status == 'succeeded' or status == 'failed' or status == 'cancelled' then return {{'ended'}} end
+if taken(ARGV[2]) then return {{'taken'}} end
+redis.call('HSET', KEYS[1], 'streamed', 0)
+return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
+"""
+
 FINISH = f"""
 -- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts,
 --       session texts, unfinished

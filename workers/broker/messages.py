@@ -192,6 +192,8 @@ class GenerateJob(_Message):
     session_id: str
     """"" for an answer outside sessions."""
     collection: str | None = None
+    upstream: str | None = None
+    """Name of the model server that answers, where workers are clients of several; None: the first one."""
     question: str
     segments: list[Segment]
     """The whole prompt, earlier turns included, in prompt order."""
@@ -339,6 +341,13 @@ class PartsEvent(_Message):
     total: int
 
 
+class RestartEvent(_Message):
+    """The answer starts again from its beginning: what was streamed of it so far does not count."""
+
+    type: Literal["restart"] = "restart"
+    reason: str
+
+
 class DoneEvent(_Message):
     type: Literal["done"] = "done"
     text: str
@@ -356,14 +365,18 @@ class DoneEvent(_Message):
     """Milliseconds: queued, prefill, decode, total; first_token: from the job's start to the first token generated
     here, the whole time if there was none; support: of finding the answer's support, after its last token."""
     support: Support | None = None
+    support_missing: str | None = None
+    """Why an answer from passages has no support, where the engine cannot tell it."""
 
 
 class ErrorEvent(_Message):
     type: Literal["error"] = "error"
     code: str
     detail: str
+    retry_after: float | None = None
+    """Seconds after which it may be worth to ask again."""
 
 
-AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | DoneEvent | ErrorEvent
+AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent
 
 TokenEvent.model_rebuild()

@@ -24,6 +24,7 @@ from workers.broker.messages import (
     GenerateJob,
     JobStatus,
     PassagesEvent,
+    RestartEvent,
     TokenEvent,
     TurnRecord,
 )
@@ -136,8 +137,21 @@ class AnswerStream:
         return reply[0], int(reply[1])
 
     def streamed(self) -> list[TokenEvent]:
-        """The token events in the stream, in order."""
-        return [event for _, event in self.read() if isinstance(event, TokenEvent)]
+        """The token events in the stream, in order; of an answer that started again, those since then."""
+        events = [event for _, event in self.read()]
+        starts = [n for n, event in enumerate(events) if isinstance(event, RestartEvent)]
+        return [event for event in events[starts[-1] if starts else 0 :] if isinstance(event, TokenEvent)]
+
+    def restart(self, reason: str) -> None:
+        """Start the answer again: its next token event has `t` 0, and clients drop what they have of it.
+
+        Raises:
+            AnswerMissing, AnswerEnded, AnswerTaken: as `write`.
+        """
+        args = [wire.dumps(RestartEvent(reason=reason)), self._epoch]
+        reply = lua.run(self._redis, lua.RESTART, [self._record, self._events], args)
+        if reply[0] in _ERRORS:
+            raise _ERRORS[reply[0]](self.answer_id)
 
     def write(self, event: AnswerEvent) -> str:
         """Append an event to a running answer and return its entry id.
