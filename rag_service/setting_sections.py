@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from workers.upstream.endpoint import Endpoint
+
+ServerName = Literal["openai", "llama.cpp", "vllm", "sglang", "ollama"]
+DEFAULT_UPSTREAM = "default"
+_UPSTREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Section(BaseModel):
@@ -180,3 +188,126 @@ class Limits(Section):
     )
     passages: int = Field(default=50, ge=1, le=100, description="Largest `retrieval.top_k` of a request.")
     queued: int = Field(default=100, ge=1, description="Most jobs that wait for a worker. Above it, new jobs get 429.")
+
+
+class UpstreamServer(Section):
+    """A model server with OpenAI's API."""
+
+    url: str | None = Field(
+        default=None, description="Address of the model server, with its version: `http://127.0.0.1:8000/v1`."
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="Key of the model server, sent as a bearer token. Unset: none is sent."
+    )
+    model: str | None = Field(default=None, description="The model, by the name that the server knows it by.")
+    server: ServerName = Field(
+        default="openai",
+        description="What serves it: `openai`, `llama.cpp`, `vllm`, `sglang` or `ollama`. It decides which optional "
+        "parameters are sent; `openai` sends the fewest.",
+    )
+    window: int = Field(
+        default=8192,
+        ge=256,
+        le=16_777_216,
+        description="Tokens that its model can hold, prompt and answer together, as the server was started.",
+    )
+    first_token_timeout: float = Field(
+        default=300.0, gt=0, description="Seconds that the server may take until the first piece of an answer."
+    )
+    silence_timeout: float = Field(default=60.0, gt=0, description="Seconds that it may be silent between two pieces.")
+    retry_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds for which a request that brought nothing is tried again, such as while the server loads.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        """Without the slash at its end. The messages do not repeat it: it may contain a password."""
+        if not url:
+            return None
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("is no address; write http://host:port/v1") from None
+        if (
+            parts.scheme not in ("http", "https")
+            or not host
+            or not url.isascii()
+            or not url.isprintable()
+            or " " in url
+        ):
+            raise ValueError("must begin with http:// or https:// and a host; write http://host:port/v1")
+        if "@" in parts.netloc:
+            raise ValueError("must not contain a user or a password; set the API key instead")
+        if "?" in url or "#" in url:
+            raise ValueError("must not contain ? or #; write http://host:port/v1")
+        return url.rstrip("/")
+
+    @field_validator("api_key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        text = "" if value is None else value.get_secret_value()
+        if not all("!" <= character <= "~" for character in text):
+            raise ValueError("must be printable ASCII without spaces")
+        return value if text else None
+
+    @field_validator("server", mode="before")
+    @classmethod
+    def _known_server(cls, value: Any) -> Any:
+        known = get_args(ServerName)
+        if value not in known:
+            raise ValueError(f"there is no server {str(value)[:40]!r}; choose one of {', '.join(known)}")
+        return value
+
+    def endpoint(self, name: str) -> Endpoint:
+        """The same for a worker. `url` and `model` must be set."""
+        assert self.url is not None
+        assert self.model is not None
+        return Endpoint(
+            name=name,
+            url=self.url,
+            model=self.model,
+            api_key=None if self.api_key is None else self.api_key.get_secret_value(),
+            server=self.server,
+            window=self.window,
+            first_token_s=self.first_token_timeout,
+            silence_s=self.silence_timeout,
+            retry_s=self.retry_seconds,
+        )
+
+
+class Upstream(UpstreamServer):
+    """The model servers behind the workers, with `RAG_ENGINE=openai`."""
+
+    others: dict[str, UpstreamServer] = Field(
+        default_factory=dict,
+        description='More model servers as JSON, name -> the fields above in lower case: `{"large": {"url": '
+        '"http://gpu:8000/v1", "model": "…", "server": "vllm"}}`. They share nothing with the first one.',
+    )
+    collections: dict[str, str] = Field(
+        default_factory=dict,
+        description='Which of them answers from which collection, as JSON: `{"handbook": "large"}`, for every tenant. '
+        "All other answers come from the first one, whose name is `default`.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Upstream:
+        for name, server in self.others.items():
+            if not _UPSTREAM.fullmatch(name) or name == DEFAULT_UPSTREAM:
+                raise ValueError(
+                    f"{name[:80]!r} in others is no name for a model server; use up to 64 letters, digits, -, _ and ., "
+                    f"and not {DEFAULT_UPSTREAM}"
+                )
+            if not server.url or not server.model:
+                raise ValueError(f"{name!r} in others needs a url and a model")
+        known = (DEFAULT_UPSTREAM, *self.others)
+        for collection, name in self.collections.items():
+            if name not in known:
+                raise ValueError(
+                    f"collections sends {collection[:80]!r} to {name[:80]!r}, and there is none; name one of "
+                    f"{', '.join(known)}"
+                )
+        return self

@@ -12,14 +12,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from decoder import dtypes
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, card_of
 from rag_service.errors import InvalidSettings
-from rag_service.setting_sections import Answers, Limits, Ocr, Prompt, Retrieval
+from rag_service.setting_sections import DEFAULT_UPSTREAM, Answers, Limits, Ocr, Prompt, Retrieval, Upstream
+from workers.upstream.endpoint import Endpoint
 
 PREFIX = "RAG_"
 _OPEN = "every request needs a key now, unless RAG_OPEN_WITHOUT_KEY=true opens the API to everyone who can reach it"
@@ -83,6 +84,11 @@ class Settings(BaseSettings):
         default=None,
         description="API key that `rag` commands send. Unset: the local key, the file `key` in the data folder, if the "
         "service runs on this machine.",
+    )
+    engine: Literal["decoder", "openai"] = Field(
+        default="decoder",
+        description="What generates answers: `decoder`, this service's own engine with `RAG_MODEL`; or `openai`, a "
+        "model server with OpenAI's API at `RAG_UPSTREAM__URL` (docs/how-to/model-servers.md).",
     )
     model: str = Field(
         default=DEFAULT_MODEL,
@@ -168,6 +174,7 @@ class Settings(BaseSettings):
     answers: Answers = Answers()
     prompt: Prompt = Prompt()
     limits: Limits = Limits()
+    upstream: Upstream = Upstream()
 
     @property
     def number_format(self) -> str:
@@ -201,6 +208,26 @@ class Settings(BaseSettings):
         return None if self.store_url is None else self.store_url.get_secret_value()
 
     @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The model servers, that of answers without another one first; none with our own engine."""
+        if self.engine == "decoder":
+            return ()
+        others = self.upstream.others.items()
+        return (self.upstream.endpoint(DEFAULT_UPSTREAM), *(server.endpoint(name) for name, server in others))
+
+    def upstream_of(self, collection: str | None) -> str | None:
+        """The name of the model server that answers from a collection; None with our own engine.
+
+        Args:
+            collection: a name, or several with commas between them: those must agree, else it is the first server.
+                None: without passages.
+        """
+        if self.engine == "decoder":
+            return None
+        chosen = {self.upstream.collections.get(name, DEFAULT_UPSTREAM) for name in (collection or "").split(",")}
+        return chosen.pop() if len(chosen) == 1 else DEFAULT_UPSTREAM
+
+    @property
     def uploads_folder(self) -> Path:
         """Folder of accepted ingests, each in a folder of its own."""
         return self.data_dir.resolve() / "uploads"
@@ -216,6 +243,16 @@ class Settings(BaseSettings):
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must be postgresql://user:password@host/name")
         return value
+
+    @model_validator(mode="after")
+    def _has_upstream(self) -> Settings:
+        missing = [name for name in ("url", "model") if self.engine == "openai" and not getattr(self.upstream, name)]
+        if missing:
+            names = " and ".join(f"{PREFIX}UPSTREAM__{name.upper()}" for name in missing)
+            raise ValueError(
+                f"{PREFIX}ENGINE=openai needs {names}: the address of a model server, and its name of the model"
+            )
+        return self
 
     @field_validator("allowed_hosts", mode="before")
     @classmethod
@@ -245,6 +282,10 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         problems = "; ".join(_problem(e["type"], e["loc"], e["msg"]) for e in error.errors())
         raise InvalidSettings(f"Change these settings (docs/settings.md has the allowed values): {problems}") from None
+    except SettingsError as error:  # its cause has the value, which may be a key
+        section = re.search(r'field "(\w+)"', str(error))
+        name = f"{PREFIX}{section[1].upper()}" if section else PREFIX
+        raise InvalidSettings(f"A setting that begins with {name} is not valid JSON; correct it.") from None
 
 
 def setting_names() -> list[str]:
@@ -290,6 +331,8 @@ def setting_values(settings: Settings) -> dict[str, Any]:
                 collect(value, f"{prefix}{name.upper()}__")
             else:
                 value = ",".join(value) if isinstance(value, tuple) else value
+                if isinstance(value, dict):
+                    value = {key: _shown(entry) for key, entry in value.items()}
                 values[f"{prefix}{name.upper()}"] = str(value) if isinstance(value, Path | SecretStr) else value
 
     collect(settings, PREFIX)
@@ -299,7 +342,14 @@ def setting_values(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _shown(entry: Any) -> Any:
+    """An entry of a setting that is JSON, with hidden keys."""
+    return entry.model_dump(mode="json", exclude_unset=True) if isinstance(entry, BaseModel) else entry
+
+
 def _problem(kind: str, loc: tuple[int | str, ...], message: str) -> str:
+    if not loc:  # of several settings, which the message names
+        return message
     name = f"{PREFIX}{'__'.join(str(part) for part in loc).upper()}"
     return unknown_setting_message(name) if kind == "extra_forbidden" else f"{name}: {message}"
 
@@ -313,7 +363,8 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInf
 
 
 def _default(field: FieldInfo) -> str:
-    return "unset" if field.default in (None, ()) else f"`{field.default}`"
+    default = field.get_default(call_default_factory=True)
+    return "unset" if default in (None, (), {}) else f"`{default}`"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+"""The kinds of model servers: which optional parameters each takes. Knows no HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workers.broker.capabilities import Capabilities
+
+_COMMON = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A kind of model server."""
+
+    name: str
+    sampling: frozenset[str]
+    continues: bool = False
+    prediction: bool = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            engine="upstream",
+            exact_speculation=False,
+            token_ids=False,
+            logprobs=False,
+            check=True,
+            seeds=True,
+            grammar=False,
+            json_schema=True,
+            tools=True,
+            continuation=self.continues,
+            prediction=self.prediction,
+            sampling=self.sampling,
+        )
+
+
+SERVERS: dict[str, Server] = {
+    "openai": Server("openai", _COMMON, prediction=True),
+    "llama.cpp": Server("llama.cpp", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
+    "vllm": Server("vllm", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
+    "sglang": Server("sglang", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
+    "ollama": Server("ollama", _COMMON, continues=True),
+}
