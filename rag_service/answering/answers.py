@@ -152,6 +152,7 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "usage": done.usage,
         "timings": _timings(done, record["job"].rewrite_ms),
         "speculation": done.speculation,
+        "support_missing": done.support_missing,
     }
 
 

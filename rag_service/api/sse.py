@@ -17,7 +17,15 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.citing.provenance import Provenance
 from rag_service.errors import Problem
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, PartsEvent, PassagesEvent, TokenEvent
+from workers.broker.messages import (
+    DoneEvent,
+    ErrorEvent,
+    GenerateJob,
+    PartsEvent,
+    PassagesEvent,
+    RestartEvent,
+    TokenEvent,
+)
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 SUPPORT = ("support", "sentences", "answerable", "calibrated", "abstained", "note")
@@ -41,6 +49,8 @@ async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncItera
                 yield HEARTBEAT
                 continue
             entry_id, event = entry
+            if isinstance(event, RestartEvent):
+                provenance = Provenance(job, pipeline.tokens)
             spans = provenance.add(event) if isinstance(event, TokenEvent) else []
             if _position(entry_id) <= last_seen:
                 continue
@@ -73,7 +83,7 @@ def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_
 
 
 async def _name_and_data(
-    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | PartsEvent | DoneEvent | ErrorEvent
+    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent
 ) -> tuple[str, dict[str, Any]]:
     """The name and the data of an event."""
     match event:
@@ -83,6 +93,8 @@ async def _name_and_data(
             return "passages", {**ids, "retrieval_query": job.retrieval_query, **dropped, "passages": event.passages}
         case PartsEvent():
             return "parts", {"done": event.done, "total": event.total}
+        case RestartEvent():
+            return "restart", {"reason": event.reason}
         case DoneEvent():
             return "done", (await pipeline.answers.result(job.answer_id)).model_dump()
         case ErrorEvent():

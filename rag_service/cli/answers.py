@@ -55,6 +55,9 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
                     _say_search(event.data, call.json.get("question"))
             elif event.name == "parts" and screen is not None:
                 say_dim(f"Read part {event.data['done']} of {event.data['total']}.")
+            elif event.name == "restart" and screen is not None:
+                screen.print()
+                say_dim(f"{event.data['reason']} It starts again:")
             elif event.name == "token" and screen is not None:
                 kind = event.data.get("source", {}).get("kind")
                 screen.print(Text(event.data["text"], style=COPIED_COLOURS.get(kind, "")), end="")

@@ -24,7 +24,7 @@ from rag_service.client.errors import (
     Unauthorized,
     Unavailable,
 )
-from rag_service.client.events import Done, Event, Passages, Token
+from rag_service.client.events import Done, Event, Passages, Restart, Token
 from rag_service.client.ingested import Ingested
 from rag_service.client.sync import RagClient
 from rag_service.client.transport import Retries
@@ -47,6 +47,7 @@ __all__ = [
     "RagError",
     "RagProblem",
     "RagTimeout",
+    "Restart",
     "Retries",
     "StreamBroken",
     "Text",

@@ -61,6 +61,14 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """The answer starts again from its beginning: drop the text so far. Only answers of model servers can."""
+
+    id: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
 class Done:
     """The last event: the whole answer, with citations."""
 
@@ -68,7 +76,7 @@ class Done:
     answer: Answer
 
 
-Event = Passages | Token | Done
+Event = Passages | Token | Restart | Done
 
 
 def typed(event: ServerEvent) -> Event | None:
@@ -85,6 +93,8 @@ def typed(event: ServerEvent) -> Event | None:
             return Passages(event.id, data["answer_id"], data["session_id"], passages, *details)
         case "token":
             return Token(event.id, data["text"], data.get("source"))
+        case "restart":
+            return Restart(event.id, data["reason"])
         case "done":
             return Done(event.id, Answer.model_validate(data))
         case "error":

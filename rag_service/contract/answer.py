@@ -76,6 +76,9 @@ class Answer(ResponseBody):
     support: float | None = Field(
         default=None, description="The chance that the passages state the answer, 0 to 1. Null without passages."
     )
+    support_missing: str | None = Field(
+        default=None, description="Why an answer from passages has no `support`: the model server cannot tell it."
+    )
     sentences: list[SentenceOut] | None = Field(default=None, description="The answer's sentences with their support.")
     answerable: float | None = Field(
         default=None, description="The chance that the passages answer the question, by which `abstain` decides."

@@ -10,12 +10,18 @@ from typing import Any
 import anyio
 from langchain_core.messages.ai import UsageMetadata
 
-from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Token
+from rag_service.client import AsyncRagClient, Done, Passages, RagClient, RagError, Restart, Token
 from rag_service.contract.answer import Answer
 from rag_service.langchain.metadata import response_metadata, usage_metadata
 
 CANCEL_S = 5.0
 """Longest wait for the request that cancels an answer."""
+
+
+STARTED_AGAIN = (
+    "The answer started again after a part of it was streamed, and a stream cannot take text back. Ask again, or "
+    "invoke without streaming."
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ def stream_answer(rag: RagClient, body: dict[str, Any], model: str) -> Generator
                         running = event.answer_id
                     case Token():
                         yield event.text
+                    case Restart():
+                        raise RagError(STARTED_AGAIN)
                     case Done():
                         running = None
                         yield ending(event.answer, model)
@@ -60,6 +68,8 @@ async def astream_answer(rag: AsyncRagClient, body: dict[str, Any], model: str) 
                         running = event.answer_id
                     case Token():
                         yield event.text
+                    case Restart():
+                        raise RagError(STARTED_AGAIN)
                     case Done():
                         running = None
                         yield ending(event.answer, model)

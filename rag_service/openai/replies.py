@@ -18,12 +18,13 @@ from rag_service.api.openai_errors import error_document
 from rag_service.api.problems import as_problem
 from rag_service.api.sse import HEARTBEAT
 from rag_service.contract.answer import Answer
+from rag_service.errors import Unavailable
 from rag_service.openai.answers import Form, Piece, failed, usage
 from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.logprobs import Measured, MeasuredRun
 from rag_service.openai.tools import Withheld
 from rag_service.prompting.conversation import Conversation
-from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, TokenEvent
+from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, RestartEvent, TokenEvent
 
 DONE = "data: [DONE]\n\n"
 
@@ -89,6 +90,13 @@ async def stream(pipeline: Pipeline, ids: Sequence[str], form: Form, n: int, inc
         async for index, event in _merged(pipeline, ids):
             if event is None:
                 yield HEARTBEAT
+            elif isinstance(event, RestartEvent):
+                raise Unavailable(
+                    "The answer started again after a part of it was streamed, and a stream cannot take text back. "
+                    "Ask again, or without `stream`.",
+                    "answer_restarted",
+                    retry_after=1,
+                )
             elif isinstance(event, TokenEvent):
                 run = runs[index].push(event.ids, event.logprobs, event.text) if form.measured else []
                 for piece in _pieces(readers[index], event.text) or ([""] if run else []):

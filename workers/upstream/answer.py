@@ -25,6 +25,7 @@ from workers.answers.assembly import assemble
 from workers.answers.ending import decided, finish, state_answer
 from workers.answers.notes import noted
 from workers.answers.relay import Relay
+from workers.broker.capabilities import Capabilities
 from workers.broker.messages import DoneEvent, FinishReason, GenerateJob, Sampling, Segment, Support
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.sessions.passage_ids import PassageIds
@@ -70,7 +71,6 @@ class UpstreamAnswers:
     """
 
     runtime: UpstreamRuntime
-    endpoints: Mapping[str, Endpoint]
     tokens: Tokens
     passage_ids: PassageIds
     calibration: Calibration | None = None
@@ -99,7 +99,7 @@ class UpstreamAnswers:
                 )
             if job.parts:
                 job = noted(job, lambda part: self._notes(job, part, cancelled), stream, cancelled)
-            if before and not self._server(job).capabilities.continuation:
+            if before and not self._capabilities(job).continuation:
                 stream.restart(STARTED_AGAIN)
                 before = []
             checking = job.checking
@@ -167,12 +167,10 @@ class UpstreamAnswers:
         return done
 
     def _endpoint(self, job: GenerateJob) -> Endpoint:
-        if job.upstream is None:
-            return next(iter(self.endpoints.values()))
-        return self.endpoints[job.upstream]
+        return self.runtime.endpoint(job.upstream)
 
-    def _server(self, job: GenerateJob) -> Any:
-        return SERVERS[self._endpoint(job).server]
+    def _capabilities(self, job: GenerateJob) -> Capabilities:
+        return SERVERS[self._endpoint(job).server].capabilities
 
     def _notes(self, job: GenerateJob, part: Sequence[Segment], cancelled: Callable[[], bool]) -> str:
         """The model's notes on a part of a document: its likeliest text, up to `job.notes_tokens` tokens."""
@@ -185,11 +183,9 @@ class UpstreamAnswers:
         return None if rule is None else Repetition(RepetitionStop(rule.length, rule.times), prompt)
 
     def _checks(self, job: GenerateJob) -> bool:
-        return bool(self._server(job).capabilities.check)
+        return self._capabilities(job).check
 
-    def _support(
-        self, job: GenerateJob, text: str, cancelled: Callable[[], bool]
-    ) -> tuple[Support | None, str | None]:
+    def _support(self, job: GenerateJob, text: str, cancelled: Callable[[], bool]) -> tuple[Support | None, str | None]:
         """The support of an answer, by the model's own Yes or No; else None, and why there is none."""
         checking = job.checking
         if checking is None:

@@ -12,7 +12,7 @@ import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
 from celery.exceptions import SecurityWarning
@@ -22,13 +22,19 @@ from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redi
 from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
 from workers.support import calibration
+from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.endpoint import Endpoint
+from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.heartbeat import Heartbeat, default_name
 from workers.worker.kv_store import MOST_BYTES, KvStore
 from workers.worker.memory import shortage
 from workers.worker.runtime import Runtime
 from workers.worker.supporter import Supporter
 from workers.worker.tasks import WorkerContext, register
+
+if TYPE_CHECKING:
+    from retriever import Library
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +62,8 @@ class WorkerConfig:
         keep_originals: whether uploaded files are kept with their documents.
         store_url: PostgreSQL that has the collections, `postgresql://…`; None: the data folder has them.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
+        endpoints: model servers that generate the answers, the first one by default. With none of them, the worker
+            loads the target model itself.
     """
 
     redis_url: str
@@ -85,6 +93,7 @@ class WorkerConfig:
     ocr_seconds: float = 300.0
     keep_originals: bool = False
     store_url: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
 
     @property
     def models_folder(self) -> Path:
@@ -112,9 +121,30 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
     """Load tokenizer, engine and embedder. Returns the worker context and the worker's information."""
     from decoder import load_engine
     from decoder.models import resolve
-    from retriever import Library, ReadLimits, make_embedder, open_stores
 
     own = None if config.calibration is None else calibration.read(config.calibration.read_text(encoding="utf-8"))
+    if config.endpoints:
+        tokens = own_tokens()
+        context = WorkerContext(
+            client=make_redis(config.redis_url),
+            tokens=tokens,
+            runtime=UpstreamRuntime(config.endpoints),
+            library=_library(config),
+            uploads_dir=config.uploads_dir,
+            name=name,
+            answer_ttl_s=config.answer_ttl_s,
+            session_ttl_s=config.session_ttl_s,
+            store_url=config.store_url,
+            calibration=own,
+        )
+        return context, {
+            "engine": "upstream",
+            "model": config.endpoints[0].model,
+            "upstreams": {endpoint.name: endpoint.model for endpoint in config.endpoints},
+            "tokenizer": tokens.hash,
+            "window": min(endpoint.window for endpoint in config.endpoints),
+            "concurrency": config.concurrency,
+        }
     folder = resolve(config.model, config.models_folder)
     log.info("loading %s from %s", config.model, folder)
     tokens = Tokens.load(folder)
@@ -132,25 +162,11 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         models_dir=config.models_folder,
         state_dir=config.data_dir / "learned",
     )
-    library: Library | None = None
-    if config.embedding_model is not None:
-        embedder = make_embedder(
-            config.embedding_model,
-            lambda model: resolve(model, config.models_folder),
-            config.embedding_device,
-            config.embedding_dtype,
-            *config.embedding_prefixes,
-        )
-        log.info("loading %s", config.embedding_model)
-        embedder.load()
-        limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
-        stores = open_stores(config.store_url, config.data_dir)
-        library = Library(config.data_dir, embedder, limits=limits, stores=stores, keep_originals=config.keep_originals)
     context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,
         runtime=Runtime(engine, tokens, KvStore(config.kv_cache_bytes, shortage(config.device))),
-        library=library,
+        library=_library(config),
         uploads_dir=config.uploads_dir,
         name=name,
         answer_ttl_s=config.answer_ttl_s,
@@ -160,6 +176,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         supporter=Supporter(tokens, Path(config.model).name, config.dtype, own),
     )
     info = {
+        "engine": "decoder",
         "model": config.model,
         "tokenizer": tokens.hash,
         "window": engine.target.max_positions,
@@ -172,6 +189,27 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         "concurrency": config.concurrency,
     }
     return context, info
+
+
+def _library(config: WorkerConfig) -> Library | None:
+    """The worker's collections, with the embedding model loaded; None for a worker that ingests nothing."""
+    from decoder.models import resolve
+    from retriever import Library, ReadLimits, make_embedder, open_stores
+
+    if config.embedding_model is None:
+        return None
+    embedder = make_embedder(
+        config.embedding_model,
+        lambda model: resolve(model, config.models_folder),
+        config.embedding_device,
+        config.embedding_dtype,
+        *config.embedding_prefixes,
+    )
+    log.info("loading %s", config.embedding_model)
+    embedder.load()
+    limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
+    stores = open_stores(config.store_url, config.data_dir)
+    return Library(config.data_dir, embedder, limits=limits, stores=stores, keep_originals=config.keep_originals)
 
 
 def queues(context: WorkerContext) -> list[str]:

@@ -9,7 +9,7 @@ Next: `generate` (`generation.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from decoder import PromptError, PromptTooLong, UnknownDrafter
 from retriever import Library
 from workers.broker import keys
 from workers.broker.app import INGEST_TASK, LAPSE_S, RedisClient
-from workers.broker.messages import ErrorEvent
+from workers.broker.messages import ErrorEvent, GenerateJob
 from workers.errors import AnswerMissing, QueueUnavailable, RuntimeClosed, is_out_of_memory, unavailable
 from workers.grammar.grammars import Grammars
 from workers.ingests.open_ledger import open_ledger
@@ -33,7 +33,11 @@ from workers.sessions.answer_store import AnswerStore
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.routing import share
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S, AnswerStream
+from workers.support.calibration import Calibration
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.answer import UpstreamAnswers
+from workers.upstream.errors import UpstreamError
+from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.cancels import CancelWatch
 from workers.worker.generation import generate
 from workers.worker.kv_store import answer_of, session_of
@@ -54,7 +58,7 @@ class WorkerContext:
 
     client: RedisClient
     tokens: Tokens
-    runtime: Runtime
+    runtime: Runtime | UpstreamRuntime
     library: Library | None
     uploads_dir: Path
     name: str = "worker"
@@ -66,7 +70,9 @@ class WorkerContext:
     lapse_s: int = LAPSE_S
     """Seconds of silence after which another worker's tasks are reclaimed."""
     supporter: Supporter | None = None
-    """Computes the support of answers; None computes none."""
+    """Computes the support of our own engine's answers; None computes none."""
+    calibration: Calibration | None = None
+    """The operator's, for the support of a model server's answers."""
     store_url: str | None = None
     """The PostgreSQL that has ingests; None: Redis and `uploads_dir` have them."""
 
@@ -77,6 +83,11 @@ class WorkerContext:
         self.unfinished = Unfinished(self.client)
         self.leases = Leases(self.client, self.name, self.lapse_s)
         self.ledger = open_ledger(self.client, self.uploads_dir, self.store_url, self.lapse_s)
+        self.upstreams = (
+            UpstreamAnswers(self.runtime, self.tokens, self.passage_ids, self.calibration)
+            if isinstance(self.runtime, UpstreamRuntime)
+            else None
+        )
         closing = self.runtime.closing.is_set
         self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
@@ -88,12 +99,31 @@ class WorkerContext:
             answer_id,
             ttl_s=self.answer_ttl_s,
             session_ttl_s=self.session_ttl_s,
-            worker=self.name if self.runtime.store.on else "",
+            worker=self.name if isinstance(self.runtime, Runtime) and self.runtime.store.on else "",
         )
 
     def state(self) -> dict[str, Any]:
         """The changing part of the worker's information."""
-        return {"running": self.runtime.answers, "kv_cache": self.runtime.store.state()}
+        kept = {"kv_cache": self.runtime.store.state()} if isinstance(self.runtime, Runtime) else {}
+        return {"running": self.runtime.answers, **kept}
+
+    def generate(self, job: GenerateJob, stream: AnswerStream, cancelled: Callable[[], bool]) -> None:
+        """Generate an answer by the worker's engine. Raises what `generate` and `UpstreamAnswers.generate` raise."""
+        if isinstance(self.runtime, UpstreamRuntime):
+            assert self.upstreams is not None
+            self.upstreams.generate(job, stream, cancelled)
+        else:
+            generate(
+                job,
+                stream,
+                self.runtime,
+                self.tokens,
+                cancelled,
+                self.store,
+                self.grammars,
+                self.passage_ids,
+                self.supporter,
+            )
 
     def after_beat(self, app: Celery) -> None:
         """Reclaim tasks and jobs of vanished or busy workers, and delete the rows of erased sessions.
@@ -118,7 +148,7 @@ class WorkerContext:
                 log.exception("a task after the heartbeat failed")
 
     def _forget_erased(self) -> None:
-        owners = self.runtime.store.owners()
+        owners = self.runtime.store.owners() if isinstance(self.runtime, Runtime) else []
         if owners:
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
                 for owner, session in owners:
@@ -126,7 +156,7 @@ class WorkerContext:
                     pipe.exists(keys.answer(owner, answer) if answer else keys.session(owner, session_of(session)))
                 existing = pipe.execute()
             for (owner, session), exists in zip(owners, existing, strict=True):
-                if not exists:
+                if not exists and isinstance(self.runtime, Runtime):
                     self.runtime.forget(owner, session)
 
     def close(self) -> None:
@@ -188,17 +218,7 @@ def run_generate(context: WorkerContext, owner: str, answer_id: str) -> None:
         return
     try:
         with context.cancels.watch(keys.answer_cancel(owner, answer_id)) as cancelled:
-            generate(
-                record["job"],
-                stream,
-                context.runtime,
-                context.tokens,
-                cancelled.is_set,
-                context.store,
-                context.grammars,
-                context.passage_ids,
-                context.supporter,
-            )
+            context.generate(record["job"], stream, cancelled.is_set)
     except (RuntimeClosed, QueueUnavailable):
         raise
     except Exception as error:
@@ -220,12 +240,14 @@ def run_generate(context: WorkerContext, owner: str, answer_id: str) -> None:
 def error_event(error: Exception) -> ErrorEvent:
     """The event for an answer that failed: a stable code and a sentence.
 
-    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error.
+    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error, and those of `UpstreamError`.
     """
     if isinstance(error, PromptTooLong):
         return ErrorEvent(code="prompt_too_long", detail=str(error))
     if isinstance(error, UnknownDrafter):
         return ErrorEvent(code="unknown_drafter", detail=str(error))
+    if isinstance(error, UpstreamError):
+        return ErrorEvent(code=error.code, detail=error.detail, retry_after=error.retry_after)
     if is_out_of_memory(error):
         return ErrorEvent(
             code="out_of_memory",

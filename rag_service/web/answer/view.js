@@ -116,6 +116,12 @@ export class AnswerView {
       onstart(data.answer_id, data.session_id);
     } else if (name === "parts") {
       this._status.textContent = data.done < data.total ? `Reading part ${data.done + 1} of ${data.total}…` : "Writing…";
+    } else if (name === "restart") {
+      this.text.points = [];
+      this.text.spans = [];
+      this.text.render();
+      this._status.textContent = `${data.reason} It starts again…`;
+      this._status.hidden = false;
     } else if (name === "token") {
       this._status.hidden = true;
       this.text.add(data.text, data.spans);
