@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workers.broker.messages import FinishReason, Logprob, TokenEvent, TokenOrigin
 from workers.errors import QueueUnavailable, StreamAhead
@@ -17,11 +17,27 @@ from workers.sessions.streams import AnswerStream
 from workers.tokens.text_stream import TextStream
 
 if TYPE_CHECKING:
-    from decoder import Step, TokenSource
+    from decoder import TokenSource
     from decoder.sampling.logprobs import TokenLogprob
 
 PATIENCE_S = 60.0
 """Seconds for which events wait while Redis is away, before the task goes back to the queue."""
+
+
+class Committed(Protocol):
+    """What was committed together: a step of our own engine (`decoder.Step`), or text of a model server."""
+
+    @property
+    def tokens(self) -> Sequence[int]: ...
+
+    @property
+    def sources(self) -> Sequence[TokenSource | None]: ...
+
+    @property
+    def finish_reason(self) -> FinishReason | None: ...
+
+    @property
+    def logprobs(self) -> Sequence[TokenLogprob]: ...
 
 
 @dataclass
@@ -51,7 +67,7 @@ class Relay:
     def text(self) -> str:
         return "".join(self.texts) + self.pending
 
-    def take(self, step: Step) -> None:
+    def take(self, step: Committed) -> None:
         """Add a step's tokens up to the end of the text, and write the new ones to the stream."""
         for token, source in zip(step.tokens, step.sources, strict=True):
             text, stopped = self.text_stream.push(token)

@@ -99,13 +99,12 @@ class UpstreamAnswers:
                 )
             if job.parts:
                 job = noted(job, lambda part: self._notes(job, part, cancelled), stream, cancelled)
-            if before and not self._capabilities(job).continuation:
+            if before and not (self._capabilities(job).continuation and job.json_schema is None):
                 stream.restart(STARTED_AGAIN)
                 before = []
             checking = job.checking
             refusing = checking is not None and checking.abstain == "refuse" and self._checks(job)
             relay = Relay(stream, TextStream(self.tokens, job.sampling.stop), wait, before, refusing)
-            begun = self.tokens.decode(relay.ids)
             prompt, parts = assemble(
                 self.tokens, job.segments, job.edit.segment if job.edit else None, self.passage_ids.of_job(job)
             )
@@ -114,8 +113,10 @@ class UpstreamAnswers:
                 job.sampling,
                 json_schema=job.json_schema,
                 prediction=job.prediction or (job.edit.text if job.edit else None),
-                begun=begun,
             )
+            if relay.ids:
+                logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
+                request = request.continuing(self.tokens.decode(relay.ids), len(relay.ids))
             repeats = self._repetition(job, prompt)
             first_token: float | None = None
             handle = self.runtime.submit(request, job.upstream, cancelled)

@@ -240,7 +240,8 @@ def run_generate(context: WorkerContext, owner: str, answer_id: str) -> None:
 def error_event(error: Exception) -> ErrorEvent:
     """The event for an answer that failed: a stable code and a sentence.
 
-    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error, and those of `UpstreamError`.
+    Codes: prompt_too_long, unknown_drafter, invalid_request, out_of_memory, internal_error; and of model servers,
+    those of `UpstreamError`.
     """
     if isinstance(error, PromptTooLong):
         return ErrorEvent(code="prompt_too_long", detail=str(error))

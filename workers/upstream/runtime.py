@@ -1,0 +1,196 @@
+"""The clients of all model servers of a worker, in one thread with an event loop.
+
+Task threads submit requests and iterate over what comes. Knows threads and cancelling; knows no HTTP and no jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
+
+import httpx
+
+from workers.errors import RuntimeClosed
+from workers.upstream.client import UpstreamClient
+from workers.upstream.endpoint import Endpoint
+from workers.upstream.errors import UpstreamUnavailable
+from workers.upstream.request import ChatRequest, Delta, Usage
+
+POLL_S = 0.05
+"""Longest time until a cancelled request is closed."""
+T = TypeVar("T")
+
+
+class UpstreamHandle(Iterator[Delta]):
+    """An answer as it comes. The last delta has a finish reason.
+
+    Iterating raises UpstreamError, or RuntimeClosed if the runtime closed before the end. `close` closes the request of
+    an answer that is not read any more.
+    """
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._arrived: queue.SimpleQueue[Delta | BaseException] = queue.SimpleQueue()
+        self._close = close
+        self._ended = False
+        self.usage: Usage | None = None
+        """The server's token counts; None if it gave none."""
+
+    def __next__(self) -> Delta:
+        if self._ended:
+            raise StopIteration
+        item = self._arrived.get()
+        if isinstance(item, BaseException):
+            self._ended = True
+            raise item
+        self._ended = item.finish_reason is not None
+        return item
+
+    def close(self) -> None:
+        self._close()
+
+
+class UpstreamRuntime:
+    """Asks model servers. Safe to use from several threads.
+
+    Args:
+        endpoints: at least one; the first is asked where no name is given.
+        transport: of httpx, for tests.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._endpoints = {endpoint.name: endpoint for endpoint in endpoints}
+        self._first = endpoints[0].name
+        self._transport = transport
+        self._clients: dict[str, UpstreamClient] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+        self._lock = threading.Lock()
+        self.closing = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="upstream", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the runtime accepts and runs answers."""
+        return self._thread.is_alive() and not self.closing.is_set()
+
+    @property
+    def answers(self) -> int:
+        """Number of running requests."""
+        return len(self._running)
+
+    def endpoint(self, upstream: str | None) -> Endpoint:
+        """Where requests for an upstream go. Raises UpstreamUnavailable if no such upstream is configured."""
+        name = upstream or self._first
+        if name not in self._endpoints:
+            raise UpstreamUnavailable(
+                f"no model server is called {name!r} here; the operator names them in RAG_UPSTREAM__OTHERS, the same "
+                "for the API and all workers"
+            )
+        return self._endpoints[name]
+
+    def submit(
+        self, request: ChatRequest, upstream: str | None = None, cancelled: Callable[[], bool] = lambda: False
+    ) -> UpstreamHandle:
+        """Ask for an answer and return its handle. `cancelled` is asked every 50 ms; then the request is closed.
+
+        Raises:
+            RuntimeClosed, UpstreamUnavailable: as `endpoint`.
+        """
+        endpoint = self.endpoint(upstream)
+        closed = threading.Event()
+        handle = UpstreamHandle(closed.set)
+
+        async def follow() -> None:
+            usage: list[Usage] = []
+            try:
+                async for delta in self._client(endpoint).stream(request, usage):
+                    if delta.finish_reason is not None and usage:
+                        handle.usage = _sum(usage)
+                    handle._arrived.put(delta)
+            except asyncio.CancelledError:
+                ended = self.closing.is_set() and not cancelled()
+                handle._arrived.put(RuntimeClosed() if ended else Delta("", "cancelled"))
+            except Exception as error:
+                handle._arrived.put(error)
+
+        self._start(self._watched(follow(), lambda: closed.is_set() or cancelled()))
+        return handle
+
+    def odds(
+        self, request: ChatRequest, upstream: str | None = None, cancelled: Callable[[], bool] = lambda: False
+    ) -> dict[str, float]:
+        """As `UpstreamClient.odds`; {} if it was cancelled.
+
+        Raises:
+            UpstreamError, RuntimeClosed
+        """
+        endpoint = self.endpoint(upstream)
+
+        async def ask() -> dict[str, float]:
+            return await self._client(endpoint).odds(request)
+
+        try:
+            return self._start(self._watched(ask(), cancelled)).result() or {}
+        except concurrent.futures.CancelledError:
+            if self.closing.is_set():
+                raise RuntimeClosed from None
+            return {}
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Close all requests; their answers get RuntimeClosed. Waits for the thread."""
+        with self._lock:
+            if not self.closing.is_set():
+                self.closing.set()
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout_s)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        with self._lock:
+            if not self.alive:
+                work.close()
+                raise RuntimeClosed
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _watched(self, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool]) -> T | None:
+        """Do some work, and cancel it once `cancelled` holds; None then."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        try:
+            while not task.done():
+                if cancelled():
+                    task.cancel()
+                await asyncio.wait([task], timeout=POLL_S)
+            return None if task.cancelled() else task.result()
+        finally:
+            task.cancel()
+            self._running.discard(task)
+
+    def _client(self, endpoint: Endpoint) -> UpstreamClient:
+        if endpoint.name not in self._clients:
+            self._clients[endpoint.name] = UpstreamClient(endpoint, self._transport)
+        return self._clients[endpoint.name]
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+
+        async def end() -> None:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for client in self._clients.values():
+                await client.aclose()
+
+        self._loop.run_until_complete(end())
+        self._loop.close()
+
+
+def _sum(usage: Sequence[Usage]) -> Usage:
+    """Of an answer that was continued: what all its requests took together."""
+    return Usage(*(sum(getattr(one, name) for one in usage) for name in ("prompt", "cached", "completion")))
