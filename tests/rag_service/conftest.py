@@ -25,13 +25,17 @@ from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.endpoint import Endpoint
+from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.tasks import WorkerContext
 
 WINDOW = 1200
+ENGINES = os.environ.get("ENGINES", "decoder upstream").split()
 FOXES = (
     "# Foxes\n\nThe quick brown fox jumps over the lazy dog every morning before breakfast.\n\n"
     "# Bridges\n\nOver the bridge of Köln walk 東京 visitors 😀 and many naïve café owners each year.\n"
@@ -81,6 +85,7 @@ class World:
     stage: Stage
     place: WorkerContext
     window: int = WINDOW
+    engine: str = "decoder"
 
     def wait_for_cancel(self) -> None:
         """Wait until the worker has seen the flag of its only running answer."""
@@ -109,23 +114,38 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """`decoder`: our own engine, scripted. `upstream`: a scripted model server behind a worker, with the same script."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
-def _working(redis_server: str, data_dir: Path, tokens: Tokens) -> Iterator[World]:
+def _working(redis_server: str, data_dir: Path, tokens: Tokens, engine_name: str) -> Iterator[World]:
     client = make_redis(redis_server)
     client.flushall()
     client.close()
     stage = Stage(tokens)
-    engine = FakeEngine(tokens, stage.script, window=WINDOW, before_step=stage.before_step)
-    place = make_worker_context(redis_server, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
-    with running_worker(redis_server, place, info={"model": "fake", "tokenizer": tokens.hash}):
+    with contextlib.ExitStack() as stack:
+        engine: Any
+        if engine_name == "upstream":
+            server = stack.enter_context(scripted(speaking(tokens, stage.script, stage.before_step)))
+            engine = UpstreamRuntime([Endpoint("default", server.url, "scripted", server="llama.cpp", window=WINDOW)])
+        else:
+            engine = FakeEngine(tokens, stage.script, window=WINDOW, before_step=stage.before_step)
+        library = Library(data_dir, HashEmbedder())
+        place = make_worker_context(redis_server, tokens, engine, library, data_dir / "uploads")
+        stack.enter_context(running_worker(redis_server, place, info={"model": "fake", "tokenizer": tokens.hash}))
         while not place.client.exists(keys.WORKERS):
             time.sleep(0.01)
-        yield World(redis_server, data_dir, tokens, stage, place)
+        yield World(redis_server, data_dir, tokens, stage, place, engine=engine_name)
 
 
 @pytest.fixture
-def world(_working: World) -> Iterator[World]:
+def world(_working: World, request: pytest.FixtureRequest) -> Iterator[World]:
     """Redis and a worker that speaks from `world.stage`."""
+    if _working.engine != "decoder" and (marker := request.node.get_closest_marker("decoder_only")):
+        pytest.skip(f"of our own engine only: {marker.args[0]}")
     stage = _working.stage
     fresh = Stage(_working.tokens)
     stage.text, stage.rewritten, stage.hold_at = fresh.text, fresh.rewritten, None

@@ -271,11 +271,12 @@ def make_worker_context(
     **options: Any,
 ) -> WorkerContext:
     """A workplace around any engine; close it."""
+    from workers.upstream.runtime import UpstreamRuntime
     from workers.worker.kv_store import KvStore
     from workers.worker.runtime import Runtime
     from workers.worker.tasks import WorkerContext
 
-    runtime = Runtime(engine, tokens, KvStore(kv_cache_bytes))
+    runtime = engine if isinstance(engine, UpstreamRuntime) else Runtime(engine, tokens, KvStore(kv_cache_bytes))
     client = make_redis(redis_url)
     return WorkerContext(client, tokens, runtime, library, uploads_dir, name, lapse_s=lapse_s, **options)
 

@@ -157,7 +157,7 @@ class UpstreamClient:
 
     @asynccontextmanager
     async def _answer(self, sent: Mapping[str, Any], kind: str) -> AsyncIterator[httpx.Response]:
-        """The response of a request that was accepted. Raises UpstreamError, and `_Broken` where another try may help."""
+        """The response of an accepted request. Raises UpstreamError, and `_Broken` where another try may help."""
         url = f"{self.endpoint.url.rstrip('/')}/chat/completions"
         timeout = httpx.Timeout(self.endpoint.first_token_s, connect=10.0, pool=None)
         sending = self._http.build_request("POST", url, json=sent, headers={"Accept": kind}, timeout=timeout)

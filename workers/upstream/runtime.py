@@ -109,6 +109,8 @@ class UpstreamRuntime:
             usage: list[Usage] = []
             try:
                 async for delta in self._client(endpoint).stream(request, usage):
+                    if cancelled():
+                        raise asyncio.CancelledError
                     if delta.finish_reason is not None and usage:
                         handle.usage = _sum(usage)
                     handle._arrived.put(delta)
