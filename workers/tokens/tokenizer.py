@@ -1,4 +1,4 @@
-"""The only tokenizer: texts to ids and back, and the control pieces of a model's chat template.
+"""The only way to tokenize: texts to ids and back, and the control pieces of a model's chat template.
 
 Knows `tokenizers` and the files of a model folder; knows no torch, no prompts' meaning and no Redis. Content never
 yields control tokens: `<|im_start|>` inside a document is the text it looks like.
