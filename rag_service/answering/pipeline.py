@@ -102,7 +102,7 @@ class Pipeline(Service):
         for _ in range(ATTEMPTS):
             await claim(self.sessions, self.principal.owner, session_id, answer_id, patience_s=patience_s)
             try:
-                job = await make(answer_id)
+                job = self._addressed(await make(answer_id))
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(release)
@@ -174,7 +174,7 @@ class Pipeline(Service):
                 support=support,
             )
             job = await anyio.to_thread.run_sync(make)
-        await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
+        await anyio.to_thread.run_sync(self.queue.enqueue_generate, self._addressed(job))
         self.totals.answers += 1
         return answer_id
 
@@ -198,6 +198,10 @@ class Pipeline(Service):
             repetitions=self._repetitions,
             support=support,
         )
+
+    def _addressed(self, job: GenerateJob) -> GenerateJob:
+        """The job with the model server that its collections choose; none with our own engine."""
+        return job.model_copy(update={"upstream": self.settings.upstream_of(job.collection)})
 
     def _template(
         self,

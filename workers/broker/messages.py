@@ -231,6 +231,8 @@ class GenerateJob(_Message):
     """Dropped turns: the prompt omits this many of the session's oldest turns."""
     turns_left: int = Field(default=0, ge=0)
     """Number of turns that this turn dropped."""
+    upstream: str | None = None
+    """The name of the model server that answers; None: the first one, or the worker's own engine."""
     rewrites: str | None = None
     """For a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is
     not a turn; its rows have their own slot."""

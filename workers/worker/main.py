@@ -23,6 +23,7 @@ from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
 from workers.support import calibration
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.endpoint import Endpoint
 from workers.worker.heartbeat import Heartbeat, default_name
 from workers.worker.kv_store import MOST_BYTES, KvStore
 from workers.worker.memory import shortage
@@ -55,6 +56,8 @@ class WorkerConfig:
         ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
         keep_originals: whether uploaded files are kept with their documents.
         store_url: PostgreSQL that has the collections, `postgresql://…`; None: the data folder has them.
+        endpoints: model servers that generate the answers, the one of jobs that name none first; empty: the engine of
+            this process does, and `model` is loaded.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
     """
 
@@ -85,6 +88,7 @@ class WorkerConfig:
     ocr_seconds: float = 300.0
     keep_originals: bool = False
     store_url: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
 
     @property
     def models_folder(self) -> Path:
@@ -160,6 +164,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         supporter=Supporter(tokens, Path(config.model).name, config.dtype, own),
     )
     info = {
+        "engine": "decoder",
         "model": config.model,
         "tokenizer": tokens.hash,
         "window": engine.target.max_positions,
