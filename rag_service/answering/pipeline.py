@@ -62,6 +62,7 @@ class Pipeline(Service):
         await anyio.to_thread.run_sync(self._check, request)
         record = await self.answers.record(answer_id)
         edits.finished(record)
+        self.admission.check_engine(request, record["collection"])
         base = await self.answers.result(answer_id)
         edited = partial(self._edited, request, record, base)
         return await self._next_turn(
@@ -76,6 +77,8 @@ class Pipeline(Service):
         if not isinstance(request, EditRequest) and request.collection is not None:
             for name in split(request.collection):  # unknown names are rejected in every mode
                 self.library.collection(name)
+        if isinstance(request, Conversation) or (isinstance(request, QueryRequest) and request.collection is not None):
+            self.admission.check_engine(request, request.collection)
         self.admission.check_capacity()
 
     async def _next_turn(
@@ -118,6 +121,7 @@ class Pipeline(Service):
         collection = request.collection
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
+        self.admission.check_engine(request, collection)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language

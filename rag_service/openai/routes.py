@@ -40,6 +40,7 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
     answers.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    openai_request.check_engine(body, pipeline.admission.engine(collection))
     conversations = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
     return await _reply(pipeline, conversations, form, body, request)
