@@ -70,8 +70,8 @@ def no_seeds() -> BadRequest:
 
 def refusal(field: str, reason: str, advice: str) -> BadRequest:
     return BadRequest(
-        f"The engine behind this service cannot honour `{field}`: {reason}. To go on, {advice}. The service's own engine "
-        "can (docs/how-to/model-servers.md).",
+        f"The model server behind this service cannot honour `{field}`: {reason}. To go on, {advice}; the service's "
+        "own engine can (docs/how-to/model-servers.md).",
         CODE,
         param=field,
     )

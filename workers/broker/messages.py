@@ -364,6 +364,8 @@ class ErrorEvent(_Message):
     type: Literal["error"] = "error"
     code: str
     detail: str
+    retry_after: float | None = None
+    """Seconds after which asking again makes sense; None if nobody knows."""
 
 
 AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | DoneEvent | ErrorEvent
