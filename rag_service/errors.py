@@ -15,6 +15,7 @@
         ├── UnknownHost          421   the Host header does not name this service
         ├── InvalidRequest       422   a field has a wrong type or value
         ├── Overloaded           429   the queue is full; Retry-After
+        ├── BadGateway           502   a model server rejected the request, or cut its answer off
         ├── Unavailable          503   Redis or workers do not answer; Retry-After
         └── StorageFull          507   the disk of the service or of Redis is full
 
@@ -125,6 +126,11 @@ class InvalidRequest(Problem):
 class Overloaded(Problem):
     status = 429
     default_code = "queue_full"
+
+
+class BadGateway(Problem):
+    status = 502
+    default_code = "bad_gateway"
 
 
 class Unavailable(Problem):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rag_service.answering import engine_limits
 from rag_service.contract.schemas import EditRequest, QueryRequest
 from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
 from rag_service.prompting.conversation import Conversation
 from rag_service.settings import Settings
+from workers.broker.capabilities import Capabilities
+from workers.broker.messages import GenerateJob
 from workers.ingests.queue import IngestQueue
 from workers.sessions.queue import Queue
 from workers.tokens.tokenizer import Tokens
@@ -18,6 +21,7 @@ class Admission:
     """Checks of requests, by the service's limits."""
 
     def __init__(self, settings: Settings, tokens: Tokens, queue: Queue, ingests: IngestQueue) -> None:
+        self._settings = settings
         self._limits = settings.limits
         self._tokens = tokens
         self._queue = queue
@@ -40,6 +44,18 @@ class Admission:
         if unknown:
             last = self._tokens.vocab_size - 1
             raise InvalidRequest(f"The logit_bias names token id {unknown[0]}; the ids of this model are 0 to {last}.")
+
+    def engine(self, collection: str | None) -> Capabilities:
+        """What the engine can do that answers from a collection, or without one (None)."""
+        return engine_limits.capabilities_of(self._settings, self._settings.upstream_of(collection))
+
+    def check_engine(self, request: QueryRequest | EditRequest | Conversation, collection: str | None) -> None:
+        """Reject a request that asks for what the engine lacks. Raises BadRequest, `not_supported_by_engine`."""
+        engine_limits.check(request, self.engine(collection))
+
+    def check_token_ids(self, job: GenerateJob) -> None:
+        """Reject reading an answer's token ids where they are not its model's. Raises BadRequest."""
+        engine_limits.check_token_ids(engine_limits.capabilities_of(self._settings, job.upstream))
 
     def check_question(self, question: str, name: str = "question") -> None:
         """Args: name: the field's name, for the message."""

@@ -5,6 +5,7 @@ Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -21,6 +22,17 @@ NO_PASSAGES = "No passage was found for this question, so the answer is not base
 UNSUPPORTED = "The passages probably do not state this answer. Check it against the documents."
 UNANSWERED = "The passages probably do not answer this question. Check the answer against the documents."
 REFUSED = "The passages probably do not answer this question, so no answer is given."
+FAILURES = {
+    "internal_error": 500,
+    "upstream_cut": 502,
+    "upstream_rejected": 502,
+    "out_of_memory": 503,
+    "upstream_unavailable": 503,
+    "prompt_too_long": 422,
+}
+"""Status of a failed answer by its code; 422 for all others."""
+RETRY_S = 10.0
+"""Seconds after which a model server may answer again, where it does not say."""
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
@@ -76,9 +88,12 @@ def version(record: AnswerRecord) -> Version:
 
 
 def failure(error: ErrorEvent) -> dict[str, Any]:
-    """A failed answer's problem document."""
-    status = 500 if error.code == "internal_error" else 503 if error.code == "out_of_memory" else 422
-    return problem_document(status, error.code, error.detail)
+    """A failed answer's problem document; with `retry_after`, in seconds, where asking again may succeed."""
+    status = FAILURES.get(error.code, 422)
+    usual = RETRY_S if error.code == "upstream_unavailable" else None
+    wait = usual if error.retry_after is None else error.retry_after
+    advice = {} if wait is None else {"retry_after": max(1, math.ceil(wait))}
+    return problem_document(status, error.code, error.detail, **advice)
 
 
 def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: Answers) -> list[CitationOut]:

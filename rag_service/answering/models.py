@@ -14,6 +14,12 @@ from rag_service.settings import Settings
 from retriever import CrossEncoderReranker, RerankerUnavailable, Reranking
 
 
+def models_of(settings: Settings) -> tuple[str, ...]:
+    """The names of the settings whose models the service needs; with a model server, it loads no target model."""
+    own = settings.engine == "decoder"
+    return (*(["model"] if own else []), "embedding_model", "reranker", *(["draft_model"] if own else []))
+
+
 def model_folder(model: str, models_folder: Path) -> Path:
     """The folder of a named model, of a folder, or of a hub id that was downloaded before.
 

@@ -62,6 +62,7 @@ class Pipeline(Service):
         await anyio.to_thread.run_sync(self._check, request)
         record = await self.answers.record(answer_id)
         edits.finished(record)
+        self.admission.check_engine(request, record["collection"])
         base = await self.answers.result(answer_id)
         edited = partial(self._edited, request, record, base)
         return await self._next_turn(
@@ -76,6 +77,8 @@ class Pipeline(Service):
         if not isinstance(request, EditRequest) and request.collection is not None:
             for name in split(request.collection):  # unknown names are rejected in every mode
                 self.library.collection(name)
+        if isinstance(request, Conversation) or (isinstance(request, QueryRequest) and request.collection is not None):
+            self.admission.check_engine(request, request.collection)
         self.admission.check_capacity()
 
     async def _next_turn(
@@ -102,7 +105,7 @@ class Pipeline(Service):
         for _ in range(ATTEMPTS):
             await claim(self.sessions, self.principal.owner, session_id, answer_id, patience_s=patience_s)
             try:
-                job = await make(answer_id)
+                job = self._addressed(await make(answer_id))
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(release)
@@ -118,6 +121,7 @@ class Pipeline(Service):
         collection = request.collection
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
+        self.admission.check_engine(request, collection)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language
@@ -174,7 +178,7 @@ class Pipeline(Service):
                 support=support,
             )
             job = await anyio.to_thread.run_sync(make)
-        await anyio.to_thread.run_sync(self.queue.enqueue_generate, job)
+        await anyio.to_thread.run_sync(self.queue.enqueue_generate, self._addressed(job))
         self.totals.answers += 1
         return answer_id
 
@@ -198,6 +202,10 @@ class Pipeline(Service):
             repetitions=self._repetitions,
             support=support,
         )
+
+    def _addressed(self, job: GenerateJob) -> GenerateJob:
+        """The job with the model server that its collections choose; none with our own engine."""
+        return job.model_copy(update={"upstream": self.settings.upstream_of(job.collection)})
 
     def _template(
         self,

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -73,13 +74,20 @@ class Rewriter:
         self._cache = Rewrites(client, settings.answers.ttl)
 
     async def rewrite(
-        self, question: str, past: Sequence[Exchange], *, principal: Principal, session_id: str = ""
+        self,
+        question: str,
+        past: Sequence[Exchange],
+        *,
+        principal: Principal,
+        session_id: str = "",
+        collection: str | None = None,
     ) -> Rewritten:
         """The question as it stands alone: its rewrite, or itself if it needs none or rewriting fails.
 
         Args:
             past: the conversation, oldest first.
             session_id: "" if the client sends the history.
+            collection: that the question asks; the model server of its answers rewrites it, too.
         """
         if not past or not needs_rewriting(question):
             return Rewritten(question)
@@ -87,7 +95,8 @@ class Rewriter:
         query = question
         try:
             with anyio.move_on_after(self._settings.retrieval.rewrite_timeout) as limit:
-                query = await self._rewritten(question, past, principal, session_id)
+                upstream = self._settings.upstream_of(collection)
+                query = await self._rewritten(question, past, principal, session_id, upstream)
             if limit.cancelled_caught:
                 log.warning(
                     "rewriting a question took longer than %.1f s; the question is used unchanged",
@@ -99,14 +108,16 @@ class Rewriter:
             )
         return Rewritten(query, 1e3 * (time.perf_counter() - started))
 
-    async def _rewritten(self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str) -> str:
+    async def _rewritten(
+        self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None
+    ) -> str:
         segments = rewrite.prompt(question, past, self._tokens, self._window)
         if segments is None:
             return question
-        digest = self._digest(segments)
+        digest = self._digest(segments, upstream)
         query = await self._cache.get(principal.owner, session_id, digest)
         if query is None:
-            reply = await self._generated(self._job(question, segments, principal, session_id))
+            reply = await self._generated(self._job(question, segments, principal, session_id, upstream))
             query = (reply and rewrite.usable(reply, question, past)) or question
             await self._cache.put(principal.owner, session_id, digest, query)
         return query
@@ -128,7 +139,15 @@ class Rewriter:
             with anyio.CancelScope(shield=True), suppress(QueueUnavailable):
                 await stream.aforget()  # a worker that still writes it finds nothing, and stops
 
-    def _job(self, question: str, segments: Sequence[Segment], principal: Principal, session_id: str) -> GenerateJob:
+    def _job(
+        self,
+        question: str,
+        segments: Sequence[Segment],
+        principal: Principal,
+        session_id: str,
+        upstream: str | None,
+    ) -> GenerateJob:
+        exact: Literal["default", "strict"] = "strict" if upstream is None else "default"
         return make_job(
             uuid.uuid4().hex,
             principal,
@@ -136,12 +155,15 @@ class Rewriter:
             session_id="",
             question=question,
             turn=NO_TURN,
-            sampling=Sampling(max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact="strict"),
+            sampling=Sampling(max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact),
             speculation=Speculation(drafter=self._settings.drafter),
             rewrites=session_id,
+            upstream=upstream,
         )
 
-    def _digest(self, segments: Sequence[Segment]) -> str:
+    def _digest(self, segments: Sequence[Segment], upstream: str | None) -> str:
         """Names a question in its conversation, for this model."""
-        texts = [self._settings.model, self._tokens.hash, *(segment.text for segment in segments)]
+        models = {endpoint.name: f"{endpoint.url} {endpoint.model}" for endpoint in self._settings.endpoints}
+        model = self._settings.model if upstream is None else models[upstream]
+        texts = [model, self._tokens.hash, *(segment.text for segment in segments)]
         return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:32]

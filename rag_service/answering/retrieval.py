@@ -33,7 +33,13 @@ class Rewrites(Protocol):
     """The part of `query_rewriter.Rewriter` that retrieval needs."""
 
     async def rewrite(
-        self, question: str, past: Sequence[Exchange], *, principal: Principal, session_id: str = ""
+        self,
+        question: str,
+        past: Sequence[Exchange],
+        *,
+        principal: Principal,
+        session_id: str = "",
+        collection: str | None = None,
     ) -> Rewritten: ...
 
 
@@ -95,7 +101,11 @@ class Retrieval:
         rewritten = Rewritten(question.question)
         if self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
             rewritten = await self._rewriter.rewrite(
-                question.question, question.past, principal=principal, session_id=question.session_id
+                question.question,
+                question.past,
+                principal=principal,
+                session_id=question.session_id,
+                collection=collection,
             )
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 

@@ -10,8 +10,13 @@ from rag_service.settings import Settings
 
 
 def served_name(settings: Settings) -> str:
-    """Of the target model: as it is set, or the folder's name."""
-    return short_name(settings.model)
+    """Of the target model: as it is set, or the folder's name. With a model server, of its model."""
+    return short_name(_model(settings))
+
+
+def served_names(settings: Settings) -> frozenset[str]:
+    """Every name by which requests may ask for the target model."""
+    return frozenset({_model(settings), served_name(settings)})
 
 
 def short_name(model: str) -> str:
@@ -21,8 +26,17 @@ def short_name(model: str) -> str:
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Name, `toy` (for tests only), note and `dtype` of the target model; outside the catalogue the note is empty."""
+    """Name, `toy` (for tests only), note and `dtype` of the target model; outside the catalogue the note is empty.
+
+    Of a model server's model the number format is not known, and `engine` is `openai`.
+    """
     name = served_name(settings)
+    if settings.engine == "openai":
+        return {"name": name, "toy": False, "note": "", "dtype": None, "engine": "openai"}
     card = card_of(name)
     toy, note = card is not None and card.toy, card.note if card else ""
     return {"name": name, "toy": toy, "note": note, "dtype": settings.number_format}
+
+
+def _model(settings: Settings) -> str:
+    return settings.endpoints[0].model if settings.endpoints else settings.model

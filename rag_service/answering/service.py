@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 import anyio
@@ -44,6 +45,7 @@ from workers.sessions.answer_store import erase_collection
 from workers.sessions.passage_ids import forget_passages
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
+from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
 
 log = logging.getLogger(__name__)
@@ -61,7 +63,8 @@ class Service:
     Args:
         settings: the service's.
         redis_url: the Redis to use.
-        embedder, tokens, window: of the configured models; None reads them from the models folder.
+        embedder, tokens, window: of the configured models; None reads them from the models folder. Texts of model
+            servers have a tokenizer of our own, and the smallest window of all of them.
 
     Raises:
         InvalidSettings: a model's files are missing or of another kind, or a prompt template is wrong.
@@ -78,8 +81,7 @@ class Service:
     ) -> None:
         self.settings = settings
         folder = partial(model_folder, models_folder=settings.models_folder)
-        self.tokens = tokens or Tokens.load(folder(settings.model))
-        self.window = window or window_of(folder(settings.model))
+        self.tokens, self.window = _reading(settings, tokens, window, folder)
         self.templates = Templates(
             settings.prompt.folder, settings.prompt.texts, settings.prompt.language, settings.prompt.collections
         )
@@ -181,6 +183,15 @@ class Service:
             self.ingests.erase(self.principal.tenant, collection, names)
         with contextlib.suppress(QueueUnavailable):
             forget_passages(self.redis, self.principal.tenant)
+
+
+def _reading(
+    settings: Settings, tokens: Tokens | None, window: int | None, folder: Callable[[str], Path]
+) -> tuple[Tokens, int]:
+    """The tokenizer and the window of what answers, where they are not given."""
+    if settings.endpoints:
+        return tokens or own_tokens(), window or min(endpoint.window for endpoint in settings.endpoints)
+    return tokens or Tokens.load(folder(settings.model)), window or window_of(folder(settings.model))
 
 
 def _ledger(client: RedisClient, settings: Settings) -> JobLedger:

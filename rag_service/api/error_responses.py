@@ -26,6 +26,7 @@ MEANING: dict[int, str] = {
     415: "The path does not accept the body's media type",
     422: "A field or parameter is missing, or has a wrong type or value",
     429: "Too many jobs wait for a worker",
+    502: "The model server rejected the request, or cut its answer off",
     503: "Redis, a worker or the embedding model is unavailable",
     507: "A disk is full, so the request was not stored",
 }

@@ -11,7 +11,11 @@ from typing import Any
 from rag_service.errors import Problem
 
 _PATHS = ("/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/models")
-_CODES = {"context_overflow": "context_length_exceeded", "invalid_key": "invalid_api_key"}
+_CODES = {
+    "context_overflow": "context_length_exceeded",
+    "prompt_too_long": "context_length_exceeded",
+    "invalid_key": "invalid_api_key",
+}
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 

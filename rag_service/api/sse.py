@@ -74,7 +74,9 @@ def event_text(name: str, data: dict[str, Any], entry_id: str | None = None) -> 
 
 
 def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_far: Provenance) -> dict[str, Any]:
-    data: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens, "steps": max(so_far.steps, 0)}
+    data: dict[str, Any] = {"text": event.text, "tokens": so_far.tokens}
+    if job.upstream is None:  # a model server tells no passes
+        data["steps"] = max(so_far.steps, 0)
     if source := source_of(event, job):
         data["source"] = source
     if spans:

@@ -151,12 +151,26 @@ def ending(answer: dict[str, Any]) -> str:
     return str(answer["finish_reason"])
 
 
+def _time_line(answer: dict[str, Any]) -> str:
+    """What is known of an answer that a model server decoded: tokens and time."""
+    speculation, timings = answer["speculation"], answer["timings"]
+    about = "about " if speculation.get("usage") == "estimated" else ""
+    first = f"{timings['first_token'] / 1000:.1f} s to the first · " if "first_token" in timings else ""
+    return (
+        f"{about}{answer['usage']['completion_tokens']} tokens · {first}{timings['total'] / 1000:.1f} s · "
+        f"{speculation['model']} at the model server {speculation['upstream']}"
+    )
+
+
 def decoding_lines(answer: dict[str, Any]) -> list[str]:
     """How the answer was decoded."""
     speculation, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
     version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
+    head = f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ending(answer)}"
+    if speculation.get("engine") == "upstream":
+        return [head, _time_line(answer)]
     lines = [
-        f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ending(answer)}",
+        head,
         f"{usage['completion_tokens']} tokens in {speculation['steps']} steps after the first: "
         f"MAT {speculation['mat']:.2f} (plain 1.00) · drafter {speculation['drafter']} · "
         f"drafted {speculation['drafted']}, accepted {speculation['accepted']} · {timings['total'] / 1000:.1f} s",

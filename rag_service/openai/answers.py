@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from rag_service.contract.answer import Answer
-from rag_service.errors import InvalidRequest, Problem, Unavailable
+from rag_service.errors import BadGateway, InvalidRequest, Problem, Unavailable
 from rag_service.openai import tools as openai_tools
 from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.logprobs import Measured, chat_form, completion_form
@@ -221,8 +221,9 @@ def usage(answers: Sequence[Answer], n: int) -> dict[str, Any]:
 def failed(answer: Answer) -> Problem:
     """Why an answer failed, as a refusal of its request."""
     error = answer.error or {}
-    kind = {422: InvalidRequest, 503: Unavailable}.get(int(error.get("status", 500)), Problem)
-    return kind(str(error.get("detail", "The answer failed.")), str(error.get("code", "internal_error")))
+    kind = {422: InvalidRequest, 502: BadGateway, 503: Unavailable}.get(int(error.get("status", 500)), Problem)
+    detail, code = str(error.get("detail", "The answer failed.")), str(error.get("code", "internal_error"))
+    return kind(detail, code, retry_after=error.get("retry_after"))
 
 
 def _count(usage: dict[str, Any], name: str) -> int:

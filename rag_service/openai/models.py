@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rag_service.answering.pipeline import Pipeline
-from rag_service.answering.served_model import served_name, short_name
+from rag_service.answering.served_model import served_name, served_names, short_name
 from rag_service.contract.collections import joined, split
 from rag_service.errors import NotFound
 from rag_service.settings import Settings
@@ -34,7 +34,7 @@ def collection_of(model: str, pipeline: Pipeline) -> str | None:
         except (UnknownCollection, InvalidName, ValueError):
             raise _unknown(model, pipeline.settings) from None
         return names
-    if model not in (DEFAULT, served_name(pipeline.settings), pipeline.settings.model):
+    if model != DEFAULT and model not in served_names(pipeline.settings):
         raise _unknown(model, pipeline.settings)
     return None
 

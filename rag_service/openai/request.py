@@ -6,9 +6,11 @@ import json
 import secrets
 from typing import Any
 
+from rag_service.answering import engine_limits
 from rag_service.errors import BadRequest
 from rag_service.openai.schemas import ChatMessage, ChatRequest, CompletionRequest, Function, ResponseFormat
 from rag_service.prompting.conversation import Conversation, Message
+from workers.broker.capabilities import Capabilities
 from workers.broker.messages import CallableFunction, Calls
 from workers.broker.sampling import SamplingFields
 from workers.grammar.schemas import BadSchema, check_calls, check_schema
@@ -41,6 +43,14 @@ def chat(body: ChatRequest, collection: str | None, form: CallForm | None) -> li
         common |= {"calls": calls, "json_schema": None, "stop": []}
     common["max_tokens"] = body.max_completion_tokens or body.max_tokens
     return [Conversation(**common, choice=choice) for choice in range(body.n)]
+
+
+def check_engine(body: ChatRequest, engine: Capabilities) -> None:
+    """Refuse tools, calls and seeds that the engine cannot honour. Raises BadRequest."""
+    tools = bool(body.offered) or any(message.tool_calls or message.role == "tool" for message in body.messages)
+    engine_limits.check_tools(tools, body.forces, engine)
+    if body.seed is not None and body.temperature > 0 and not engine.seeds:
+        raise engine_limits.no_seeds()
 
 
 def completion(body: CompletionRequest, collection: str | None, vocab_size: int) -> list[Conversation]:

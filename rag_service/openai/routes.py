@@ -25,7 +25,7 @@ from rag_service.prompting.conversation import Conversation
 responses = error_responses(401, 403, 503, model=OpenAIErrorOut)
 streaming: Responses = {
     200: {"content": {"text/event-stream": {}}, "description": "The response, or with `stream` its chunks"},
-    **error_responses(400, 404, 413, 415, 429, 507, model=OpenAIErrorOut),
+    **error_responses(400, 404, 413, 415, 429, 502, 507, model=OpenAIErrorOut),
 }
 router = APIRouter(prefix="/v1", tags=["openai"], responses=responses, route_class=JsonRoute, dependencies=[READER])
 
@@ -40,6 +40,7 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
     answers.
     """
     collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    openai_request.check_engine(body, pipeline.admission.engine(collection))
     conversations = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
     return await _reply(pipeline, conversations, form, body, request)

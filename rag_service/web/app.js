@@ -77,9 +77,11 @@ async function start() {
   }
 }
 
-/** Names the model below the question, and says if it is a toy. */
+/** Names the model below the question, and says if it is a toy. A model server has no plain decoding to compare with. */
 function showModel(model) {
   if (!model) return;
+  compare.closest("label").hidden = model.engine === "openai";
+  if (model.engine === "openai") compare.checked = false;
   const line = byId("model");
   line.textContent = model.toy ? `Model: ${model.name}, ${model.note}` : `Model: ${model.name}`;
   line.classList.toggle("toy", model.toy);

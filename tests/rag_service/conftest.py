@@ -116,7 +116,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
-    """`decoder`: our own engine, scripted. `upstream`: a scripted model server behind a worker, with the same script."""
+    """`decoder`: our own engine, scripted. `upstream`: a scripted model server behind the worker, of the same script."""
     return str(request.param)
 
 

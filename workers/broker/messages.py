@@ -192,8 +192,6 @@ class GenerateJob(_Message):
     session_id: str
     """"" for an answer outside sessions."""
     collection: str | None = None
-    upstream: str | None = None
-    """Name of the model server that answers, where workers are clients of several; None: the first one."""
     question: str
     segments: list[Segment]
     """The whole prompt, earlier turns included, in prompt order."""
@@ -233,6 +231,8 @@ class GenerateJob(_Message):
     """Dropped turns: the prompt omits this many of the session's oldest turns."""
     turns_left: int = Field(default=0, ge=0)
     """Number of turns that this turn dropped."""
+    upstream: str | None = None
+    """The name of the model server that answers; None: the first one, or the worker's own engine."""
     rewrites: str | None = None
     """For a job that rewrites a question: the id of its session, "" for a history that a client sends. Such a job is
     not a turn; its rows have their own slot."""
@@ -374,7 +374,7 @@ class ErrorEvent(_Message):
     code: str
     detail: str
     retry_after: float | None = None
-    """Seconds after which it may be worth to ask again."""
+    """Seconds after which asking again makes sense; None if nobody knows."""
 
 
 AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent

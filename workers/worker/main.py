@@ -61,9 +61,9 @@ class WorkerConfig:
         ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
         keep_originals: whether uploaded files are kept with their documents.
         store_url: PostgreSQL that has the collections, `postgresql://…`; None: the data folder has them.
+        endpoints: model servers that generate the answers, the one of jobs that name none first; empty: the engine of
+            this process does, and `model` is loaded.
         calibration: file of `rag bench answers --calibrate` for this model; None uses the package's.
-        endpoints: model servers that generate the answers, the first one by default. With none of them, the worker
-            loads the target model itself.
     """
 
     redis_url: str

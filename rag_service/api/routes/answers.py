@@ -19,12 +19,14 @@ from rag_service.errors import InvalidRequest
 router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])
 
 
-@router.get("/{answer_id}", responses=error_responses(404, 422))
+@router.get("/{answer_id}", responses=error_responses(400, 404, 422))
 async def read(answer_id: AnswerPath, pipeline: PipelineDep, token_ids: bool = False, prompt: bool = False) -> Answer:
     """Read an answer in its present state. While it runs, `answer` and `citations` are null.
 
     `?token_ids=true` adds the ids of the answer's tokens, `?prompt=true` the whole prompt.
     """
+    if token_ids:
+        pipeline.admission.check_token_ids((await pipeline.answers.record(answer_id))["job"])
     return await pipeline.answers.result(answer_id, token_ids, prompt)
 
 

@@ -56,7 +56,8 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
         if not workers:
             checks["worker"] = "no worker is running; start one with `rag worker`"
         elif not pipeline.admission.matching(workers):
-            checks["worker"] = "all workers serve another model; start one with the API's RAG_MODEL"
+            setting = "RAG_MODEL" if pipeline.settings.engine == "decoder" else "RAG_ENGINE"
+            checks["worker"] = f"all workers serve another model; start one with the API's {setting}"
     except QueueUnavailable as error:
         checks["redis"] = str(error)
         checks["worker"] = "unknown while Redis does not answer"

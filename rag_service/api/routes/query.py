@@ -29,11 +29,12 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     """Answer a question over a collection, with citations.
 
     With `stream: true`, the response is server-sent events: `passages`, `parts` `{done, total}` (of a document
-    that is read in parts), `token` `{text, tokens, steps, source?, spans?}`, `support` (of answers from passages),
+    that is read in parts), `token` `{text, tokens, steps?, source?, spans?}`, `support` (of answers from passages),
     `done` (the whole answer) and `error`. To resume, send an event's id as `Last-Event-ID` to `GET
     /v1/answers/{id}/events`. A client that disconnects does not stop the answer; `DELETE /v1/answers/{id}` does.
 
-    `tokens` and `steps` count the answer's tokens and target passes so far. `spans` lists the drafted parts of the
+    `tokens` and `steps` count the answer's tokens and target passes so far; with a model server there are no `steps`,
+    and `tokens` is an estimate. `spans` lists the drafted parts of the
     event's text with their sources: `{answer_start, answer_end, kind, drafter, collection?, document_id?, chunk_id?,
     answer_id?, source_start?, source_end?}`. Offsets count code points of the answer, and of the document or earlier
     answer. Kinds: `passage`, `answer`, `edited`, `prediction`, `question`, `itself`, `neural`, `store`, `system`,

@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from decoder.catalogue import on_the_hub
+from rag_service.answering.models import models_of
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line, of_kind
 from rag_service.cli.options import Json, example
@@ -116,7 +117,7 @@ def pull(
 
 def _configured(settings: Settings) -> list[str]:
     """The models that the settings name and that can be pulled."""
-    models = (settings.model, settings.embedding_model, settings.reranker, settings.draft_model)
+    models = [getattr(settings, variable) for variable in models_of(settings)]
     return [model for model in models if model is not None and not names_provider(model)]
 
 

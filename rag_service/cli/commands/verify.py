@@ -26,7 +26,7 @@ from rag_service.cli.options import (
 )
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
-from rag_service.stack.exit_status import FAILED
+from rag_service.stack.exit_status import FAILED, USAGE
 
 QUOTED_CHARS = 60
 """Characters shown of each answer from the first difference on."""
@@ -46,12 +46,14 @@ def verify(
 ) -> None:
     """Check that speculation changes no token.
 
-    Asks with and without speculation. The exit status is 0 if both answers are identical, else 1.
+    Asks with and without speculation. The exit status is 0 if both answers are identical, else 1; and 2 where a model
+    server answers, as it decodes in its own way.
     """
     options = without_none(
         collection=collection, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
+        _check_engine(api)
         # Speculation goes first, so that plain decoding does not pay for waking up the worker.
         on = _answer(api, question, {**options, "speculation": drafter}, f"with {drafter}")
         off = _answer(api, question, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")
@@ -72,6 +74,19 @@ def verify(
         show(report, out())
     if not report["identical"]:
         raise typer.Exit(FAILED)
+
+
+def _check_engine(api: Api) -> None:
+    """Raises CliError if a model server answers."""
+    model: dict[str, Any] = {}
+    with contextlib.suppress(CliError):  # a service that is not ready says so when it is asked
+        model = api.request("GET", "/readyz").get("model") or {}
+    if model.get("engine") == "openai":
+        raise CliError(
+            f"There is nothing to compare: {model['name']} runs on a model server, which decodes in its own way, and "
+            "`rag verify` checks the speculation of this service's own engine (RAG_ENGINE=decoder).",
+            USAGE,
+        )
 
 
 def _answer(api: Api, question: str, options: dict[str, Any], mode: str) -> dict[str, Any]:

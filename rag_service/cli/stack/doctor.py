@@ -17,7 +17,7 @@ from decoder import dtypes
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import out, print_json
 from rag_service.cli.options import Json
-from rag_service.cli.stack import running
+from rag_service.cli.stack import model_servers, running
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
@@ -74,15 +74,21 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _data_dir(settings.data_dir)
     if settings.store is not None:
         yield _store(settings.store)
-    models = [("target model", settings.model), ("embedding model", settings.embedding_model)]
+    decodes = settings.engine == "decoder"
+    models = [("target model", settings.model)] if decodes else []
+    models.append(("embedding model", settings.embedding_model))
     if settings.reranker is not None:
         models.append(("reranker", settings.reranker))
-    if settings.draft_model is not None:
+    if settings.draft_model is not None and decodes:
         models.append(("draft model", settings.draft_model))
     model_findings = [_model(what, model, settings.models_folder) for what, model in models]
     yield from model_findings
-    yield _device(settings.device)
-    yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
+    if decodes:
+        yield _device(settings.device)
+        yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
+    for endpoint in settings.endpoints:
+        state = model_servers.state(endpoint)
+        yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)

@@ -100,6 +100,7 @@ def worker(
         ocr_seconds=settings.ocr.seconds,
         keep_originals=settings.keep_originals,
         store_url=settings.store,
+        endpoints=settings.endpoints,
     )
     try:
         status = run_worker(config)

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag_service.access import local_key
-from rag_service.answering.models import model_folder
+from rag_service.answering.models import model_folder, models_of
 from rag_service.answering.served_model import described
 from rag_service.cli.console import CliError, err, out
 from rag_service.cli.options import without_none
@@ -167,6 +167,8 @@ def _welcome(settings: Settings, url: str) -> None:
     screen.print(f"Ready at {url}  (the page; API: {url}/docs)", style="bold green")
     model = described(settings)
     screen.print(f"Model: {model['name']}" + (f", {model['note']}" if model["toy"] else ""), style="dim")
+    for endpoint in settings.endpoints:
+        screen.print(f"Model server {endpoint.name}: {endpoint.model} at {endpoint.url}", style="dim")
     if model["toy"]:
         screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
@@ -214,7 +216,7 @@ def _url(host: str, port: int) -> str:
 def _pull(settings: Settings, stop: _Stop) -> None:
     """Pull missing models in another process, so that this one stays small."""
     missing = []
-    for variable in ("model", "embedding_model", "reranker", "draft_model"):
+    for variable in models_of(settings):
         model = getattr(settings, variable)
         try:
             if model is not None and not names_provider(model):

@@ -1,19 +1,32 @@
-// What speculation saved: the passes of the model that an answer took, and those of plain decoding.
+// What speculation saved: the passes of the model that an answer took, and those of plain decoding. A model server
+// tells no passes, so its answers have tokens and time.
 
 import { el } from "../dom.js";
+
+const PASSES = "A pass is one run of the whole model. Plain decoding takes one for every token.";
 
 export class Meter {
   constructor() {
     this._fill = el("span", { class: "meter-fill" });
     this._bar = el("span", { class: "meter-bar", "aria-hidden": "true" }, this._fill);
     this._text = el("span", { class: "meter-text" });
-    this.element = el("p", { class: "meter", hidden: true,
-      title: "A pass is one run of the whole model. Plain decoding takes one for every token." }, this._bar, this._text);
+    this.element = el("p", { class: "meter", hidden: true, title: PASSES }, this._bar, this._text);
+  }
+
+  /** Of a model server. @param tokens so far. @param ms of the answer, once known. @param estimated the count is ours. */
+  setTime(tokens, ms = null, estimated = false) {
+    this.element.hidden = tokens < 1;
+    this.element.title = "A model server wrote this answer. It does not tell how.";
+    this._bar.hidden = true;
+    const counted = `${estimated ? "about " : ""}${tokens} ${tokens === 1 ? "token" : "tokens"}`;
+    this._text.replaceChildren(el("strong", { text: counted }), ms === null ? "" : ` · ${seconds(ms)}`);
   }
 
   /** @param steps passes taken. @param plain passes of plain decoding. @param ms of decoding, once known. */
   set(steps, plain, ms = null) {
     this.element.hidden = plain < 1;
+    this.element.title = PASSES;
+    this._bar.hidden = false;
     if (plain < 1) return;
     const share = Math.min(1, steps / plain);
     this._fill.style.width = `${Math.max(2, 100 * share)}%`;
@@ -33,7 +46,9 @@ export function particulars(answer) {
   const { speculation, usage, timings } = answer;
   const rows = [];
   const row = (name, value) => rows.push(el("div", {}, el("dt", { text: name }), el("dd", { text: value })));
-  if (speculation) {
+  if (speculation?.engine === "upstream") {
+    row("Model server", `${speculation.model} at ${speculation.upstream}`);
+  } else if (speculation) {
     row("Drafter", speculation.drafter);
     row("Passes of the model", `${speculation.steps}; plain decoding takes ${speculation.plain_equivalent_steps}`);
     row("Draft tokens", `${speculation.accepted} of ${speculation.drafted} accepted`);
@@ -44,7 +59,7 @@ export function particulars(answer) {
   if (usage) {
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
     row("Prompt", `${usage.prompt_tokens} tokens${cached ? `, ${cached} of them reused from earlier turns` : ""}`);
-    row("Answer", `${usage.completion_tokens} tokens`);
+    row("Answer", `${usage.completion_tokens} tokens${speculation?.usage === "estimated" ? ", estimated" : ""}`);
   }
   if (timings) row("Time", `${seconds(timings.prefill ?? 0)} to read, ${seconds(timings.decode ?? 0)} to write`);
   if (typeof answer.support === "number") {

@@ -125,7 +125,8 @@ export class AnswerView {
     } else if (name === "token") {
       this._status.hidden = true;
       this.text.add(data.text, data.spans);
-      if (data.tokens) this.meter.set(data.steps, data.tokens - 1);
+      if (data.tokens && data.steps === undefined) this.meter.setTime(data.tokens, null, true);
+      else if (data.tokens) this.meter.set(data.steps, data.tokens - 1);
     } else if (name === "done") {
       this._finish(data);
     } else if (name === "error") {
@@ -143,8 +144,10 @@ export class AnswerView {
     this.text.passages = answer.passages;
     this.text.finish(answer.answer ?? "", answer.citations ?? []);
     this._showSearch(answer.retrieval_query);
-    const { speculation, timings } = answer;
-    if (speculation) {
+    const { speculation, timings, usage } = answer;
+    if (speculation?.engine === "upstream") {
+      this.meter.setTime(usage?.completion_tokens ?? 0, timings?.total ?? null, speculation.usage === "estimated");
+    } else if (speculation) {
       this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
     }
     const { passages, kinds } = legend(this.text.runs);
