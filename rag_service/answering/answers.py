@@ -6,6 +6,7 @@ Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -123,13 +124,25 @@ def citations(done: DoneEvent, job: GenerateJob, tokens: TextTokens, settings: A
             for one in support.sentences
             if one.passage >= 0 and one.support >= settings.support_threshold
         ]
-    spans = cite(answer_text(done.ids, done.text, tokens), cited, min_run=settings.min_run, statements=statements)
+    spans = cite(
+        answer_text(_ids(done, tokens), done.text, tokens), cited, min_run=settings.min_run, statements=statements
+    )
     if job.edit is not None:
         before = [Citation(**{"collection": "", **citation, "support": None}) for citation in job.edit.citations]
         spans = carry(job.edit.text, before, done.text, spans)
     if support is not None:
         spans = [replace(one, support=_support(one, support)) for one in spans]
     return [CitationOut(**asdict(one)) for one in spans]
+
+
+def _ids(done: DoneEvent, tokens: TextTokens) -> Sequence[int]:
+    """The answer's tokens; those of its text, where its ids are of another tokenizer: of the engine before this one."""
+    written = b"".join(map(tokens.token_bytes, done.ids))
+    if tokens.strips_space:
+        written = written.removeprefix(b" ")
+    if written.decode("utf-8", "replace").startswith(done.text):
+        return done.ids
+    return tokens.encode_content(done.text).ids
 
 
 def _support(citation: Citation, support: Support) -> float:

@@ -35,7 +35,8 @@ from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.tasks import WorkerContext
 
 WINDOW = 1200
-ENGINES = os.environ.get("ENGINES", "decoder upstream").split()
+ENGINES = os.environ.get("ENGINES", "decoder").split()
+"""Engines that the tests run against: `ENGINES='decoder upstream'` for both."""
 FOXES = (
     "# Foxes\n\nThe quick brown fox jumps over the lazy dog every morning before breakfast.\n\n"
     "# Bridges\n\nOver the bridge of Köln walk 東京 visitors 😀 and many naïve café owners each year.\n"
@@ -116,7 +117,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
-    """`decoder`: our own engine, scripted. `upstream`: a scripted model server behind the worker, of the same script."""
+    """`decoder`: our own engine, scripted. `upstream`: a model server behind the worker, of the same script."""
     return str(request.param)
 
 

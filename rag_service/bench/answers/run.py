@@ -22,7 +22,7 @@ from rag_service.bench.cli import exit_status, say
 from rag_service.bench.stack import Stack
 from rag_service.client import RagClient
 from rag_service.prompting.template import Templates
-from rag_service.settings import load_settings
+from rag_service.settings import Settings, load_settings
 
 
 def main(argv: Sequence[str], program: str) -> int:
@@ -65,9 +65,10 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         plot.require_matplotlib()
     settings = load_settings(**({"model": options.model} if options.model else {}))
     material = load(options.data, options.removed, half=options.half, limit=options.limit, categories=options.languages)
+    model, dtype = answering(settings)
     facts: dict[str, object] = {
-        "model": Path(settings.model).name,
-        "dtype": settings.number_format,
+        "model": model,
+        "dtype": dtype,
         "half": options.half,
         "speculation": options.speculation,
         "prompt": settings.prompt.texts or None,
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         ],
     }
     if options.calibrate:
-        _calibrate(options.calibrate, entries, Path(settings.model).name, settings.number_format, templates.digest)
+        _calibrate(options.calibrate, entries, model, dtype, templates.digest)
     if options.plot:
         plot.draw(options.plot, entries)
     write_json(options.json, result)
@@ -117,6 +118,13 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     say(report.markdown(result))
     say(f"wrote {options.json}; the answers are in {answers_path(options.json)}")
     return 130 if interrupted else 0
+
+
+def answering(settings: Settings) -> tuple[str, str]:
+    """What answers, as calibrations name it: the model and its number format, which of a model server is `upstream`."""
+    if settings.endpoints:
+        return settings.endpoints[0].model, "upstream"
+    return Path(settings.model).name, settings.number_format
 
 
 def _calibrate(path: Path, entries: Sequence[Judged], model: str, dtype: str, prompt: str) -> None:

@@ -14,7 +14,9 @@ from decoder.recording.prompts import BenchError
 from rag_service.bench.answers import judge, plot, report, support
 from rag_service.bench.answers.items import Question, load
 from rag_service.bench.answers.outcomes import Judged, Outcome, judged
+from rag_service.bench.answers.run import answering
 from rag_service.bench.answers.statistics import auroc, auroc_interval, paired_interval, wilson
+from rag_service.settings import Settings
 from workers.support.calibration import read
 
 ROOT = Path(__file__).parents[3]
@@ -299,3 +301,10 @@ def test_the_plot_is_drawn(tmp_path: Path) -> None:
     entries = [scored(n, "squad2", n % 4 != 0, 0.9 if n % 4 else 0.3) for n in range(20)]
     plot.draw(tmp_path / "support.svg", [*entries, *(scored(20 + n, "removed", False, 0.1) for n in range(10))])
     assert "<svg" in (tmp_path / "support.svg").read_text()
+
+
+def test_a_calibration_for_a_model_server_names_its_model() -> None:
+    server = {"url": "http://127.0.0.1:1/v1", "model": "Qwen/Qwen3-8B"}
+    settings = Settings(engine="openai", upstream=server, dtype="float32")  # type: ignore[arg-type]
+    assert answering(settings) == ("Qwen/Qwen3-8B", "upstream")
+    assert answering(Settings(model="/models/ours", dtype="float32")) == ("ours", "float32")
