@@ -59,6 +59,8 @@ class ScriptedUpstream:
         self.keys: list[str | None] = []
         self.faults: deque[Fault] = deque()
         self.left = threading.Semaphore(0)
+        self.arrived = threading.Semaphore(0)
+        """Released once for every request that came."""
         self.usage: dict[str, Any] | None = usage
         """Token counts at the end of an answer; None sends none."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -87,6 +89,7 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
             upstream.requests.append(asked)
             upstream.keys.append(self.headers.get("authorization"))
             fault = upstream.faults.popleft() if upstream.faults else Fault()
+            upstream.arrived.release()
             try:
                 self._answer(asked, fault)
             except (BrokenPipeError, ConnectionResetError):

@@ -120,7 +120,9 @@ class UpstreamRuntime:
             except Exception as error:
                 handle._arrived.put(error)
 
-        self._start(self._watched(follow(), lambda: closed.is_set() or cancelled()))
+        followed = self._start(lambda: self._watched(follow, lambda: closed.is_set() or cancelled()))
+        # Comes after the answer's last delta, or alone if the runtime closed before the request began.
+        followed.add_done_callback(lambda _: handle._arrived.put(RuntimeClosed()))
         return handle
 
     def odds(
@@ -137,7 +139,7 @@ class UpstreamRuntime:
             return await self._client(endpoint).odds(request)
 
         try:
-            return self._start(self._watched(ask(), cancelled)).result() or {}
+            return self._start(lambda: self._watched(ask, cancelled)).result() or {}
         except concurrent.futures.CancelledError:
             if self.closing.is_set():
                 raise RuntimeClosed from None
@@ -151,16 +153,15 @@ class UpstreamRuntime:
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout_s)
 
-    def _start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         with self._lock:
             if not self.alive:
-                work.close()
                 raise RuntimeClosed
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+            return asyncio.run_coroutine_threadsafe(work(), self._loop)
 
-    async def _watched(self, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool]) -> T | None:
+    async def _watched(self, work: Callable[[], Coroutine[Any, Any, T]], cancelled: Callable[[], bool]) -> T | None:
         """Do some work, and cancel it once `cancelled` holds; None then."""
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work())
         self._running.add(task)
         try:
             while not task.done():
