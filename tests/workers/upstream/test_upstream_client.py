@@ -259,6 +259,7 @@ def test_a_closing_runtime_gives_its_answers_back(
     server.faults.append(Fault(hold=threading.Event()))
     runtime = make_runtime(server.url)
     handle = runtime.submit(request())
+    assert server.arrived.acquire(timeout=30)
     runtime.close(30)
     with pytest.raises(RuntimeClosed):
         next(handle)
