@@ -30,7 +30,8 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
 
     With `stream: true`, the response is server-sent events: `passages`, `parts` `{done, total}` (of a document
     that is read in parts), `token` `{text, tokens, steps?, source?, spans?}`, `support` (of answers from passages),
-    `done` (the whole answer) and `error`. To resume, send an event's id as `Last-Event-ID` to `GET
+    `restart` `{reason}` (of a model server's answer that starts again: drop its text so far), `done` (the whole
+    answer) and `error`. To resume, send an event's id as `Last-Event-ID` to `GET
     /v1/answers/{id}/events`. A client that disconnects does not stop the answer; `DELETE /v1/answers/{id}` does.
 
     `tokens` and `steps` count the answer's tokens and target passes so far; with a model server there are no `steps`,
