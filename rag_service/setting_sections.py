@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from workers.upstream.endpoint import Endpoint
+from workers.upstream.servers import ServerName
 
-ServerName = Literal["openai", "llama.cpp", "vllm", "sglang", "ollama"]
 DEFAULT_UPSTREAM = "default"
 _UPSTREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 

@@ -117,7 +117,7 @@ class UpstreamAnswers:
             if relay.ids:
                 logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
                 request = request.continuing(self.tokens.decode(relay.ids), len(relay.ids))
-            repeats = self._repetition(job, prompt)
+            repeats = self._repetition(job, prompt, relay.ids)
             first_token: float | None = None
             handle = self.runtime.submit(request, job.upstream, cancelled)
             with closing(handle):
@@ -138,7 +138,7 @@ class UpstreamAnswers:
             support, missing = None, None
             if relay.finish_reason != "cancelled":
                 support, missing = self._support(job, relay.text, cancelled)
-            spent = handle.usage
+            spent = None if before else handle.usage  # of the whole answer
             if refusing:
                 support = decided(relay, support, job, self.tokens)
             ids = self.tokens.encode_content(relay.text).ids
@@ -179,9 +179,15 @@ class UpstreamAnswers:
         with closing(self.runtime.submit(ChatRequest(chat_messages(part), sampling), job.upstream, cancelled)) as notes:
             return "".join(delta.text for delta in notes).strip()
 
-    def _repetition(self, job: GenerateJob, prompt: Sequence[int]) -> Repetition | None:
+    def _repetition(self, job: GenerateJob, prompt: Sequence[int], before: Sequence[int]) -> Repetition | None:
+        """What ends an answer that repeats itself, after the ids that another worker wrote; None if nothing does."""
         rule = job.sampling.repetition
-        return None if rule is None else Repetition(RepetitionStop(rule.length, rule.times), prompt)
+        if rule is None:
+            return None
+        repetition = Repetition(RepetitionStop(rule.length, rule.times), prompt)
+        for token in before:
+            repetition.push(token)
+        return repetition
 
     def _checks(self, job: GenerateJob) -> bool:
         return self._capabilities(job).check

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -65,23 +65,26 @@ class UpstreamClient:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def stream(self, request: ChatRequest, usage: list[Usage] | None = None) -> AsyncIterator[Delta]:
+    async def stream(self, request: ChatRequest, usage: list[Usage] | None = None) -> AsyncGenerator[Delta]:
         """The answer as it comes; the last delta has a finish reason.
 
         Args:
-            usage: gets the server's token counts, if it gives any, one entry a request that was sent.
+            usage: gets the server's token counts, the last of them of the whole answer; nothing if it gives none, or
+                counted only a part of an answer that broke off.
 
         Raises:
             UpstreamError
         """
         tries = _Tries(self.endpoint, self._wait)
+        counts = [] if usage is None else usage
         continued = 0
         while True:
             came, pieces = "", 0
             try:
-                async for delta in self._once(request, [] if usage is None else usage):
-                    came, pieces = came + delta.text, pieces + 1
-                    yield delta
+                async with aclosing(self._once(request, counts)) as deltas:
+                    async for delta in deltas:
+                        came, pieces = came + delta.text, pieces + 1
+                        yield delta
                 return
             except _Broken as broken:
                 if not came:
@@ -93,6 +96,7 @@ class UpstreamClient:
                     ) from broken
                 continued += 1
                 request = request.continuing(came, pieces)
+                counts = []
                 tries = _Tries(self.endpoint, self._wait)
 
     async def odds(self, request: ChatRequest) -> dict[str, float]:
@@ -116,7 +120,7 @@ class UpstreamClient:
             except _Broken as broken:
                 await tries.again(broken)
 
-    async def _once(self, request: ChatRequest, usage: list[Usage]) -> AsyncIterator[Delta]:
+    async def _once(self, request: ChatRequest, usage: list[Usage]) -> AsyncGenerator[Delta]:
         """One request. Raises `_Broken` where it could be sent again."""
         finish: str | None = None
         async with self._answer(body(request, self.endpoint), "text/event-stream") as response:
@@ -124,7 +128,8 @@ class UpstreamClient:
             wait_s = self.endpoint.first_token_s
             while True:
                 try:
-                    line = await asyncio.wait_for(anext(lines), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        line = await anext(lines)
                 except StopAsyncIteration:
                     break
                 except TimeoutError:
@@ -146,10 +151,10 @@ class UpstreamClient:
                 if (counts := chunk.get("usage")) is not None:
                     usage.append(_usage(counts))
                 for choice in chunk.get("choices") or []:
-                    wait_s = self.endpoint.silence_s
                     text = (choice.get("delta") or {}).get("content") or ""
                     finish = choice.get("finish_reason") or finish
                     if text:
+                        wait_s = self.endpoint.silence_s
                         yield Delta(str(text))
         if finish is None:
             raise _Broken("it ended without a reason")
@@ -167,7 +172,7 @@ class UpstreamClient:
             raise _Broken(_reason(error)) from error
         try:
             if response.status_code in TRIED_AGAIN:
-                raise _Broken(await _message(response), _retry_after(response))
+                raise _Broken(await self._message(response), _retry_after(response))
             if response.status_code >= 300:
                 raise await self._rejection(response)
             got = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -180,7 +185,7 @@ class UpstreamClient:
             await response.aclose()
 
     async def _rejection(self, response: httpx.Response) -> UpstreamError:
-        message = await _message(response)
+        message = await self._message(response)
         if response.status_code in (401, 403):
             advice = "Set RAG_UPSTREAM__API_KEY to a key that it accepts."
         elif response.status_code in (301, 302, 303, 307, 308, 404, 405):
@@ -193,6 +198,21 @@ class UpstreamClient:
         else:
             advice = "RAG_UPSTREAM__SERVER says which parameters it takes."
         return UpstreamRejected(f"{self._who} rejects the request: {message} {advice}")
+
+    async def _message(self, response: httpx.Response) -> str:
+        """What a server says of an error: its own message, without our key, and its status."""
+        text = ""
+        async for piece in response.aiter_text():
+            text += piece
+            if len(text) > 16 * QUOTED:
+                break
+        status = f"HTTP {response.status_code}"
+        try:
+            said = _quoted(json.loads(text))
+        except ValueError:
+            return f"{status}."
+        key = self.endpoint.api_key
+        return f"{said.replace(key, '***') if key else said} ({status})."
 
     @property
     def _who(self) -> str:
@@ -247,21 +267,6 @@ def _usage(counts: Mapping[str, Any]) -> Usage:
     details = counts.get("prompt_tokens_details") or {}
     numbers = (counts.get("prompt_tokens"), details.get("cached_tokens"), counts.get("completion_tokens"))
     return Usage(*(int(number or 0) for number in numbers))
-
-
-async def _message(response: httpx.Response) -> str:
-    """What a server says of an error: its own message, else its status."""
-    text = ""
-    async for piece in response.aiter_text():
-        text += piece
-        if len(text) > 16 * QUOTED:
-            break
-    status = f"HTTP {response.status_code}"
-    try:
-        said = _quoted(json.loads(text))
-    except ValueError:
-        return f"{status}."
-    return f"{said} ({status})."
 
 
 def _quoted(document: Any) -> str:

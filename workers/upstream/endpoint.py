@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from workers.upstream.servers import ServerName
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -25,7 +27,7 @@ class Endpoint:
     url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
-    server: str = "openai"
+    server: ServerName = "openai"
     window: int = 8192
     first_token_s: float = 300.0
     silence_s: float = 60.0

@@ -10,6 +10,7 @@ import concurrent.futures
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import httpx
@@ -108,12 +109,13 @@ class UpstreamRuntime:
         async def follow() -> None:
             usage: list[Usage] = []
             try:
-                async for delta in self._client(endpoint).stream(request, usage):
-                    if cancelled():
-                        raise asyncio.CancelledError
-                    if delta.finish_reason is not None and usage:
-                        handle.usage = _sum(usage)
-                    handle._arrived.put(delta)
+                async with aclosing(self._client(endpoint).stream(request, usage)) as deltas:
+                    async for delta in deltas:
+                        if cancelled():
+                            raise asyncio.CancelledError
+                        if delta.finish_reason is not None and usage:
+                            handle.usage = usage[-1]
+                        handle._arrived.put(delta)
             except asyncio.CancelledError:
                 ended = self.closing.is_set() and not cancelled()
                 handle._arrived.put(RuntimeClosed() if ended else Delta("", "cancelled"))
@@ -192,8 +194,3 @@ class UpstreamRuntime:
 
         self._loop.run_until_complete(end())
         self._loop.close()
-
-
-def _sum(usage: Sequence[Usage]) -> Usage:
-    """Of an answer that was continued: what all its requests took together."""
-    return Usage(*(sum(getattr(one, name) for one in usage) for name in ("prompt", "cached", "completion")))

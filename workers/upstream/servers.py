@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from workers.broker.capabilities import Capabilities
+
+ServerName = Literal["openai", "llama.cpp", "vllm", "sglang", "ollama"]
 
 _COMMON = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A kind of model server."""
+    """A kind of model server. Only llama.cpp was tried; the others are as their documentation says.
 
-    name: str
+    Attributes:
+        sampling: names of `SamplingFields` that it takes.
+        continues: whether it goes on from an answer's beginning, given as a last message of the assistant.
+        prediction: whether it takes OpenAI's `prediction`.
+    """
+
+    name: ServerName
     sampling: frozenset[str]
     continues: bool = False
     prediction: bool = False
@@ -36,7 +45,7 @@ class Server:
         )
 
 
-SERVERS: dict[str, Server] = {
+SERVERS: dict[ServerName, Server] = {
     "openai": Server("openai", _COMMON, prediction=True),
     "llama.cpp": Server("llama.cpp", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
     "vllm": Server("vllm", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),

@@ -40,7 +40,7 @@ from workers.upstream.errors import UpstreamError
 from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.cancels import CancelWatch
 from workers.worker.generation import generate
-from workers.worker.kv_store import answer_of, session_of
+from workers.worker.kv_store import KvStore, answer_of, session_of
 from workers.worker.leases import Leases
 from workers.worker.runtime import Runtime
 from workers.worker.supporter import Supporter
@@ -83,11 +83,7 @@ class WorkerContext:
         self.unfinished = Unfinished(self.client)
         self.leases = Leases(self.client, self.name, self.lapse_s)
         self.ledger = open_ledger(self.client, self.uploads_dir, self.store_url, self.lapse_s)
-        self.upstreams = (
-            UpstreamAnswers(self.runtime, self.tokens, self.passage_ids, self.calibration)
-            if isinstance(self.runtime, UpstreamRuntime)
-            else None
-        )
+        self.kv_store = self.runtime.store if isinstance(self.runtime, Runtime) else KvStore(0)
         closing = self.runtime.closing.is_set
         self.ingests = IngestRunner(self.ledger, self.library, self.passage_ids, self.name, closing)
         self.store = AnswerStore(self.client, self.store_tokens, self.session_ttl_s) if self.store_tokens else None
@@ -99,19 +95,18 @@ class WorkerContext:
             answer_id,
             ttl_s=self.answer_ttl_s,
             session_ttl_s=self.session_ttl_s,
-            worker=self.name if isinstance(self.runtime, Runtime) and self.runtime.store.on else "",
+            worker=self.name if self.kv_store.on else "",
         )
 
     def state(self) -> dict[str, Any]:
         """The changing part of the worker's information."""
-        kept = {"kv_cache": self.runtime.store.state()} if isinstance(self.runtime, Runtime) else {}
-        return {"running": self.runtime.answers, **kept}
+        return {"running": self.runtime.answers, "kv_cache": self.kv_store.state()}
 
     def generate(self, job: GenerateJob, stream: AnswerStream, cancelled: Callable[[], bool]) -> None:
         """Generate an answer by the worker's engine. Raises what `generate` and `UpstreamAnswers.generate` raise."""
         if isinstance(self.runtime, UpstreamRuntime):
-            assert self.upstreams is not None
-            self.upstreams.generate(job, stream, cancelled)
+            answers = UpstreamAnswers(self.runtime, self.tokens, self.passage_ids, self.calibration)
+            answers.generate(job, stream, cancelled)
         else:
             generate(
                 job,
@@ -148,15 +143,14 @@ class WorkerContext:
                 log.exception("a task after the heartbeat failed")
 
     def _forget_erased(self) -> None:
-        owners = self.runtime.store.owners() if isinstance(self.runtime, Runtime) else []
-        if owners:
+        if isinstance(self.runtime, Runtime) and (owners := self.kv_store.owners()):
             with unavailable(), self.client.pipeline(transaction=False) as pipe:
                 for owner, session in owners:
                     answer = answer_of(session)
                     pipe.exists(keys.answer(owner, answer) if answer else keys.session(owner, session_of(session)))
                 existing = pipe.execute()
             for (owner, session), exists in zip(owners, existing, strict=True):
-                if not exists and isinstance(self.runtime, Runtime):
+                if not exists:
                     self.runtime.forget(owner, session)
 
     def close(self) -> None:

@@ -11,7 +11,16 @@ import pytest
 
 from tests.support.fake_workers import make_worker_context
 from tests.support.scripted_upstream import Fault, ScriptedUpstream, speaking
-from workers.broker.messages import Checking, DoneEvent, ErrorEvent, GenerateJob, RestartEvent, Sampling, Segment
+from workers.broker.messages import (
+    Checking,
+    DoneEvent,
+    ErrorEvent,
+    GenerateJob,
+    RepetitionLimit,
+    RestartEvent,
+    Sampling,
+    Segment,
+)
 from workers.broker.messages import TokenEvent as Token
 from workers.sessions.queue import Queue
 from workers.tokens.own_tokens import own_tokens
@@ -174,6 +183,7 @@ def half_written(place: WorkerContext, queue: Queue, asked: GenerateJob) -> str:
 def test_a_dead_workers_answer_goes_on_where_the_server_continues(
     place: WorkerContext, queue: Queue, server: ScriptedUpstream
 ) -> None:
+    server.usage = {"prompt_tokens": 21, "completion_tokens": 7}
     asked = job()
     begun = half_written(place, queue, asked)
     run_generate(place, asked.owner, asked.answer_id)
@@ -182,6 +192,7 @@ def test_a_dead_workers_answer_goes_on_where_the_server_continues(
     assert "".join(event.text for event in events if isinstance(event, Token)) == TEXT
     assert not any(isinstance(event, RestartEvent) for event in events)
     assert events[-1].text == TEXT
+    assert events[-1].speculation["usage"] == "estimated"  # the server counts the end alone
 
 
 @pytest.mark.parametrize("place", ["openai"], indirect=True)
@@ -196,3 +207,23 @@ def test_else_it_starts_again_visibly(place: WorkerContext, queue: Queue, server
     assert "".join(event.text for event in events[again:] if isinstance(event, Token)) == TEXT
     assert next(event.t for event in events[again:] if isinstance(event, Token)) == 0
     assert events[-1].text == TEXT
+
+
+LINE = "one two three four five six seven eight nine ten. "
+
+
+def test_repetition_counts_what_a_dead_worker_wrote(
+    place: WorkerContext, queue: Queue, server: ScriptedUpstream
+) -> None:
+    ids = own_tokens().encode_content(LINE).ids
+    asked = job(sampling=Sampling(max_tokens=400, seed=1, repetition=RepetitionLimit(length=2 * len(ids), times=2)))
+    queue.enqueue_generate(asked)
+    stream = place.stream(asked.owner, asked.answer_id)
+    stream.start(asked.session_id)
+    stream.write(Token(t=0, ids=ids, text=LINE, sources=[None] * len(ids)))
+    server.say = lambda body: [own_tokens().decode([token]) for token in 5 * ids]
+    run_generate(place, asked.owner, asked.answer_id)
+    done = place.stream(asked.owner, asked.answer_id).read()[-1][1]
+    assert isinstance(done, DoneEvent)
+    assert done.finish_reason == "repetition"
+    assert done.text == 2 * LINE

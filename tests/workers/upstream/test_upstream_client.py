@@ -162,6 +162,19 @@ def test_else_it_ends_as_an_error_and_nothing_comes_twice(server: ScriptedUpstre
     assert len(server.requests) == 1
 
 
+def test_the_counts_of_a_continued_answer_are_not_those_of_its_end(server: ScriptedUpstream) -> None:
+    server.usage = {"prompt_tokens": 21, "completion_tokens": 7}
+    server.faults.append(Fault(cut_after=3))
+    assert asked(server, "llama.cpp")[2] == []
+
+
+def test_an_error_never_repeats_the_key(server: ScriptedUpstream) -> None:
+    server.faults.append(Fault(401, "application/json", b'{"error": {"message": "Incorrect API key: secret"}}'))
+    with pytest.raises(UpstreamRejected) as caught:
+        asked(server, api_key="secret")
+    assert "Incorrect API key: ***" in caught.value.detail
+
+
 def test_continuing_ends_some_time(server: ScriptedUpstream) -> None:
     server.faults.extend([Fault(cut_after=1)] * 9)
     with pytest.raises(UpstreamCut):
@@ -241,6 +254,23 @@ def test_cancelling_closes_the_request_at_once(
     cancelled.set()
     assert list(handle) == [Delta("", "cancelled")]
     assert server.left.acquire(timeout=30)
+
+
+def test_an_answer_is_cancelled_in_the_middle(make_runtime: Callable[..., UpstreamRuntime]) -> None:
+    go_on, cancelled = threading.Event(), threading.Event()
+
+    def paused(asked: dict[str, Any]) -> Iterator[str]:
+        yield "The "
+        assert go_on.wait(30)
+        yield "end"
+
+    with ScriptedUpstream(paused) as server:
+        handle = make_runtime(server.url).submit(request(), cancelled=cancelled.is_set)
+        assert next(handle) == Delta("The ")
+        cancelled.set()
+        assert list(handle) == [Delta("", "cancelled")]
+        go_on.set()
+        assert server.left.acquire(timeout=30)
 
 
 def test_a_closed_handle_closes_its_request(
