@@ -178,14 +178,15 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "note": _note(record, support, supported),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
-        "timings": _timings(done, record["job"].rewrite_ms),
+        "timings": _timings(done, record["job"]),
         "speculation": done.speculation,
         "support_missing": done.support_missing,
     }
 
 
-def _timings(done: DoneEvent, rewrite_ms: float | None) -> dict[str, float]:
-    return done.timings if rewrite_ms is None else {"rewrite": rewrite_ms, **done.timings}
+def _timings(done: DoneEvent, job: GenerateJob) -> dict[str, float]:
+    before = {"rewrite": job.rewrite_ms, "search": job.search_ms}
+    return {**{name: ms for name, ms in before.items() if ms is not None}, **done.timings}
 
 
 def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:

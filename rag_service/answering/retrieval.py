@@ -9,8 +9,9 @@ Next: `Library.find` (`retriever/library.py`), and back to the pipeline.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import anyio.to_thread
@@ -135,7 +136,9 @@ class Retrieval:
                 rewritten.query, passages, rewritten.ms, {} if found.margin is None else {"margin": found.margin}
             )
 
-        return await anyio.to_thread.run_sync(search)
+        started = time.perf_counter()
+        found = await anyio.to_thread.run_sync(search)
+        return replace(found, search_ms=1e3 * (time.perf_counter() - started))
 
 
 def _whole(library: Library, names: Sequence[str], document_id: str) -> list[dict[str, Any]]:

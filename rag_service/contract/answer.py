@@ -133,8 +133,8 @@ class Answer(ResponseBody):
     )
     timings: dict[str, float] | None = Field(
         default=None,
-        description="Milliseconds. `rewrite`, the time to rewrite a follow-up, comes before `queued` and is not part "
-        "of `total`. `first_token` counts from the start of the worker's job.",
+        description="Milliseconds. `rewrite`, the time to rewrite a follow-up, and `search` come before `queued` and "
+        "are not part of `total`. `first_token` counts from the start of the worker's job.",
     )
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, if the answer failed.")

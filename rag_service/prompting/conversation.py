@@ -147,6 +147,7 @@ def job(
         stated=retrieved.stated,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
+        search_ms=retrieved.search_ms,
     )
 
 

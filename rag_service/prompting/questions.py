@@ -98,4 +98,5 @@ def job(
         notes_tokens=by_parts.NOTES,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
+        search_ms=retrieved.search_ms,
     )

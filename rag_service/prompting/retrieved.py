@@ -19,6 +19,7 @@ class Retrieved:
         rewrite_ms: time of rewriting the question; None if it was not tried.
         stated: the answer, if the search is all it takes.
         whole: whether the passages are those of one document, in its order.
+        search_ms: time of the search, with waiting for its turn; None without a search.
     """
 
     query: str | None = None
@@ -27,6 +28,7 @@ class Retrieved:
     signals: dict[str, float] = field(default_factory=dict)
     stated: Stated | None = None
     whole: bool = False
+    search_ms: float | None = None
 
     def in_full(self, question: str) -> str:
         """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""

@@ -223,6 +223,8 @@ class GenerateJob(_Message):
     """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None
     """Milliseconds that rewriting the question took; None if it was not tried."""
+    search_ms: float | None = None
+    """Milliseconds that the search took, with waiting for its turn; None without a search."""
     forgotten: int = Field(default=0, ge=0)
     """Turns without passages: the window is full, so this many of the session's oldest turns lost their passages."""
     passages_left: int = Field(default=0, ge=0)

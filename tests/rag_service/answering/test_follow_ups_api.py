@@ -45,6 +45,7 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     done = events[-1][2]
     assert done["retrieval_query"] == MEANT
     assert done["timings"]["rewrite"] > 0
+    assert done["timings"]["search"] > 0
     assert done["question"] == "And when?"
     (asked,) = world.stage.rewrites
     assert "Question: What does the fox jump over?" in asked
@@ -96,6 +97,7 @@ async def test_only_what_needs_it_is_rewritten(client: httpx.AsyncClient, world:
     question = "Who walks over the bridge of Köln?"
     answer = await ask(client, question, session_id=session)
     assert (answer["retrieval_query"], "rewrite" in answer["timings"]) == (question, False)
+    assert "search" in answer["timings"]
     assert (await ask(client, "And when?"))["retrieval_query"] == "And when?", "nothing was said before"
     without = await ask(client, session_id=session, retrieval={"mode": "none"})
     assert without["retrieval_query"] is None
