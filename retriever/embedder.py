@@ -143,25 +143,28 @@ class SentenceTransformerEmbedder:
 
     def load(self) -> None:
         """Load the weights now instead of at the first use. Raises EmbedderUnavailable."""
-        with self._lock:
-            if self._model is not None:
-                return
-            check_device(self.device)
-            import torch
-            from sentence_transformers import SentenceTransformer
+        if self._model is None:  # else nobody waits for texts that are being embedded
+            with self._lock:
+                if self._model is None:
+                    self._model = self._read()
 
-            try:
-                self._model = SentenceTransformer(
-                    str(self.folder),
-                    device=self.device,
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    model_kwargs={"use_safetensors": True, "dtype": getattr(torch, self.dtype)},
-                )
-            except (OSError, ValueError, KeyError) as error:
-                raise EmbedderUnavailable(
-                    f"the embedding model in {self.folder} cannot be loaded: {error}; pull it again"
-                ) from error
+    def _read(self) -> Any:
+        check_device(self.device)
+        import torch
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(
+                str(self.folder),
+                device=self.device,
+                local_files_only=True,
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True, "dtype": getattr(torch, self.dtype)},
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise EmbedderUnavailable(
+                f"the embedding model in {self.folder} cannot be loaded: {error}; pull it again"
+            ) from error
 
     @property
     def dimension(self) -> int:
@@ -191,7 +194,7 @@ class SentenceTransformerEmbedder:
         vector: Vectors = self._encode("encode_query", [text], self.prefixes.query)[0]
         return vector
 
-    @property
+    @cached_property
     def most_tokens(self) -> int | None:
         self.load()
         most = self._model.max_seq_length

@@ -121,11 +121,11 @@ class UpstreamAnswers:
             first_token: float | None = None
             handle = self.runtime.submit(request, job.upstream, cancelled)
             with closing(handle):
-                for delta in handle:
-                    ids = self.tokens.encode_content(delta.text).ids
+                for deltas in handle:
+                    ids = [token for delta in deltas for token in self.tokens.encode_content(delta.text).ids]
                     if ids and first_token is None:
                         first_token = 1e3 * (time.perf_counter() - started)
-                    ended: FinishReason | None = delta.finish_reason
+                    ended: FinishReason | None = deltas[-1].finish_reason
                     if repeats is not None:
                         for n, token in enumerate(ids):
                             if repeats.push(token):
@@ -177,7 +177,7 @@ class UpstreamAnswers:
         """The model's notes on a part of a document: its likeliest text, up to `job.notes_tokens` tokens."""
         sampling = Sampling(max_tokens=job.notes_tokens, temperature=0.0, seed=0)
         with closing(self.runtime.submit(ChatRequest(chat_messages(part), sampling), job.upstream, cancelled)) as notes:
-            return "".join(delta.text for delta in notes).strip()
+            return "".join(delta.text for deltas in notes for delta in deltas).strip()
 
     def _repetition(self, job: GenerateJob, prompt: Sequence[int], before: Sequence[int]) -> Repetition | None:
         """What ends an answer that repeats itself, after the ids that another worker wrote; None if nothing does."""

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import queue
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -23,32 +24,55 @@ from workers.upstream.request import ChatRequest, Delta, Usage
 
 POLL_S = 0.05
 """Longest time until a cancelled request is closed."""
+STEPS_S = 1000
+"""Steps a second of all answers together. Each costs a write and a wake-up here and in the API, so with many answers
+text comes in larger pieces: with 64, every 64 ms."""
 T = TypeVar("T")
 
 
-class UpstreamHandle(Iterator[Delta]):
-    """An answer as it comes. The last delta has a finish reason.
+class UpstreamHandle(Iterator[list[Delta]]):
+    """An answer as it comes: what has arrived since it was last asked for. The last delta has a finish reason.
 
     Iterating raises UpstreamError, or RuntimeClosed if the runtime closed before the end. `close` closes the request of
     an answer that is not read any more.
+
+    Args:
+        pace: shortest time between two steps of the iteration but for the last one, in seconds.
     """
 
-    def __init__(self, close: Callable[[], None]) -> None:
+    def __init__(self, close: Callable[[], None], pace: Callable[[], float]) -> None:
         self._arrived: queue.SimpleQueue[Delta | BaseException] = queue.SimpleQueue()
-        self._close = close
+        self._complete = threading.Event()
+        self._close, self._pace = close, pace
+        self._failure: BaseException | None = None
         self._ended = False
+        self._next_at = 0.0
         self.usage: Usage | None = None
         """The server's token counts; None if it gave none."""
 
-    def __next__(self) -> Delta:
+    def __next__(self) -> list[Delta]:
         if self._ended:
             raise StopIteration
-        item = self._arrived.get()
-        if isinstance(item, BaseException):
+        self._complete.wait(max(0.0, self._next_at - time.monotonic()))
+        deltas: list[Delta] = []
+        while self._failure is None and not self._ended and not (deltas and self._arrived.empty()):
+            item = self._arrived.get()
+            if isinstance(item, BaseException):
+                self._failure = item
+            else:
+                deltas.append(item)
+                self._ended = item.finish_reason is not None
+        if self._failure is not None and not deltas:
             self._ended = True
-            raise item
-        self._ended = item.finish_reason is not None
-        return item
+            raise self._failure
+        self._next_at = time.monotonic() + self._pace()
+        return deltas
+
+    def put(self, item: Delta | BaseException) -> None:
+        """What comes next: text, or what ends the answer."""
+        self._arrived.put(item)
+        if isinstance(item, BaseException) or item.finish_reason is not None:
+            self._complete.set()
 
     def close(self) -> None:
         self._close()
@@ -104,7 +128,7 @@ class UpstreamRuntime:
         """
         endpoint = self.endpoint(upstream)
         closed = threading.Event()
-        handle = UpstreamHandle(closed.set)
+        handle = UpstreamHandle(closed.set, lambda: self.answers / STEPS_S)
 
         async def follow() -> None:
             usage: list[Usage] = []
@@ -115,16 +139,16 @@ class UpstreamRuntime:
                             raise asyncio.CancelledError
                         if delta.finish_reason is not None and usage:
                             handle.usage = usage[-1]
-                        handle._arrived.put(delta)
+                        handle.put(delta)
             except asyncio.CancelledError:
                 ended = self.closing.is_set() and not cancelled()
-                handle._arrived.put(RuntimeClosed() if ended else Delta("", "cancelled"))
+                handle.put(RuntimeClosed() if ended else Delta("", "cancelled"))
             except Exception as error:
-                handle._arrived.put(error)
+                handle.put(error)
 
         followed = self._start(lambda: self._watched(follow, lambda: closed.is_set() or cancelled()))
         # Comes after the answer's last delta, or alone if the runtime closed before the request began.
-        followed.add_done_callback(lambda _: handle._arrived.put(RuntimeClosed()))
+        followed.add_done_callback(lambda _: handle.put(RuntimeClosed()))
         return handle
 
     def odds(

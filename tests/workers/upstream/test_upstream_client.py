@@ -23,7 +23,7 @@ from workers.upstream.errors import (
     UpstreamUnavailable,
 )
 from workers.upstream.request import ChatRequest, Delta, Usage, body
-from workers.upstream.runtime import UpstreamRuntime
+from workers.upstream.runtime import UpstreamHandle, UpstreamRuntime
 
 PIECES = ["The ", "quick ", "fö", "x ", "jumps 😀", " over", " the", " lazy", " dog", "."]
 TEXT = "".join(PIECES)
@@ -244,6 +244,38 @@ def make_runtime() -> Iterator[Callable[..., UpstreamRuntime]]:
         runtime.close(30)
 
 
+def said(handle: UpstreamHandle) -> str:
+    return "".join(delta.text for deltas in handle for delta in deltas)
+
+
+def test_what_came_meanwhile_comes_as_one_step() -> None:
+    handle = UpstreamHandle(lambda: None, lambda: 0.0)
+    for word in ("one ", "two "):
+        handle.put(Delta(word))
+    assert next(handle) == [Delta("one "), Delta("two ")]
+    handle.put(Delta("three"))
+    handle.put(Delta("", "stop"))
+    assert list(handle) == [[Delta("three"), Delta("", "stop")]]
+
+
+def test_text_before_a_failure_is_not_lost() -> None:
+    handle = UpstreamHandle(lambda: None, lambda: 0.0)
+    handle.put(Delta("one "))
+    handle.put(UpstreamCut("it ended"))
+    assert next(handle) == [Delta("one ")]
+    with pytest.raises(UpstreamCut):
+        next(handle)
+    assert list(handle) == []
+
+
+def test_an_answers_end_waits_for_no_pace() -> None:
+    handle = UpstreamHandle(lambda: None, lambda: 3600.0)
+    handle.put(Delta("one "))
+    assert next(handle) == [Delta("one ")]
+    handle.put(Delta("two", "stop"))
+    assert list(handle) == [[Delta("two", "stop")]]
+
+
 def test_cancelling_closes_the_request_at_once(
     server: ScriptedUpstream, make_runtime: Callable[..., UpstreamRuntime]
 ) -> None:
@@ -252,7 +284,7 @@ def test_cancelling_closes_the_request_at_once(
     handle = make_runtime(server.url).submit(request(), cancelled=cancelled.is_set)
     assert server.arrived.acquire(timeout=30)
     cancelled.set()
-    assert list(handle) == [Delta("", "cancelled")]
+    assert list(handle) == [[Delta("", "cancelled")]]
     assert server.left.acquire(timeout=30)
 
 
@@ -266,9 +298,9 @@ def test_an_answer_is_cancelled_in_the_middle(make_runtime: Callable[..., Upstre
 
     with ScriptedUpstream(paused) as server:
         handle = make_runtime(server.url).submit(request(), cancelled=cancelled.is_set)
-        assert next(handle) == Delta("The ")
+        assert next(handle) == [Delta("The ")]
         cancelled.set()
-        assert list(handle) == [Delta("", "cancelled")]
+        assert list(handle) == [[Delta("", "cancelled")]]
         go_on.set()
         assert server.left.acquire(timeout=30)
 
@@ -300,8 +332,8 @@ def test_a_closing_runtime_gives_its_answers_back(
 def test_an_upstream_is_chosen_by_name(server: ScriptedUpstream, make_runtime: Callable[..., UpstreamRuntime]) -> None:
     with ScriptedUpstream(lambda asked: ["Other."]) as other:
         runtime = make_runtime(server.url, other.url)
-        assert "".join(delta.text for delta in runtime.submit(request(), "server-1")) == "Other."
-        assert "".join(delta.text for delta in runtime.submit(request())) == TEXT
+        assert said(runtime.submit(request(), "server-1")) == "Other."
+        assert said(runtime.submit(request())) == TEXT
         with pytest.raises(UpstreamUnavailable, match="RAG_UPSTREAM__OTHERS"):
             runtime.submit(request(), "elsewhere")
 
