@@ -18,24 +18,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.paced_upstream import FIRST_S, PACE_S, WORDS
+from paced_upstream import FIRST_S, PACE_S, WORDS
+
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
 from rag_service.access import local_key
 from rag_service.bench.stack import Stack
 from rag_service.settings import Settings
 
+ROOT = Path(__file__).resolve().parents[1]
 COLLECTION = "handbook"
+LENGTH_S = FIRST_S + WORDS * PACE_S
+"""Of an answer."""
 SHARE, FIXED_MS = 0.05, 30.0
 """What the service may add: a share of the direct time, and milliseconds."""
 
@@ -103,23 +107,40 @@ async def measure(service: str, key: str, upstream: str, streams: Sequence[int],
         asked = {body["messages"][-1]["content"]: body for body in (await direct.get("/asked")).json()}
         bodies = [next(body for text, body in asked.items() if question in text) for question in questions]
         result: dict[str, Any] = {}
-        for many in streams:
+        for spread, many in ((spread, many) for spread in (True, False) for many in streams if spread or many > 1):
             pairs: list[tuple[Timed, Timed]] = []
             for number in range(rounds if many > 1 else 4 * rounds):
                 chosen = [(number * many + n) % len(questions) for n in range(many)]
                 both: dict[bool, list[Timed]] = {}
                 for served in (number % 2 == 0, number % 2 == 1):
                     if served:
-                        calls = [ask_service(through, questions[n]) for n in chosen]
+                        calls = [partial(ask_service, through, questions[n]) for n in chosen]
                     else:
-                        calls = [ask_directly(direct, bodies[n]) for n in chosen]
-                    both[served] = await asyncio.gather(*calls)
+                        calls = [partial(ask_directly, direct, bodies[n]) for n in chosen]
+                    both[served] = await wave(calls, LENGTH_S / many if spread else 0.0)
                 pairs += zip(both[False], both[True], strict=True)
             if any(one.text != other.text for one, other in pairs):
                 raise SystemExit("a text through the service differs from the direct one")
-            result[str(many)] = summary(pairs)
-            print(f"{many} at once: {json.dumps(result[str(many)])}", file=sys.stderr, flush=True)
+            row = summary(pairs)
+            result[f"{many}, {'spread' if spread else 'together'}" if many > 1 else "1"] = row
+            print(f"{many} at once{', spread' if spread else ''}: {json.dumps(row)}", file=sys.stderr, flush=True)
         return result
+
+
+async def wave(calls: Sequence[Callable[[], Awaitable[Timed]]], apart_s: float) -> list[Timed]:
+    """The second answer of each call. A call's two answers follow each other; calls begin `apart_s` after another.
+
+    So with `apart_s` above 0, as many answers are under way as there are calls, at different places. Without it they
+    begin together, and there is one of each.
+    """
+
+    async def twice(number: int) -> Timed:
+        await asyncio.sleep(number * apart_s)
+        if apart_s:
+            await calls[number]()
+        return await calls[number]()
+
+    return await asyncio.gather(*map(twice, range(len(calls))))
 
 
 def summary(pairs: Sequence[tuple[Timed, Timed]]) -> dict[str, Any]:
@@ -162,7 +183,8 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"The model server is a script: first text after {1e3 * FIRST_S:.0f} ms, then {WORDS} words, one each "
         f"{1e3 * PACE_S:.0f} ms. Added: the median over pairs of the time through the service less the direct one, "
-        "without the search and the support check, which are stated beside it. Allowed: 5 % of the direct time and "
+        "without the search and the support check, which are stated beside it. Together: all begin at the same "
+        "moment; spread: they begin evenly over the time of an answer. Allowed: 5 % of the direct time and "
         f"{FIXED_MS:.0f} ms.",
         "",
         *table(head, body, left=3),
@@ -189,8 +211,8 @@ def main() -> None:
             "RAG_UPSTREAM__SERVER": "llama.cpp",
             "RAG_CONCURRENCY": str(max(options.streams)),
         }
-        command = [sys.executable, "-m", "benchmarks.paced_upstream", str(bound.fileno())]
-        server = subprocess.Popen(command, cwd=ROOT, pass_fds=[bound.fileno()])
+        command = [sys.executable, str(ROOT / "benchmarks/paced_upstream.py"), str(bound.fileno())]
+        server = subprocess.Popen(command, pass_fds=[bound.fileno()])
         try:
             say = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
             with Stack(Path(folder), Settings(), say) as stack:

@@ -24,9 +24,9 @@ from workers.upstream.request import ChatRequest, Delta, Usage
 
 POLL_S = 0.05
 """Longest time until a cancelled request is closed."""
-STEPS_S = 1000
+STEPS_S = 500
 """Steps a second of all answers together. Each costs a write and a wake-up here and in the API, so with many answers
-text comes in larger pieces: with 64, every 64 ms."""
+text comes in larger pieces: with 64, every 128 ms."""
 T = TypeVar("T")
 
 
