@@ -8,9 +8,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -58,8 +59,12 @@ class Stack:
 
 
 @contextlib.contextmanager
-def started(models: Path, folder: Path) -> Iterator[Stack]:
-    """A stack whose data folder is `data` in the given one; killed at the end if it still runs."""
+def started(models: Path, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Stack]:
+    """A stack whose data folder is `data` in the given one; killed at the end if it still runs.
+
+    Args:
+        settings: more variables of its environment.
+    """
     data_dir, output = folder / "data", folder / "up.log"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("RAG_")},
@@ -70,6 +75,7 @@ def started(models: Path, folder: Path) -> Iterator[Stack]:
         "RAG_DTYPE": "float32",
         "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
         "OMP_NUM_THREADS": "1",
+        **settings,
     }
     output.touch(0o600)  # else `rag up` shows no key in it
     with output.open("wb") as out:
