@@ -29,12 +29,13 @@ from tests.support.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
-from workers.upstream.endpoint import Endpoint
 from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.tasks import WorkerContext
 
 WINDOW = 1200
+MODEL = "smollm2-135m"
 ENGINES = os.environ.get("ENGINES", "decoder").split()
 """Engines that the tests run against: `ENGINES='decoder upstream'` for both."""
 FOXES = (
@@ -86,7 +87,12 @@ class World:
     stage: Stage
     place: WorkerContext
     window: int = WINDOW
-    engine: str = "decoder"
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Those of the API that its engine needs."""
+
+    @property
+    def engine(self) -> str:
+        return "upstream" if self.settings else "decoder"
 
     def wait_for_cancel(self) -> None:
         """Wait until the worker has seen the flag of its only running answer."""
@@ -126,12 +132,15 @@ def _working(redis_server: str, data_dir: Path, tokens: Tokens, engine_name: str
     client = make_redis(redis_server)
     client.flushall()
     client.close()
+    tokens = own_tokens() if engine_name == "upstream" else tokens
     stage = Stage(tokens)
+    settings: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         engine: Any
         if engine_name == "upstream":
             server = stack.enter_context(scripted(speaking(tokens, stage.script, stage.before_step)))
-            engine = UpstreamRuntime([Endpoint("default", server.url, "scripted", server="llama.cpp", window=WINDOW)])
+            settings = upstream_settings(server.url, WINDOW)
+            engine = UpstreamRuntime(make_settings(data_dir, **settings).endpoints)
         else:
             engine = FakeEngine(tokens, stage.script, window=WINDOW, before_step=stage.before_step)
         library = Library(data_dir, HashEmbedder())
@@ -139,7 +148,7 @@ def _working(redis_server: str, data_dir: Path, tokens: Tokens, engine_name: str
         stack.enter_context(running_worker(redis_server, place, info={"model": "fake", "tokenizer": tokens.hash}))
         while not place.client.exists(keys.WORKERS):
             time.sleep(0.01)
-        yield World(redis_server, data_dir, tokens, stage, place, engine=engine_name)
+        yield World(redis_server, data_dir, tokens, stage, place, settings=settings)
 
 
 @pytest.fixture
@@ -160,20 +169,29 @@ def world(_working: World, request: pytest.FixtureRequest) -> Iterator[World]:
 
 def make_settings(data_dir: Path, **changes: Any) -> Settings:
     """Open without a key, with the toy model's name, unless `changes` say otherwise."""
-    usual = {"data_dir": data_dir, "open_without_key": True, "model": "smollm2-135m", "dtype": "float32"}
+    usual = {"data_dir": data_dir, "open_without_key": True, "model": MODEL, "dtype": "float32"}
     return Settings(_env_file=None, **{**usual, **changes})  # type: ignore[call-arg]
 
 
+def upstream_settings(url: str, window: int) -> dict[str, Any]:
+    """Those with a scripted model server behind the workers."""
+    return {"engine": "openai", "upstream": {"url": url, "model": MODEL, "server": "llama.cpp", "window": window}}
+
+
 @pytest.fixture
-def make_client(tokens: Tokens) -> Callable[..., Any]:
-    """`async with make_client(redis_url, data_dir, **settings) as client`; the pipeline is `client.pipeline`."""
+def make_client(tokens: Tokens, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`async with make_client(redis_url, data_dir, **settings) as client`; the pipeline is `client.pipeline`.
+
+    Its engine is that of `world`, if the test has one.
+    """
     from contextlib import asynccontextmanager
 
     @asynccontextmanager
     async def make(redis_url: str, data_dir: Path, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-        pipeline = Pipeline(
-            make_settings(data_dir, **changes), redis_url, embedder=HashEmbedder(), tokens=tokens, window=WINDOW
-        )
+        world = request.getfixturevalue("world") if "world" in request.fixturenames else None
+        settings = make_settings(data_dir, **{**(world.settings if world else {}), **changes})
+        own = world.tokens if world else tokens
+        pipeline = Pipeline(settings, redis_url, embedder=HashEmbedder(), tokens=own, window=WINDOW)
         app = create_app(pipeline=pipeline)
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with (
@@ -195,7 +213,7 @@ async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator
 @contextlib.contextmanager
 def serving(world: World, **changes: Any) -> Iterator[str]:
     """The address of the API over a real connection, with the scripted worker behind it; `changes` to the settings."""
-    settings = make_settings(world.data_dir, **changes)
+    settings = make_settings(world.data_dir, **{**world.settings, **changes})
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     started = threading.Event()

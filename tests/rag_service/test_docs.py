@@ -104,7 +104,13 @@ def here(code: str, url: str) -> str:
     return code.replace("http://127.0.0.1:8080", url)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def _run_page(page: Path) -> Any:
+    verifies = "rag verify" in page.read_text(encoding="utf-8")
+    marks = [pytest.mark.decoder_only("`rag verify` compares its own decoding")] if verifies else []
+    return pytest.param(page, id=page.name, marks=marks)
+
+
+@pytest.mark.parametrize("page", [_run_page(page) for page in PAGES])
 def test_the_examples_of_a_page_run(
     page: Path, reader: Callable[[Block], str], guarded_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

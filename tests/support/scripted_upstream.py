@@ -178,7 +178,10 @@ def speaking(tokens: Tokens, script: Callable[[Sequence[int]], list[int]], befor
         sequence = SimpleNamespace(prompt=prompt, tokens=[])
         text = TextStream(tokens)
         skipped = 0
-        for token in script(prompt):
+        ids = script(prompt)
+        if not ids:
+            before_step(sequence)
+        for token in ids:
             before_step(sequence)
             sequence.tokens.append(token)
             piece = text.push(token)[0]

@@ -24,20 +24,23 @@ from workers.upstream.request import ChatRequest, Delta, Usage
 
 POLL_S = 0.05
 """Longest time until a cancelled request is closed."""
+FEW = 8
+"""Up to so many answers at once, text is passed on in the pieces that the server sends."""
 STEPS_S = 500
-"""Steps a second of all answers together. Each costs a write and a wake-up here and in the API, so with many answers
-text comes in larger pieces: with 64, every 128 ms."""
+"""Steps a second of all answers together, where there are more. Each costs a write and a wake-up here and in the API,
+so text comes in larger pieces then: with 64 answers, every 128 ms."""
 T = TypeVar("T")
 
 
 class UpstreamHandle(Iterator[list[Delta]]):
-    """An answer as it comes: what has arrived since it was last asked for. The last delta has a finish reason.
+    """An answer as it comes, one delta or several at a time. The last one has a finish reason.
 
     Iterating raises UpstreamError, or RuntimeClosed if the runtime closed before the end. `close` closes the request of
     an answer that is not read any more.
 
     Args:
-        pace: shortest time between two steps of the iteration but for the last one, in seconds.
+        pace: shortest time between two steps of the iteration but for the last one, in seconds. Above 0, a step has all
+            that arrived since the one before; else one delta.
     """
 
     def __init__(self, close: Callable[[], None], pace: Callable[[], float]) -> None:
@@ -46,7 +49,7 @@ class UpstreamHandle(Iterator[list[Delta]]):
         self._close, self._pace = close, pace
         self._failure: BaseException | None = None
         self._ended = False
-        self._next_at = 0.0
+        self._wait_s = self._next_at = 0.0
         self.usage: Usage | None = None
         """The server's token counts; None if it gave none."""
 
@@ -55,7 +58,9 @@ class UpstreamHandle(Iterator[list[Delta]]):
             raise StopIteration
         self._complete.wait(max(0.0, self._next_at - time.monotonic()))
         deltas: list[Delta] = []
-        while self._failure is None and not self._ended and not (deltas and self._arrived.empty()):
+        while (
+            self._failure is None and not self._ended and not (deltas and (self._arrived.empty() or not self._wait_s))
+        ):
             item = self._arrived.get()
             if isinstance(item, BaseException):
                 self._failure = item
@@ -65,7 +70,8 @@ class UpstreamHandle(Iterator[list[Delta]]):
         if self._failure is not None and not deltas:
             self._ended = True
             raise self._failure
-        self._next_at = time.monotonic() + self._pace()
+        self._wait_s = self._pace()
+        self._next_at = time.monotonic() + self._wait_s
         return deltas
 
     def put(self, item: Delta | BaseException) -> None:
@@ -128,7 +134,7 @@ class UpstreamRuntime:
         """
         endpoint = self.endpoint(upstream)
         closed = threading.Event()
-        handle = UpstreamHandle(closed.set, lambda: self.answers / STEPS_S)
+        handle = UpstreamHandle(closed.set, lambda: self.answers / STEPS_S if self.answers > FEW else 0.0)
 
         async def follow() -> None:
             usage: list[Usage] = []

@@ -133,6 +133,7 @@ def guarded_url(world: Any, serve: Callable[..., AbstractContextManager[str]], t
         yield url
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_the_service_takes_it(world: Any, guarded_url: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an admin of the default tenant, in the commands, the Python client and LangChain alike."""
     key = local_key.read(world.data_dir)

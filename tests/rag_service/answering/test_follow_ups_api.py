@@ -128,6 +128,7 @@ async def test_a_rewrite_of_no_use_is_not_used(client: httpx.AsyncClient, world:
     assert len(world.stage.rewrites) == 1
 
 
+@pytest.mark.decoder_only("its engine is made to fail; failing model servers have tests of their own")
 async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     client: httpx.AsyncClient,
     world: Any,
@@ -199,6 +200,7 @@ async def test_rewriting_leaves_nothing_behind(client: httpx.AsyncClient, world:
     assert not pipeline.redis.exists(keys.session("default", session)), "an erased session stays erased"
 
 
+@pytest.mark.decoder_only("a model server decodes in its own way: `exact` is refused")
 async def test_its_job_belongs_to_no_session(client: httpx.AsyncClient, world: Any, session: str) -> None:
     pipeline: Any = client.pipeline  # type: ignore[attr-defined]
     jobs = []

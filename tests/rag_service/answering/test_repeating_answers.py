@@ -39,6 +39,7 @@ async def posted(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> 
     return answer
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_an_answer_that_repeats_itself_ends(client: httpx.AsyncClient, stuck: str) -> None:
     answers = [await posted(client, "/v1/query", {**ASKED, "speculation": name}) for name in ("auto", "off")]
     for answer in answers:
@@ -51,6 +52,7 @@ async def test_an_answer_that_repeats_itself_ends(client: httpx.AsyncClient, stu
     assert answers[0]["answer"] == answers[1]["answer"]
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_an_answer_from_passages_ends_at_the_second_time(client: httpx.AsyncClient, stuck: str) -> None:
     answers = [await posted(client, "/v1/query", {**FROM_PASSAGES, "speculation": name}) for name in ("auto", "off")]
     for answer in answers:
@@ -83,6 +85,7 @@ def test_a_passage_that_asks_the_same_may_be_quoted() -> None:
     assert question_again(replace(template, question="{question}"), Retrieved(), "What jumps?", [{"text": "x"}]) == []
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_forced_json_from_passages_may_repeat_itself(client: httpx.AsyncClient, stuck: str) -> None:
     body = {"model": "rag:animals", "messages": [{"role": "user", "content": "What jumps?"}], "max_tokens": 600}
     for changes, length in (({}, 28), ({"response_format": {"type": "json_object"}}, 128)):
@@ -99,6 +102,7 @@ async def test_it_is_a_turn_and_can_be_edited(client: httpx.AsyncClient, stuck: 
     assert [version["finish_reason"] for version in versions] == ["repetition", "repetition"]
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 @pytest.mark.parametrize(
     ("answers", "most"),
     [
@@ -123,6 +127,7 @@ def api(api_url: str) -> Iterator[openai.OpenAI]:
         yield client
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 def test_openai_calls_it_length(api: openai.OpenAI, stuck: str) -> None:
     messages: list[Any] = [{"role": "user", "content": "What jumps?"}]
     asked: dict[str, Any] = {"model": "default", "max_tokens": 600}
@@ -142,6 +147,7 @@ def test_langchain_names_it_and_parses_no_half_of_a_text(live_url: str, stuck: s
         chat.with_structured_output(schema).invoke("What jumps?")
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 @pytest.mark.usefixtures("own_folder")
 def test_the_commands_say_it_plainly(api_url: str, stuck: str) -> None:
     asked = ("-c", "animals", "--max-tokens", "600", "--url", api_url)

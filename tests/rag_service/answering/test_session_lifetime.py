@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from rag_service.prompting.retrieved import Retrieved
 from workers.broker import keys
@@ -22,6 +23,7 @@ async def ask(client: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_an_answer_says_that_passages_left_the_window(
     client: httpx.AsyncClient, world: Any, parse: Callable[[str], Any]
 ) -> None:

@@ -15,6 +15,7 @@ from rag_service.cli import app
 QUESTION = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
 
 
+@pytest.mark.decoder_only("it counts the model's end token")
 async def test_a_session_tells_what_it_takes(client: httpx.AsyncClient) -> None:
     first = (await client.post("/v1/query", json=QUESTION)).json()
     assert first["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
@@ -64,6 +65,7 @@ async def test_metrics_tell_what_workers_keep(client: httpx.AsyncClient) -> None
     assert float(asked.split()[-1]) >= 0
 
 
+@pytest.mark.decoder_only("it counts the model's end token")
 @pytest.mark.usefixtures("own_folder")
 def test_sessions_on_the_command_line(api_url: str) -> None:
     def rag(*arguments: str) -> str:

@@ -16,8 +16,8 @@ from rag_service.api.problems import MEDIA_TYPE
 from rag_service.contract.schemas import QueryRequest
 from rag_service.main import create_app
 from rag_service.setting_sections import Retrieval
-from rag_service.settings import Settings
 from retriever import EmbedderUnavailable
+from tests.rag_service.conftest import make_settings
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker.embedded_redis import EmbeddedRedis
 
@@ -317,6 +317,7 @@ async def test_a_slow_answer_is_not_lost(make_client: Any, world: Any) -> None:
         assert answer["answer"] == world.stage.text
 
 
+@pytest.mark.decoder_only("it tells of the model that our engine loads")
 async def test_ready_when_everything_is_there(client: httpx.AsyncClient) -> None:
     ready = (await client.get("/readyz")).json()
     assert ready["checks"] == {"redis": "ok", "worker": "ok", "index": "ok"}
@@ -343,10 +344,10 @@ class _SlowEmbedder(HashEmbedder):
 
 
 @pytest.mark.parametrize(("mode", "error"), [("hybrid", ""), ("hybrid", "broken"), ("lexical", "")])
-async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, tokens: Any, mode: Any, error: str) -> None:
-    settings = Settings(_env_file=None, data_dir=world.data_dir, retrieval=Retrieval(mode=mode))  # type: ignore[call-arg]
+async def test_not_ready_until_the_embedding_model_is_loaded(world: Any, mode: Any, error: str) -> None:
+    settings = make_settings(world.data_dir, retrieval=Retrieval(mode=mode), **world.settings)
     embedder = _SlowEmbedder(threading.Event(), error)
-    pipeline = Pipeline(settings, world.redis_url, embedder=embedder, tokens=tokens, window=1200)
+    pipeline = Pipeline(settings, world.redis_url, embedder=embedder, tokens=world.tokens, window=1200)
     app = create_app(pipeline=pipeline)
     async with (
         app.router.lifespan_context(app),

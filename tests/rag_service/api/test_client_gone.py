@@ -47,7 +47,13 @@ def test_a_client_goes_away_in_the_middle(live_url: str, world: Any, edit: bool)
 
 
 @pytest.mark.parametrize("choices", [1, 3])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions",
+        pytest.param("/v1/completions", marks=pytest.mark.decoder_only("a model server for chats continues no text")),
+    ],
+)
 def test_a_call_of_openai_ends_with_its_client(live_url: str, world: Any, path: str, choices: int) -> None:
     """A client that waits for a whole response and goes away stops all its choices: nobody could read them."""
     world.stage.hold_at = 3

@@ -169,6 +169,7 @@ async def test_answers_outside_a_session_are_edited_from_their_record(client: ht
     assert follow_up["turn"] == 1
 
 
+@pytest.mark.decoder_only("a model server does not say what it took of a prediction")
 async def test_usage_counts_the_text_under_edit_as_a_prediction(client: httpx.AsyncClient, world: Any) -> None:
     first = await ask(client)
     assert "completion_tokens_details" not in first["usage"]
@@ -179,6 +180,7 @@ async def test_usage_counts_the_text_under_edit_as_a_prediction(client: httpx.As
     }
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_an_edit_has_room_for_the_whole_answer(client: httpx.AsyncClient, world: Any, make_client: Any) -> None:
     async with make_client(world.redis_url, world.data_dir, answers={"max_tokens": 20}) as small:
         first = await ask(small, max_tokens=200)

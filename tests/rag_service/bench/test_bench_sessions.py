@@ -246,6 +246,7 @@ class RunningStack:
         return []
 
 
+@pytest.mark.decoder_only("it tells of passes and drafts")
 def test_a_run_with_scripted_answers(
     live_url: str, world: Any, data: Path, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

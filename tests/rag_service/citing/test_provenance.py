@@ -119,6 +119,7 @@ def test_the_title_line_of_a_passage_has_no_offsets_in_the_document(tokens: Toke
     assert "source_start" not in span
 
 
+@pytest.mark.decoder_only("its runtime is held in the middle of a step")
 async def test_a_resumed_stream_names_the_same_spans(client: httpx.AsyncClient, parse: Any) -> None:
     body = {"question": "What does the fox jump over?", "collection": "animals", "stream": True}
     events = parse((await client.post("/v1/query", json=body)).text)

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 TOY = "smollm2-135m, a small demo model for tests; its answers are often wrong"
 
 
+@pytest.mark.decoder_only("it tells of passes and drafts")
 def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: Any) -> None:
     result = rag("ask", "What jumps?", "-c", "animals", "--speculation", "casd", "--url", api_url)
     assert result.exit_code == 0, result.output

@@ -33,7 +33,8 @@ def test_a_conversation(api_url: str, world: Any) -> None:
     assert result.stdout.splitlines().count(world.stage.text) == 2
     assert "copied “The quick brown fox" in result.stdout
     assert "version 2, an edit of" in result.stdout
-    assert "of the text under edit: accepted" in result.stdout
+    if world.engine == "decoder":  # a model server may say nothing of what it took
+        assert "of the text under edit: accepted" in result.stdout
     for complaint in ("There is no answer yet", "Say what to change", "There is no command /dance"):
         assert complaint in result.stderr
     assert result.stderr.count("There is no answer yet") == 2, "after /reset there is none again"
@@ -77,7 +78,7 @@ def test_a_conversation_is_left(api_url: str, word: str, world: Any) -> None:
     assert not world.stage.prompts, "neither the word nor what follows is a question"
 
 
-def test_who_names_no_collection_is_told_which_there_are(api_url: str) -> None:
+def test_who_names_no_collection_is_told_which_there_are(api_url: str, world: Any) -> None:
     asked = rag("ask", "What jumps?", "--url", api_url)
     assert asked.exit_code == 0
     assert "No collection was searched" in asked.stdout
@@ -85,7 +86,8 @@ def test_who_names_no_collection_is_told_which_there_are(api_url: str) -> None:
     assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", api_url).stderr
     chat = rag("chat", "--url", api_url, said="/quit\n").stderr
     assert "choose with -c" in chat
-    assert "Model: smollm2-135m, a small demo model for tests" in chat
+    assert "Model: smollm2-135m" in chat
+    assert (", a small demo model for tests" in chat) == (world.engine == "decoder")
     assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", api_url).stderr
 
 
@@ -150,6 +152,7 @@ def test_ctrl_c_while_typing_drops_the_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert typed == ["too late"]
 
 
+@pytest.mark.decoder_only("a model server decodes in its own way: `exact` is refused")
 def test_edit_makes_a_new_version(api_url: str, world: Any) -> None:
     first = ask(api_url)
     world.stage.text = EDITED
@@ -168,6 +171,7 @@ def test_edit_makes_a_new_version(api_url: str, world: Any) -> None:
         assert said in refused.stderr
 
 
+@pytest.mark.decoder_only("a model server decodes in its own way: `exact` is refused")
 def test_ask_takes_exact(api_url: str) -> None:
     assert "near_ties" in ask(api_url, "--exact", "strict")["speculation"]
     assert rag("ask", "x", "-c", "animals", "--exact", "mostly", "--url", api_url).exit_code == 2
@@ -206,6 +210,7 @@ def test_keys_need_a_redis(monkeypatch: pytest.MonkeyPatch) -> None:
         assert result.stderr.startswith("Error: ")
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_commands_send_the_key(api_url: str, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_REDIS_URL", world.redis_url)
     made = json.loads(rag("keys", "create", "x", "--tenant", "cli-tenant", "--json").stdout)

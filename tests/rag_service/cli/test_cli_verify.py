@@ -73,6 +73,7 @@ def sessions(api_url: str) -> set[str]:
         return {session["session_id"] for session in api.request("GET", "/v1/sessions")["sessions"]}
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_identical_answers_are_status_0_and_leave_no_sessions(api_url: str) -> None:
     before = sessions(api_url)
     result = rag("verify", "What jumps?", "-c", "animals", "--drafter", "casd", "--url", api_url)
@@ -86,6 +87,7 @@ def test_identical_answers_are_status_0_and_leave_no_sessions(api_url: str) -> N
     assert sessions(api_url) == before
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_json_has_counts_and_times_of_both(api_url: str) -> None:
     arguments = ["verify", "What jumps?", "-c", "animals", "--max-tokens", "9", "--seed", "11", "--json"]
     result = rag(*arguments, "--url", api_url)
@@ -97,6 +99,7 @@ def test_json_has_counts_and_times_of_both(api_url: str) -> None:
     assert report["speedup"] > 0
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_answers_that_differ_are_status_1_and_are_kept(
     api_url: str, world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +133,7 @@ def test_answers_that_differ_are_status_1_and_are_kept(
     assert "--exact strict" in said.stdout
 
 
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_refusals_keep_their_status(api_url: str) -> None:
     for arguments, said in ((("verify", "x", "-c", "none"), "no collection 'none'"),):
         result = rag(*arguments, "--url", api_url)

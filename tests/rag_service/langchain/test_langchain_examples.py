@@ -95,6 +95,7 @@ def test_an_agent_searches_the_collection() -> None:
     assert told["messages"][-1].text == "A fox [foxes]."
 
 
+@pytest.mark.decoder_only("a model server has its own template for tools")
 def test_the_agent_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("AGENT_MODEL", raising=False)
     monkeypatch.setattr(sys, "argv", ["langchain_agent.py", "Who?", "--collection", "animals"])

@@ -143,6 +143,7 @@ async def test_token_ids_are_refused(upstream: httpx.AsyncClient) -> None:
     assert (await upstream.get(path)).status_code == 200
 
 
+@pytest.mark.decoder_only("it is about our own engine")
 async def test_our_own_engine_takes_all_of_it(client: httpx.AsyncClient) -> None:
     fields = {"logit_bias": {"1": 1.0}, "exact": "strict", "top_k": 5}
     answer = (await client.post("/v1/query", json={"question": "What?", "collection": "animals", **fields})).json()

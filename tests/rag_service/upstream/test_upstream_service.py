@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from rag_service.answering.service import Service
 from tests.rag_service.conftest import World, make_settings
@@ -36,6 +37,7 @@ async def ask(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.decoder_only("it names servers that the scripted worker does not have")
 async def test_the_collection_chooses_the_server_of_questions_edits_and_conversations(
     world: World, make_client: Callable[..., Any]
 ) -> None:
@@ -54,6 +56,7 @@ async def test_the_collection_chooses_the_server_of_questions_edits_and_conversa
             assert (await job_of(client, chat["choices"][0])).upstream == upstream
 
 
+@pytest.mark.decoder_only("it names servers that the scripted worker does not have")
 async def test_rewrites_go_to_the_same_server(world: World, make_client: Callable[..., Any]) -> None:
     """And are kept apart from another model's."""
     async with make_client(world.redis_url, world.data_dir, **SERVERS) as client:
@@ -68,10 +71,12 @@ async def test_rewrites_go_to_the_same_server(world: World, make_client: Callabl
         assert [(job.upstream, job.sampling.exact) for job in jobs] == [("large", "default")]
 
 
+@pytest.mark.decoder_only("it is about our own engine")
 async def test_our_own_engine_names_no_server(client: httpx.AsyncClient) -> None:
     assert (await job_of(client, await ask(client, collection="animals"))).upstream is None
 
 
+@pytest.mark.decoder_only("it names servers that the scripted worker does not have")
 async def test_the_service_names_the_servers_model(world: World, make_client: Callable[..., Any]) -> None:
     async with make_client(world.redis_url, world.data_dir, **SERVERS) as client:
         ready = (await client.get("/readyz")).json()["model"]

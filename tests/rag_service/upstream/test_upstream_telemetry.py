@@ -28,6 +28,7 @@ def test_verify_says_in_one_sentence_why_it_does_not_apply(upstream_url: str, wo
     assert (result.stdout, world.stage.prompts) == ("", [])
 
 
+@pytest.mark.decoder_only("it names servers that the scripted worker does not have")
 async def test_token_events_count_no_passes(world: World, make_client: Callable[..., Any], parse: Any) -> None:
     body = {"question": "What jumps?", "collection": "animals", "stream": True}
     async with make_client(world.redis_url, world.data_dir, **SERVERS) as client:

@@ -22,12 +22,16 @@ from playwright.async_api import Error as PlaywrightError
 
 from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
+from tests.rag_service.conftest import make_settings, upstream_settings
 from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.runtime import UpstreamRuntime
 from workers.worker.tasks import WorkerContext
 
 WINDOW = 8192
@@ -87,6 +91,8 @@ class World:
     library: Library
     place: WorkerContext
     window: int = WINDOW
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Those of the API that its engine needs."""
 
     def wait_for_cancel(self) -> None:
         """Wait until the worker has seen the flag of its only running answer."""
@@ -95,12 +101,15 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def _scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def _scene(tmp_path_factory: pytest.TempPathFactory, engine_name: str) -> Iterator[World]:
     """A Redis, a worker and documents of its own."""
     folder = tmp_path_factory.mktemp("page")
     texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
     corpus = [*texts, *ANSWERS.values(), HOSTILE]
-    tokens = Tokens.load(save_tokenizer(folder / "tokenizer", corpus=corpus, size=3000))
+    if engine_name == "upstream":
+        tokens = own_tokens()
+    else:
+        tokens = Tokens.load(save_tokenizer(folder / "tokenizer", corpus=corpus, size=3000))
     library = Library(folder / "data", HashEmbedder())
     sources = [
         SourceDocument(name=path.name, document_id=path.name, text=text)
@@ -108,15 +117,24 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     ]
     library.create("handbook").ingest(sources)
     library.create("hostile").ingest([SourceDocument(name="evil.md", document_id="evil", text=HOSTILE, title=EVIL)])
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
+    settings: dict[str, Any] = {}
+    engine: Any
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server, contextlib.ExitStack() as stack:
         stage = Stage(tokens)
-        engine = QuotingEngine(tokens, stage.script, tokens_per_step=8, window=WINDOW, before_step=stage.before_step)
+        if engine_name == "upstream":
+            upstream = stack.enter_context(scripted(speaking(tokens, stage.script, stage.before_step)))
+            settings = upstream_settings(upstream.url, WINDOW)
+            engine = UpstreamRuntime(make_settings(folder / "data", **settings).endpoints)
+        else:
+            engine = QuotingEngine(
+                tokens, stage.script, tokens_per_step=8, window=WINDOW, before_step=stage.before_step
+            )
         place = make_worker_context(server.url, tokens, engine, library, folder / "data" / "uploads", name="page")
         client = make_redis(server.url)
         with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
             while not client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            yield World(server.url, folder / "data", tokens, stage, library, place)
+            yield World(server.url, folder / "data", tokens, stage, library, place, settings=settings)
         client.close()
 
 

@@ -248,14 +248,20 @@ def said(handle: UpstreamHandle) -> str:
     return "".join(delta.text for deltas in handle for delta in deltas)
 
 
-def test_what_came_meanwhile_comes_as_one_step() -> None:
+def test_with_few_answers_text_comes_as_the_server_sends_it() -> None:
     handle = UpstreamHandle(lambda: None, lambda: 0.0)
-    for word in ("one ", "two "):
-        handle.put(Delta(word))
-    assert next(handle) == [Delta("one "), Delta("two ")]
-    handle.put(Delta("three"))
-    handle.put(Delta("", "stop"))
-    assert list(handle) == [[Delta("three"), Delta("", "stop")]]
+    for delta in (Delta("one "), Delta("two"), Delta("", "stop")):
+        handle.put(delta)
+    assert list(handle) == [[Delta("one ")], [Delta("two")], [Delta("", "stop")]]
+
+
+def test_with_many_what_came_meanwhile_comes_as_one_step() -> None:
+    handle = UpstreamHandle(lambda: None, lambda: 1e-9)
+    handle.put(Delta("one "))
+    assert next(handle) == [Delta("one ")]
+    for delta in (Delta("two "), Delta("three"), Delta("", "stop")):
+        handle.put(delta)
+    assert list(handle) == [[Delta("two "), Delta("three"), Delta("", "stop")]]
 
 
 def test_text_before_a_failure_is_not_lost() -> None:

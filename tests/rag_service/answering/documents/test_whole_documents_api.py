@@ -83,6 +83,7 @@ async def test_what_names_no_single_document_is_searched_for(client: httpx.Async
     assert [passage["document_id"] for passage in newest["passages"]] == ["new"]
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_a_long_document_is_read_in_parts(
     client: httpx.AsyncClient, world: Any, parse: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ async def test_a_long_document_is_read_in_parts(
     assert prompt.count(world.stage.text) >= 3, "the session keeps notes and answer"
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_of_a_very_long_document_the_first_parts_are_read(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ async def test_of_a_very_long_document_the_first_parts_are_read(
     assert answer["passages_dropped"] == 1
 
 
+@pytest.mark.decoder_only("its window and counts are in the scripted tokenizer's tokens")
 async def test_in_a_history_of_the_client_s_what_does_not_fit_is_left_out_at_the_end(
     client: httpx.AsyncClient, world: Any
 ) -> None:
