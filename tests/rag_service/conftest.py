@@ -36,8 +36,8 @@ from workers.worker.tasks import WorkerContext
 
 WINDOW = 1200
 MODEL = "smollm2-135m"
-ENGINES = os.environ.get("ENGINES", "decoder").split()
-"""Engines that the tests run against: `ENGINES='decoder upstream'` for both."""
+ENGINES = os.environ.get("ENGINES", "decoder upstream").split()
+"""Engines that the tests run against; `ENGINES=decoder` for one of them."""
 FOXES = (
     "# Foxes\n\nThe quick brown fox jumps over the lazy dog every morning before breakfast.\n\n"
     "# Bridges\n\nOver the bridge of Köln walk 東京 visitors 😀 and many naïve café owners each year.\n"
@@ -154,8 +154,7 @@ def _working(redis_server: str, data_dir: Path, tokens: Tokens, engine_name: str
 @pytest.fixture
 def world(_working: World, request: pytest.FixtureRequest) -> Iterator[World]:
     """Redis and a worker that speaks from `world.stage`."""
-    if _working.engine != "decoder" and (marker := request.node.get_closest_marker("decoder_only")):
-        pytest.skip(f"of our own engine only: {marker.args[0]}")
+    skip_of_other_engines(request, _working.engine != "decoder")
     stage = _working.stage
     fresh = Stage(_working.tokens)
     stage.text, stage.rewritten, stage.hold_at = fresh.text, fresh.rewritten, None
@@ -171,6 +170,12 @@ def make_settings(data_dir: Path, **changes: Any) -> Settings:
     """Open without a key, with the toy model's name, unless `changes` say otherwise."""
     usual = {"data_dir": data_dir, "open_without_key": True, "model": MODEL, "dtype": "float32"}
     return Settings(_env_file=None, **{**usual, **changes})  # type: ignore[call-arg]
+
+
+def skip_of_other_engines(request: pytest.FixtureRequest, other: bool) -> None:
+    """Skip a test of `decoder_only(reason)` where another engine answers."""
+    if other and (marker := request.node.get_closest_marker("decoder_only")):
+        pytest.skip(f"of our own engine only: {marker.args[0]}")
 
 
 def upstream_settings(url: str, window: int) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def make_client(tokens: Tokens, request: pytest.FixtureRequest) -> Callable[...,
     @asynccontextmanager
     async def make(redis_url: str, data_dir: Path, **changes: Any) -> AsyncIterator[httpx.AsyncClient]:
         world = request.getfixturevalue("world") if "world" in request.fixturenames else None
-        settings = make_settings(data_dir, **{**(world.settings if world else {}), **changes})
+        settings = make_settings(data_dir, **{**getattr(world, "settings", {}), **changes})
         own = world.tokens if world else tokens
         pipeline = Pipeline(settings, redis_url, embedder=HashEmbedder(), tokens=own, window=WINDOW)
         app = create_app(pipeline=pipeline)
@@ -213,7 +218,7 @@ async def client(world: World, make_client: Callable[..., Any]) -> AsyncIterator
 @contextlib.contextmanager
 def serving(world: World, **changes: Any) -> Iterator[str]:
     """The address of the API over a real connection, with the scripted worker behind it; `changes` to the settings."""
-    settings = make_settings(world.data_dir, **{**world.settings, **changes})
+    settings = make_settings(world.data_dir, **{**getattr(world, "settings", {}), **changes})
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
     started = threading.Event()

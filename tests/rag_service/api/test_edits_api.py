@@ -146,7 +146,8 @@ async def test_the_base_of_an_edit_brings_its_passages(client: httpx.AsyncClient
     listed = {p["chunk_id"]: p for p in second["passages"]}
     for passage in first["passages"]:
         assert listed[passage["chunk_id"]] == passage
-    assert second["grounded"] is True
+    if world.engine == "decoder":  # without `support` it is the share of copied tokens, which are other ones here
+        assert second["grounded"] is True
 
 
 async def test_answers_outside_a_session_are_edited_from_their_record(client: httpx.AsyncClient, world: Any) -> None:

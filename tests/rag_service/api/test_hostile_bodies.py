@@ -182,4 +182,4 @@ async def test_uploads_go_to_the_jobs_folder_as_they_come(client: httpx.AsyncCli
     answer = await client.post(DOCUMENTS, content=parts(), headers=headers)
     assert answer.status_code == 400, answer.text
     assert sizes[0] >= 300_000
-    assert set(folder.glob("*")) == before
+    assert set(folder.glob("*")) <= before  # an earlier form may have gone meanwhile

@@ -148,10 +148,12 @@ def test_options_come_as_fields_and_with_calls(live_url: str, world: Any) -> Non
         short = chat.invoke(history)
         assert short.response_metadata["finish_reason"] == "length"
         assert len(short.response_metadata["passages"]) == 1
-        assert short.response_metadata["speculation"]["drafter"] in ("off", "plain")
+        if world.engine == "decoder":
+            assert short.response_metadata["speculation"]["drafter"] in ("off", "plain")
         longer = chat.invoke(history, max_tokens=100, speculation="casd", prediction="The quick brown fox")
         assert longer.text == world.stage.text.partition("lazy")[0]
-        assert longer.response_metadata["speculation"]["drafter"] == "casd"
+        if world.engine == "decoder":
+            assert longer.response_metadata["speculation"]["drafter"] == "casd"
         assert chat.invoke(history, stop=["brown"], max_tokens=100).text == "The quick "
         with pytest.raises(InvalidRequest, match="temperature"):
             chat.invoke(history, temperature=9.0)

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,12 +23,16 @@ from decoder import Engine
 from rag_service.client import RagClient
 from rag_service.langchain import ChatRagService, RagServiceRetriever
 from retriever import Library
+from tests.rag_service.conftest import make_settings, upstream_settings
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.scripted_upstream import scripted
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.embedded_redis import EmbeddedRedis
+from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
+from workers.upstream.runtime import UpstreamRuntime
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -39,22 +43,45 @@ ANIMALS = ("Whales sing low songs.", "Foxes jump over dogs.", "Herrings swim in 
 
 @pytest.fixture(scope="module")
 def zoo(
-    tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, serve: Callable[[Any], AbstractContextManager[str]]
+    tmp_path_factory: pytest.TempPathFactory,
+    tokens: Tokens,
+    serve: Callable[[Any], AbstractContextManager[str]],
+    engine_name: str,
 ) -> Iterator[str]:
-    """A Redis, a worker with a tiny random model, the API, and the collection `zoo` with four documents."""
-    engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=1200, memory=0.05), "auto", tokens.eos_ids)
+    """A Redis, a worker with a tiny random model or a model server, the API, and the collection `zoo` of four."""
     folder = tmp_path_factory.mktemp("zoo")
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
+    settings: dict[str, Any] = {}
+    engine: Any
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server, ExitStack() as stack:
+        if engine_name == "upstream":
+            tokens = own_tokens()
+            upstream = stack.enter_context(scripted(told))
+            settings = upstream_settings(upstream.url, 1200)
+            engine = UpstreamRuntime(make_settings(folder, **settings).endpoints)
+        else:
+            engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=1200, memory=0.05), "auto", tokens.eos_ids)
         library = Library(folder, HashEmbedder())
         place = make_worker_context(server.url, tokens, engine, library, folder / "uploads", kv_cache_bytes=2**26)
         with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
             while not place.client.exists(keys.WORKERS):
                 time.sleep(0.01)
-            world = SimpleNamespace(redis_url=server.url, data_dir=folder, tokens=tokens, window=1200)
+            world = SimpleNamespace(
+                redis_url=server.url, data_dir=folder, tokens=tokens, window=1200, settings=settings
+            )
             with serve(world) as url:
                 with RagClient(url, api_key="") as rag:  # a checkout may have a local key of its own
                     assert not rag.ingest("zoo", texts=ANIMALS).failures
                 yield url
+
+
+def told(asked: dict[str, Any]) -> list[str]:
+    """What the scripted model server answers: some words, or JSON of the schema that it is given."""
+    form = asked.get("response_format")
+    if form is None:
+        return ["Whales ", "sing ", "low ", "songs."]
+    values = {"integer": 1, "number": 1.0, "boolean": True}
+    schema = form["json_schema"]["schema"]
+    return [json.dumps({name: values.get(of.get("type"), "x") for name, of in schema.get("properties", {}).items()})]
 
 
 def say(prompt: str) -> str:
@@ -130,10 +157,17 @@ class TestChatModelUnit(_Chat, ChatModelUnitTests):
 
 @pytest.mark.usefixtures("live")
 class TestChatModelLive(_Chat, ChatModelIntegrationTests):
+    random = True
+    """Whether a random model answers."""
+
+    @pytest.fixture(autouse=True)
+    def _whose(self, engine_name: str) -> None:
+        self.random = engine_name == "decoder"
+
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        """Quotation marks are made likely: a random model would hardly ever end a string."""
-        return {"collection": "zoo", "model_kwargs": {"logit_bias": {QUOTE: 9.0}}}
+        """Quotation marks are made likely: a random model would hardly ever end a string. A script needs no help."""
+        return {"collection": "zoo", "model_kwargs": {"logit_bias": {QUOTE: 9.0}} if self.random else {}}
 
     @property
     def has_tool_calling(self) -> bool:

@@ -22,7 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
-from tests.rag_service.conftest import make_settings, upstream_settings
+from tests.rag_service.conftest import make_settings, skip_of_other_engines, upstream_settings
 from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.scripted_upstream import scripted, speaking
@@ -145,8 +145,9 @@ def _address(_scene: World, serve: Callable[..., contextlib.AbstractContextManag
 
 
 @pytest.fixture
-def scene(_scene: World, _address: str) -> Iterator[World]:
+def scene(_scene: World, _address: str, request: pytest.FixtureRequest) -> Iterator[World]:
     """What answers; `scene.stage` says what, and when."""
+    skip_of_other_engines(request, bool(_scene.settings))
     stage = _scene.stage
     stage.answers, stage.hold_at = dict(ANSWERS), None
     stage.open.clear()

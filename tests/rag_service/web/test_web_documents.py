@@ -107,6 +107,7 @@ async def test_everything_can_be_done_with_the_keyboard(visit: Any) -> None:
     await expect(page.get_by_role("button", name="Documents")).to_be_focused()
 
 
+@pytest.mark.decoder_only("there is no plain decoding to compare with")
 async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_visit: Any) -> None:
     visit = await new_visit(**PHONE)
     page = visit.page

@@ -20,6 +20,7 @@ FOLLOW_UP = "Who can lift a legal hold?"
 QUOTED = "Backups are encrypted and kept for 35 days."
 
 
+@pytest.mark.decoder_only("spans of a growing answer come from drafting")
 async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: Any, scene: Any) -> None:
     page, stage = visit.page, scene.stage
     stage.hold_at = 30
@@ -58,12 +59,15 @@ async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: A
     assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
 
 
-async def test_the_page_names_the_model_and_says_that_it_is_a_toy(visit: Any) -> None:
-    told = "Model: smollm2-135m, a small demo model for tests; its answers are often wrong"
+async def test_the_page_names_the_model_and_says_that_it_is_a_toy(visit: Any, scene: Any) -> None:
+    told = "Model: smollm2-135m"
+    if not scene.settings:  # nothing is known of a model server's model
+        told += ", a small demo model for tests; its answers are often wrong"
     await expect(visit.page.locator("#model")).to_have_text(told)
     await expect(visit.page.locator("#model")).to_be_visible()
 
 
+@pytest.mark.decoder_only("its worker's calibration is replaced")
 async def test_a_warning_stands_above_a_doubtful_answer(
     visit: Any, scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +90,7 @@ async def test_a_warning_stands_above_a_doubtful_answer(
     await expect(turn.get_by_text("not calibrated for this model")).to_be_visible()
 
 
+@pytest.mark.decoder_only("spans of a growing answer come from drafting")
 async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
     await visit.ask(BACKUPS)
     await visit.answered()
@@ -170,6 +175,7 @@ async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene
     assert [bool(headers.get("last-event-id")) for headers in asked] == [True]
 
 
+@pytest.mark.decoder_only("there is no plain decoding to compare with")
 async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     await visit.ask(BACKUPS)
     await visit.answered()
