@@ -16,7 +16,7 @@ from decoder.drafters import Drafter
 from decoder.drafters.context import DrafterContext
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.model.forward_outputs import ForwardOutputs
+from decoder.recording.pass_archive import RecordedOutputs
 from decoder.recording.record import Recording, read_recordings
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import Sequence
@@ -89,7 +89,7 @@ def test_sglangs_ngram_knows_answers_and_no_prompts() -> None:
         drafter = SglangNgram(corpus)
         sequence = sequence_of(long_prompt, answer)
         tree = drafter.draft(sequence, 64)
-        drafter.observe(sequence, tree, Accepted([0], [], [None]), ForwardOutputs({}))
+        drafter.observe(sequence, tree, Accepted([0], [], [None]), RecordedOutputs({}))
         return tree
 
     assert not len(drafted([110, 111, 112]))  # the prompt continues with 113
