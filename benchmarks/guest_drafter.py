@@ -46,7 +46,8 @@ LEGEND = (
     "prompt's tags, so that it knows neither passages nor the text under edit.",
     "* `chain k`: vLLM's bounds, one path of at most k tokens; tokens only, no segments.",
     "* `tree n`: SGLang's bounds, n rows in every pass; tokens only, no segments.",
-    "* The others are the hosts' own drafters, and our `pld`.",
+    "* The others are our `pld` and the hosts' own drafters, by default settings but for what their names say. "
+    "SGLang's trie holds answers; *prompts* is a change of it.",
     "",
     "*MAT* is (tokens − 1) ÷ target passes after prefill. *Faster* is the speed over plain decoding if a pass costs "
     "what is assumed, on a line through 1 and 64 rows, and drafting takes no time.",
@@ -58,12 +59,7 @@ SPLIT = frozenset({"spec_bench", "tidewater"})
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A drafter and what its host gives it.
-
-    Attributes:
-        make: a new drafter for an answer.
-        rows: rows of every pass; None for one and those that were drafted.
-    """
+    """A drafter and what its host gives it; `rows` of every pass, or None for one and those that were drafted."""
 
     name: str
     make: Callable[[], Drafter]
@@ -91,8 +87,8 @@ def modes() -> list[Mode]:
     def spec(text: str) -> Callable[[], Drafter]:
         return lambda: make_from_spec(text)
 
-    corpus: Children = {}
-    answers: list[list[int]] = []
+    corpora: tuple[Children, Children] = ({}, {})
+    memories: tuple[list[list[int]], list[list[int]]] = ([], [])
     return [
         Mode("auto", spec("auto"), segments=True, logits=True),
         Mode("auto, tokens only", spec("auto"), segments=True),
@@ -105,8 +101,10 @@ def modes() -> list[Mode]:
         Mode("pld", spec("pld")),
         Mode("vllm ngram 5, 5 tokens", lambda: VllmNgram(5, 5, 5)),
         Mode("vllm ngram 2-4, 16 tokens", lambda: VllmNgram(2, 4, 16)),
-        Mode("vllm suffix", lambda: Suffixes(answers)),
-        Mode("sglang ngram 12", lambda: SglangNgram(corpus), rows=12),
+        Mode("vllm suffix", lambda: Suffixes(memories[0])),
+        Mode("vllm suffix, depth 64, factor 2", lambda: Suffixes(memories[1], 32, 64, 2)),
+        Mode("sglang ngram 12", lambda: SglangNgram(corpora[0]), rows=12),
+        Mode("sglang ngram 12 + prompts", lambda: SglangNgram(corpora[1], prompts=True), rows=12),
     ]
 
 

@@ -22,6 +22,8 @@ from decoder.request import MAX_NODES
 from decoder.sequence import Sequence
 
 Tokens = NDArray[np.int32]
+LEAST = 0.1
+"""Least probability of a token of `Suffixes`."""
 Children = dict[int, Any]
 """Token -> its own children; the most recently inserted token last."""
 
@@ -93,8 +95,8 @@ class Suffixes(Drafter):
     """vLLM's `suffix`: the most frequent continuation of the best matched suffix, in the prompt with its answer or in
     all answers.
 
-    A match of m tokens gives at most m tokens, and at most `depth` - m. A token's probability is the share of the
-    match's places that continue up to it. The match with the greatest sum of probabilities wins.
+    A match of m tokens gives at most `factor` * m tokens, and at most `depth` - m. A token's probability is the share
+    of the match's places that continue up to it. The match with the greatest sum of probabilities wins.
 
     Args:
         answers: all earlier answers; this one's tokens are added.
@@ -103,9 +105,9 @@ class Suffixes(Drafter):
 
     name: ClassVar[str] = "suffix"
 
-    def __init__(self, answers: list[list[int]], most: int = 24, depth: int = 24, least: float = 0.1) -> None:
+    def __init__(self, answers: list[list[int]], most: int = 24, depth: int = 24, factor: int = 1) -> None:
         self._answers = answers
-        self._most, self._depth, self._least = most, depth, least
+        self._most, self._depth, self._factor = most, depth, factor
         self._answers.append([])
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
@@ -124,7 +126,7 @@ class Suffixes(Drafter):
             ends = ends[text[ends - matched] == context[-matched]]
             if not len(ends):
                 break
-            score, tokens = self._continued(text, ends, min(most, matched, self._depth - matched))
+            score, tokens = self._continued(text, ends, min(most, self._factor * matched, self._depth - matched))
             if score >= best[0]:
                 best = score, tokens
         return best
@@ -137,7 +139,7 @@ class Suffixes(Drafter):
             if not len(ends):
                 break
             token, count = Counter(text[ends].tolist()).most_common(1)[0]
-            if count / total < self._least:
+            if count / total < LEAST:
                 break
             tokens.append(token)
             score += count / total
@@ -148,17 +150,20 @@ class Suffixes(Drafter):
 class SglangNgram(Drafter):
     """SGLang's `NGRAM`: a trie of the last `depth` tokens at every step of all answers, searched breadth first.
 
-    Prompts do not enter the trie but for their last tokens. Longer matches come first and spread less.
+    Longer matches come first and spread less.
 
     Args:
         corpus: the trie's root, shared by all answers.
+        prompts: whether prompts enter the trie. They do not in SGLang, but for their last tokens.
         nodes: draft tokens of every pass, one less than the rows (`--speculative-num-draft-tokens`, 12).
     """
 
     name: ClassVar[str] = "sglang_ngram"
 
-    def __init__(self, corpus: Children, nodes: int = 11, depth: int = 18, breadth: int = 10) -> None:
-        self._corpus, self._nodes, self._depth = corpus, nodes, depth
+    def __init__(
+        self, corpus: Children, prompts: bool = False, nodes: int = 11, depth: int = 18, breadth: int = 10
+    ) -> None:
+        self._corpus, self._prompts, self._nodes, self._depth = corpus, prompts, nodes, depth
         self._narrowing = (breadth - 1) / (depth - 1)
         self._tail: list[int] = []
 
@@ -179,9 +184,12 @@ class SglangNgram(Drafter):
         return tree
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
-        for start in range(len(self._tail)):  # the text before this step, so the corpus lags by one step
+        text = self._tail  # the text before this step, so the corpus lags by one step
+        if self._prompts and not text:  # after prefill
+            text = sequence.prompt
+        for start in range(len(text)):
             node = self._corpus
-            for token in self._tail[start:]:
+            for token in text[start : start + self._depth]:
                 node[token] = node = node.pop(token, {})
 
 

@@ -78,6 +78,7 @@ def test_a_suffix_drafts_no_more_than_it_matched_and_reads_other_answers() -> No
     prompt = [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert Suffixes([]).draft(sequence_of([*prompt, 50], [2, 3]), 64).tokens == [4, 5]
     assert not len(Suffixes([]).draft(sequence_of([30, 31], [2, 3, 4]), 64))
+    assert Suffixes([], factor=2).draft(sequence_of([*prompt, 50], [2, 3]), 64).tokens == [4, 5, 6, 7]
     assert Suffixes([[2, 3, 4, 5, 6, 7]]).draft(sequence_of([30, 31], [2, 3, 4]), 64).tokens == [5, 6, 7]
 
 
@@ -85,9 +86,10 @@ def test_sglangs_ngram_knows_answers_and_no_prompts() -> None:
     corpus: Children = {}
     long_prompt = list(range(100, 140))
 
-    def drafted(answer: list[int]) -> DraftTree:
-        drafter = SglangNgram(corpus)
+    def drafted(answer: list[int], prompts: bool = False) -> DraftTree:
+        drafter = SglangNgram(corpus, prompts)
         sequence = sequence_of(long_prompt, answer)
+        drafter.observe(sequence, DraftTree(), Accepted([0], [], [None]), RecordedOutputs({}))
         tree = drafter.draft(sequence, 64)
         drafter.observe(sequence, tree, Accepted([0], [], [None]), RecordedOutputs({}))
         return tree
@@ -97,6 +99,7 @@ def test_sglangs_ngram_knows_answers_and_no_prompts() -> None:
     tree = drafted([90, 2, 3])
     assert tree.tokens[0] == 4
     assert len(tree) <= 11
+    assert drafted([110, 111, 112], prompts=True).tokens[0] == 113
 
 
 HOSTS: dict[str, tuple[Callable[[Children, list[list[int]]], Drafter], int]] = {
