@@ -13,7 +13,6 @@ import argparse
 import random
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,28 +23,27 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.host_drafters import Children, GuestDrafter, SglangNgram, Suffixes, VllmNgram
-from decoder.bench.results import environment_lines, table, write_json, write_markdown
+from decoder.bench.results import Row, environment_lines, table, write_json, write_markdown
 from decoder.bench.simulated.replay import replay
-from decoder.drafters import Drafter
+from decoder.drafters import DRAFTERS, Drafter
 from decoder.drafters.context import DrafterContext
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.recording.environment import environment
 from decoder.recording.record import Recording, read_recordings
-from decoder.recording.specs import make_from_spec
 
 COSTS = (1.5, 8.0)
 """Assumed cost of 64 rows, in passes over one row: one answer alone on a GPU, and about 16 answers in one pass."""
 Counts = dict[str, list[dict[str, Any]]]
 """Mode -> tokens, passes and rows of each answer, in order."""
-PEERS = ("vllm suffix", "sglang ngram 12")
+PEERS = ("vllm suffix", "vllm suffix, depth 64, factor 2", "sglang ngram 12", "sglang ngram 12 + prompts")
 """The hosts' own drafters that each mode is compared with."""
 LEGEND = (
     "Replayed on recorded answers: counts, no times; neither host ran.",
     "",
     "* `auto`: as in our engine. *Tokens only*: without logits and hidden states. *No segments*: also without the "
     "prompt's tags, so that it knows neither passages nor the text under edit.",
-    "* `chain k`: vLLM's bounds, one path of at most k tokens; tokens only, no segments.",
-    "* `tree n`: SGLang's bounds, n rows in every pass; tokens only, no segments.",
+    "* `chain k`: vLLM's bounds, one path of at most k tokens. `tree n`: SGLang's, n rows in every pass. Both: tokens "
+    "only, no segments, but for what their names say.",
     "* The others are our `pld` and the hosts' own drafters, by default settings but for what their names say. "
     "SGLang's trie holds answers; *prompts* is a change of it.",
     "",
@@ -53,6 +51,7 @@ LEGEND = (
     "what is assumed, on a line through 1 and 64 rows, and drafting takes no time.",
 )
 SAMPLES = 1000
+ALL = "all"
 SPLIT = frozenset({"spec_bench", "tidewater"})
 """Benchmarks whose categories are tasks of their own."""
 
@@ -84,21 +83,18 @@ def modes() -> list[Mode]:
         name = f"tree {rows}" + "".join(f" + {what}" for what in given)
         return Mode(name, lambda: GuestDrafter(rows - 1, chain=False, fixed=True), rows=rows, **given)
 
-    def spec(text: str) -> Callable[[], Drafter]:
-        return lambda: make_from_spec(text)
-
     corpora: tuple[Children, Children] = ({}, {})
     memories: tuple[list[list[int]], list[list[int]]] = ([], [])
     return [
-        Mode("auto", spec("auto"), segments=True, logits=True),
-        Mode("auto, tokens only", spec("auto"), segments=True),
-        Mode("auto, no segments", spec("auto")),
+        Mode("auto", DRAFTERS["auto"], segments=True, logits=True),
+        Mode("auto, tokens only", DRAFTERS["auto"], segments=True),
+        Mode("auto, no segments", DRAFTERS["auto"]),
         *(chain(most) for most in (5, 8, 16, 32)),
         chain(32, segments=True),
         tree(12),
         *(tree(rows, logits=True) for rows in (8, 12, 32, 64)),
         tree(32, logits=True, segments=True),
-        Mode("pld", spec("pld")),
+        Mode("pld", DRAFTERS["pld"]),
         Mode("vllm ngram 5, 5 tokens", lambda: VllmNgram(5, 5, 5)),
         Mode("vllm ngram 2-4, 16 tokens", lambda: VllmNgram(2, 4, 16)),
         Mode("vllm suffix", lambda: Suffixes(memories[0])),
@@ -116,8 +112,8 @@ def simulate(recordings: list[Recording], cost: float) -> Counts:
         for recording in recordings:
             stats, _ = replay(mode.seen(recording), mode.make(), context=context)
             rows = stats.steps + stats.drafted if mode.rows is None else stats.steps * mode.rows
-            one = {"id": recording.id, "turn": recording.turn, "task": task(recording), "tokens": stats.tokens - 1}
-            counts.setdefault(mode.name, []).append({**one, "passes": stats.steps, "rows": rows})
+            one = {"task": task(recording), "tokens": stats.tokens - 1, "passes": stats.steps, "rows": rows}
+            counts.setdefault(mode.name, []).append(one)
         print(f"{mode.name}: {rate(counts[mode.name], cost):.2f} times plain", file=sys.stderr, flush=True)
     return counts
 
@@ -129,15 +125,12 @@ def task(recording: Recording) -> str:
 
 
 def rate(counts: list[dict[str, Any]], cost: float) -> float:
-    """Tokens in the time of a plain pass, if 64 rows cost `cost` passes over one row and other rows are on that line.
-
-    With a cost of 1, this is MAT.
-    """
+    """Tokens in the time of a plain pass if rows cost what `cost` of 64 rows says; with a cost of 1, this is MAT."""
     tokens, passes, rows = (sum(one[name] for one in counts) for name in ("tokens", "passes", "rows"))
     return float(tokens / (passes + (cost - 1) / 63 * (rows - passes))) if passes else 1.0
 
 
-def against(counts: Counts, name: str, cost: float) -> list[tuple[float, float, float]]:
+def against(counts: Counts, name: str, cost: float) -> list[str]:
     """A mode's rate over that of each of PEERS, with the 95 % interval over answers drawn anew."""
     compared = []
     for peer in PEERS:
@@ -147,32 +140,40 @@ def against(counts: Counts, name: str, cost: float) -> list[tuple[float, float, 
             drawn = chance.choices(range(len(ours)), k=len(ours))
             ratios.append(rate([ours[n] for n in drawn], cost) / rate([theirs[n] for n in drawn], cost))
         ratios.sort()
-        ratio = rate(ours, cost) / rate(theirs, cost)
-        compared.append((ratio, ratios[int(0.025 * SAMPLES)], ratios[int(0.975 * SAMPLES)]))
+        low, *_, high = ratios[SAMPLES // 40 : -SAMPLES // 40]
+        compared.append(f"{rate(ours, cost) / rate(theirs, cost):.2f} ({low:.2f} to {high:.2f})")
     return compared
+
+
+def summary(runs: dict[float, Counts]) -> list[Row]:
+    """The counts of each cost, mode and task, and of all tasks."""
+    rows = []
+    for cost, counts in runs.items():
+        for name, answers in counts.items():
+            for label in (ALL, *dict.fromkeys(one["task"] for one in answers)):
+                part = [one for one in answers if label in (ALL, one["task"])]
+                sums = {what: sum(one[what] for one in part) for what in ("tokens", "passes", "rows")}
+                rates = {"mat": round(rate(part, 1), 3), "faster": round(rate(part, cost), 3)}
+                head = {"cost_of_64_rows": cost, "mode": name, "task": label, "answers": len(part)}
+                rows.append({**head, **sums, **rates})
+    return rows
 
 
 def markdown(runs: dict[float, Counts], facts: dict[str, object]) -> str:
     """Two tables a cost, with a line a mode: over all answers, and by task."""
     lines = ["# `auto` as a guest in SGLang and vLLM", "", *LEGEND, ""]
-    tasks = Counter(one["task"] for one in runs[COSTS[0]]["auto"])
     for cost, counts in runs.items():
-        body, by_task = [], []
-        for name, answers in counts.items():
-            passes, rows = (sum(one[what] for one in answers) for what in ("passes", "rows"))
-            compared = [f"{ratio:.2f} ({low:.2f} to {high:.2f})" for ratio, low, high in against(counts, name, cost)]
-            body.append(
-                [name, f"{rate(answers, 1):.2f}", f"{rows / passes:.1f}", f"{rate(answers, cost):.2f}", *compared]
-            )
-            of_tasks = [[one for one in answers if one["task"] == task] for task in tasks]
-            by_task.append([name, *(f"{rate(of_task, cost):.2f}" for of_task in of_tasks)])
+        body, by_task, tasks = [], [], list[str]()
+        for name in counts:
+            total, *rows = summary({cost: {name: counts[name]}})
+            numbers = [f"{total['mat']:.2f}", f"{total['rows'] / total['passes']:.1f}", f"{total['faster']:.2f}"]
+            body.append([name, *numbers, *against(counts, name, cost)])
+            by_task.append([name, *(f"{row['faster']:.2f}" for row in rows)])
+            tasks = [f"{row['task']} ({row['answers']})" for row in rows]
         lines += [f"## If 64 rows cost {cost} passes over one row", ""]
-        lines += [
-            *table(["mode", "MAT", "rows a pass", "faster", *(f"over {peer}" for peer in PEERS)], body, left=1),
-            "",
-        ]
-        lines += [f"*Faster* by task, 64 rows at {cost} (in brackets: answers).", ""]
-        lines += [*table(["mode", *(f"{task} ({count})" for task, count in tasks.items())], by_task, left=1), ""]
+        head = ["mode", "MAT", "rows a pass", "faster", *(f"over {peer}" for peer in PEERS)]
+        lines += [*table(head, body, left=1), "", f"*Faster* by task, 64 rows at {cost} (in brackets: answers).", ""]
+        lines += [*table(["mode", *tasks], by_task, left=1), ""]
     return "\n".join([*lines, *environment_lines(facts)])
 
 
@@ -185,10 +186,10 @@ def main() -> int:
     torch.set_num_threads(1)
     recordings = [recording for path in options.recorded for recording in read_recordings(path)]
     runs = {cost: simulate(recordings, cost) for cost in COSTS}
-    command = shlex.join(["python", "benchmarks/guest_drafter.py", *sys.argv[1:]])
+    command = f"python benchmarks/guest_drafter.py {shlex.join(sys.argv[1:])}"
     models = sorted({f"{recording.model}, {recording.dtype}" for recording in recordings})
     facts = environment(command, models=models, answers=len(recordings), costs_of_64_rows=list(COSTS))
-    write_json(options.json, {"environment": facts, "answers": {str(cost): counts for cost, counts in runs.items()}})
+    write_json(options.json, {"environment": facts, "rows": summary(runs)})
     write_markdown(options.markdown, markdown(runs, facts))
     return 0
 
