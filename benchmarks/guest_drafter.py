@@ -153,7 +153,7 @@ def summary(runs: dict[float, Counts]) -> list[Row]:
             for label in (ALL, *dict.fromkeys(one["task"] for one in answers)):
                 part = [one for one in answers if label in (ALL, one["task"])]
                 sums = {what: sum(one[what] for one in part) for what in ("tokens", "passes", "rows")}
-                rates = {"mat": round(rate(part, 1), 3), "faster": round(rate(part, cost), 3)}
+                rates = {"mat": round(rate(part, 1), 6), "faster": round(rate(part, cost), 6)}
                 head = {"cost_of_64_rows": cost, "mode": name, "task": label, "answers": len(part)}
                 rows.append({**head, **sums, **rates})
     return rows
