@@ -2,7 +2,8 @@
 
 Knows a job's segments, token events and tokens' bytes; knows no Redis and no HTTP. Unlike citations, which compare the
 finished answer with its passages, spans say what a drafter proposed and the target model confirmed: they depend on
-the drafter, and with speculation off there are none.
+the drafter, and with speculation off there are none. For a model server's answers they are equal words
+(`growing_copies`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rag_service.citing.growing_copies import GrowingCopies
 from rag_service.citing.text_spans import Spans, TextTokens, spans
 from workers.broker.messages import GenerateJob, Segment, TokenEvent, TokenOrigin
 
@@ -44,6 +46,8 @@ class Provenance:
         self._job = job
         self._tokens = tokens
         self._places: dict[tuple[int | None, bool], Place] = {}
+        self._texts = [] if job.upstream is None else list(self._copied_from())
+        self._copies = GrowingCopies([text for _, _, text in self._texts])
         self._growing = Spans(tokens.strips_space)
         self._pending: list[tuple[int, int, TokenOrigin | None]] = []
         """Tokens whose text is not yet shown completely."""
@@ -56,6 +60,8 @@ class Provenance:
         """The drafted spans of the text that the event makes final, in order, as `token` events show them."""
         self.tokens += len(event.ids)
         self.steps += bool(event.ids)
+        if self._job.upstream is not None:
+            return [self._copied(*copy) for copy in self._copies.add(event.text)]
         sources = [*event.sources, *[None] * (len(event.ids) - len(event.sources))]
         for token, source in zip(event.ids, sources, strict=True):
             start, end = self._growing.add(self._tokens.token_bytes(token))
@@ -64,6 +70,27 @@ class Provenance:
         spans = list(self._spans(before))
         self._pending = [piece for piece in self._pending if piece[1] > self._shown]
         return spans
+
+    def _copied_from(self) -> Iterator[tuple[Place, int | None, str]]:
+        """Texts that a model server's answer may copy, with the offset of each in its document or earlier answer."""
+        for number, segment in enumerate(self._job.segments):
+            if segment.kind == "passage":
+                passage = self._of(segment)
+                if passage is None:
+                    names = segment.model_dump(include={"collection", "document_id", "chunk_id"})
+                    yield Place("passage", _names(names)), None, segment.text
+                else:
+                    yield Place("passage", _names(passage)), passage["source_start"], passage["text"]
+            elif segment.kind in ("answer", "edited"):
+                edited = self._job.edit is not None and self._job.edit.segment == number
+                yield Place("edited" if edited else "answer", {"answer_id": segment.key}), 0, segment.text
+
+    def _copied(self, start: int, end: int, source: int, at: int) -> dict[str, Any]:
+        place, offset, _ = self._texts[source]
+        span: dict[str, Any] = {"answer_start": start, "answer_end": end, "kind": place.kind, **place.names}
+        if offset is not None:
+            span |= {"source_start": offset + at, "source_end": offset + at + end - start}
+        return span
 
     def _spans(self, before: int) -> Iterator[dict[str, Any]]:
         """Spans of the text from `before` to what is shown; tokens that go on where the last one ended join it."""
@@ -130,14 +157,21 @@ class Provenance:
 
     def _passage(self, segment: Segment) -> Place:
         """A passage's segment holds the passage's text, trimmed, after its title."""
+        passage = self._of(segment)
+        if passage is None:
+            return Place("passage", _names(segment.model_dump(include={"collection", "document_id", "chunk_id"})))
+        text = passage["text"]
+        head = max(0, segment.text.rfind(text.strip()))
+        moved = passage["source_start"] + len(text) - len(text.lstrip()) - head
+        offsets = self._tokens.encode_content(segment.text).offsets
+        return Place("passage", _names(passage), _moved(offsets, moved, passage))
+
+    def _of(self, segment: Segment) -> dict[str, Any] | None:
+        """The passage of a segment; None if the job has it no longer."""
         for passage in self._job.passages:
             if (passage.get("collection"), passage["chunk_id"]) == (segment.collection, segment.chunk_id):
-                text = passage["text"]
-                head = max(0, segment.text.rfind(text.strip()))
-                moved = passage["source_start"] + len(text) - len(text.lstrip()) - head
-                offsets = self._tokens.encode_content(segment.text).offsets
-                return Place("passage", _names(passage), _moved(offsets, moved, passage))
-        return Place("passage", _names(segment.model_dump(include={"collection", "document_id", "chunk_id"})))
+                return passage
+        return None
 
 
 def _names(passage: dict[str, Any]) -> dict[str, str]:

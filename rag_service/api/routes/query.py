@@ -36,8 +36,9 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
 
     `tokens` and `steps` count the answer's tokens and target passes so far; with a model server there are no `steps`,
     and `tokens` is an estimate. `spans` lists the drafted parts of the
-    event's text with their sources: `{answer_start, answer_end, kind, drafter, collection?, document_id?, chunk_id?,
-    answer_id?, source_start?, source_end?}`. Offsets count code points of the answer, and of the document or earlier
+    event's text with their sources: `{answer_start, answer_end, kind, drafter?, collection?, document_id?, chunk_id?,
+    answer_id?, source_start?, source_end?}`. Of a model server's text, nothing is drafted: they are words that go on
+    as a passage or an earlier answer does, without `drafter`. Offsets count code points of the answer, and of the document or earlier
     answer. Kinds: `passage`, `answer`, `edited`, `prediction`, `question`, `itself`, `neural`, `store`, `system`,
     `instruction`, `template`, `notes`.
 

@@ -72,6 +72,27 @@ def steps(tokens: Tokens, ids: Sequence[int], sources: Sequence[TokenOrigin | No
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50])
+def test_a_model_servers_words_have_their_source_where_they_are_equal(
+    tokens: Tokens, job: GenerateJob, size: int
+) -> None:
+    job = job.model_copy(update={"upstream": "default"})
+    answer = "😀 Yes: over the bridge of Köln walk 東京 visitors 😀. It jumps over the dog 😀."
+    ids = tokens.encode_content(answer).ids
+    provenance = Provenance(job, tokens)
+    spans = [span for event in steps(tokens, ids, [None] * len(ids), size) for span in provenance.add(event)]
+    assert {span["kind"] for span in spans} == {"passage", "answer"}
+    for span in spans:
+        source = DOCUMENT if span["kind"] == "passage" else EARLIER
+        text = answer[span["answer_start"] : span["answer_end"]]
+        assert text == source[span["source_start"] : span["source_end"]]
+        assert "drafter" not in span
+    words = "".join(answer[span["answer_start"] : span["answer_end"]] for span in spans if span["kind"] == "passage")
+    assert words == "Köln walk 東京 visitors 😀"
+    assert {span.get("document_id") for span in spans} == {"d", None}
+    assert {span.get("answer_id") for span in spans} == {"first", None}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50])
 def test_spans_select_equal_text_in_answer_and_document(tokens: Tokens, job: GenerateJob, size: int) -> None:
     opening = tokens.encode_content("😀 Yes:").ids
     own, origins = copied(tokens, job, 1, " bridge of Köln walk 東京 visitors 😀")

@@ -20,7 +20,6 @@ FOLLOW_UP = "Who can lift a legal hold?"
 QUOTED = "Backups are encrypted and kept for 35 days."
 
 
-@pytest.mark.decoder_only("spans of a growing answer come from drafting")
 async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: Any, scene: Any) -> None:
     page, stage = visit.page, scene.stage
     stage.hold_at = 30
@@ -54,6 +53,9 @@ async def test_an_answer_streams_and_its_copied_words_show_their_source(visit: A
     await expect(whole.locator("mark")).to_have_text(await other.inner_text())
 
     told = await turn.locator(".meter-text").inner_text()
+    if scene.settings:  # a model server tells no passes
+        assert re.match(r"about \d+ tokens · ", told), told
+        return
     steps, plain = map(int, re.search(r"(\d+) instead of (\d+)", told).groups())  # type: ignore[union-attr]
     assert 0 < steps < plain
     assert plain == len(scene.tokens.encode_content(stage.answers[BACKUPS]).ids)  # the end token counts, the first not
@@ -90,8 +92,7 @@ async def test_a_warning_stands_above_a_doubtful_answer(
     await expect(turn.get_by_text("not calibrated for this model")).to_be_visible()
 
 
-@pytest.mark.decoder_only("spans of a growing answer come from drafting")
-async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any) -> None:
+async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(visit: Any, scene: Any) -> None:
     await visit.ask(BACKUPS)
     await visit.answered()
     first = await session_of(visit)
@@ -109,7 +110,8 @@ async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(v
     marked = await earlier.locator("mark").inner_text()
     assert marked == await own.inner_text()
     assert marked in turns[0]["answer"]
-    assert "for five weeks" in marked
+    assert "weeks; the same document" in marked
+    assert ("for five" in marked) == (not scene.settings)  # without drafts, some words must be equal first
 
 
 async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit: Any, scene: Any) -> None:
