@@ -38,9 +38,9 @@ async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     and `tokens` is an estimate. `spans` lists the drafted parts of the
     event's text with their sources: `{answer_start, answer_end, kind, drafter?, collection?, document_id?, chunk_id?,
     answer_id?, source_start?, source_end?}`. Of a model server's text, nothing is drafted: they are words that go on
-    as a passage or an earlier answer does, without `drafter`. Offsets count code points of the answer, and of the document or earlier
-    answer. Kinds: `passage`, `answer`, `edited`, `prediction`, `question`, `itself`, `neural`, `store`, `system`,
-    `instruction`, `template`, `notes`.
+    as a passage or an earlier answer does, without `drafter`. Offsets count code points of the answer, and of the
+    document or earlier answer. Kinds: `passage`, `answer`, `edited`, `prediction`, `question`, `itself`, `neural`,
+    `store`, `system`, `instruction`, `template`, `notes`.
 
     The turns of a session run one after the other. While its last answer is not finished, a request waits for it
     (`on_conflict: wait`), or gets 409 `session_busy` at once (`reject`).
