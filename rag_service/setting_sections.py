@@ -101,6 +101,13 @@ class Answers(Section):
         default=604800, ge=60, description="Seconds that an answer and its events are stored after the last write."
     )
     session_ttl: int = Field(default=2592000, ge=60, description="Seconds that a session is stored after a turn.")
+    usage_days: int = Field(
+        default=400,
+        ge=0,
+        le=3660,
+        description="Days for which the tokens that a tenant's answers cost are kept, by day (`rag usage`). 0 keeps "
+        "none.",
+    )
     session_tokens: int = Field(
         default=262_144,
         ge=256,

@@ -42,6 +42,7 @@ from workers.ingests.ledger import JobLedger
 from workers.ingests.open_ledger import open_ledger
 from workers.ingests.queue import IngestQueue
 from workers.sessions.answer_store import erase_collection
+from workers.sessions.costs import Costs
 from workers.sessions.passage_ids import forget_passages
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
@@ -105,6 +106,7 @@ class Service:
         self._ledger = _ledger(self.redis, settings)
         self.ingests = IngestQueue(self._celery, self.redis, self._ledger)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
+        self.costs = Costs(self.redis)
         self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
         self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
         brief = Queue(self._celery, self.redis, answer_ttl_s=RECORD_S)

@@ -44,6 +44,7 @@ class RequiredRole:
 
 READER = Depends(RequiredRole("reader"))
 EDITOR = Depends(RequiredRole("editor"))
+ADMIN = Depends(RequiredRole("admin"))
 
 
 def _pipeline(request: Request, principal: PrincipalDep) -> Pipeline:

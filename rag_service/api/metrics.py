@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,12 +17,16 @@ from prometheus_client.registry import Collector
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `label` names the label of its values; None if it has one value."""
+    """One metric. `label` names the label of its values, or several; None if it has one value."""
 
     name: str
     kind: Literal["gauge", "counter"]
     meaning: str
-    label: str | None = None
+    label: str | tuple[str, ...] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.label if isinstance(self.label, tuple) else (self.label,) if self.label else ()
 
 
 METRICS = (
@@ -37,10 +41,19 @@ METRICS = (
     Metric("rag_kv_cache_evicted_total", "counter", "Entries evicted because the cache was full.", "worker"),
     Metric("rag_prompt_tokens_total", "counter", "Prompt tokens of a worker's answers.", "worker"),
     Metric("rag_prompt_tokens_reused_total", "counter", "Prompt tokens with keys and values kept.", "worker"),
+    Metric(
+        "rag_tokens_total",
+        "counter",
+        "Tokens of ended answers, of all tenants; `upstream` is the model server, empty for our own engine. `kind`: "
+        "`prompt`, `cached` (of prompt), `completion`, `estimated` (of both, where a model server did not count).",
+        ("engine", "upstream", "model", "kind"),
+    ),
     Metric("rag_answers_total", "counter", "Answers started in this process."),
 )
-Values = Mapping[str, int | float | Mapping[str, int | float]]
-"""Each metric's name with its value, or with its values by label."""
+Value = int | float | Mapping[str, int | float] | Mapping[tuple[str, ...], int | float]
+"""A number, or numbers by the value of the metric's label, or by the values of its labels in order."""
+Values = Mapping[str, Value]
+"""Each metric's name with its value."""
 
 
 def exposition(values: Values, metrics: Sequence[Metric] = METRICS) -> str:
@@ -65,18 +78,20 @@ class _Families(Collector):
         return self._families
 
 
-def _family(metric: Metric, value: int | float | Mapping[str, int | float]) -> prometheus_client.Metric:
+def _family(metric: Metric, value: Value) -> prometheus_client.Metric:
     kind = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
-    family = kind(metric.name, metric.meaning, labels=[metric.label] if metric.label else [])
-    by_label = value if isinstance(value, Mapping) else {"": value}
+    family = kind(metric.name, metric.meaning, labels=metric.labels)
+    by_label: Mapping[Any, int | float] = value if isinstance(value, Mapping) else {(): value}
     for label, number in by_label.items():
-        family.add_metric([label] if metric.label else [], number)
+        family.add_metric([label] if isinstance(label, str) else label, number)
     return family
 
 
 def metrics_page() -> str:
     """The text of `docs/metrics.md`."""
-    rows = [f"| `{m.name}` | {m.kind} | {f'`{m.label}`' if m.label else ''} | {m.meaning} |" for m in METRICS]
+    rows = [
+        f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.meaning} |" for m in METRICS
+    ]
     return "\n".join(
         [
             "# Metrics",

@@ -25,6 +25,7 @@ from rag_service.cli.commands import (
     models,
     search,
     sessions,
+    usage,
     verify,
 )
 from rag_service.cli.console import CliError, say_error
@@ -99,6 +100,7 @@ app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
+app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")

@@ -115,6 +115,10 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
         "# HELP rag_queue_depth Jobs that wait for a worker.\n# TYPE rag_queue_depth gauge\n"
         'rag_queue_depth{queue="generate"} 1.0\nrag_queue_depth{queue="a\\"b\\\\"} 0.0\n'
     )
+    tokens = {("upstream", "default", "a|b", "prompt"): 7}
+    assert exposition({"rag_tokens_total": tokens}).splitlines()[-1] == (
+        'rag_tokens_total{engine="upstream",kind="prompt",model="a|b",upstream="default"} 7.0'
+    )
     assert all(metric.name.endswith("_total") == (metric.kind == "counter") for metric in METRICS)
     with pytest.raises(KeyError, match="rag_other"):
         exposition({"rag_other": 1})

@@ -105,7 +105,8 @@ def _handler(upstream: ScriptedUpstream) -> type[BaseHTTPRequestHandler]:
                 top = [{"token": text, "logprob": odds} for text, odds in (upstream.top or {}).items()]
                 measured = {"content": [{"token": "x", "logprob": -1.0, "top_logprobs": top}]} if upstream.top else None
                 choice = {"message": {"content": "Yes"}, "finish_reason": "length", "logprobs": measured}
-                self._reply(200, "application/json", json.dumps({"choices": [choice]}).encode())
+                counts = {} if upstream.usage is None else {"usage": upstream.usage}
+                self._reply(200, "application/json", json.dumps({"choices": [choice], **counts}).encode())
                 return
             self.send_response(200)
             self.send_header("content-type", "text/event-stream; charset=utf-8")

@@ -13,6 +13,7 @@ from workers.answers.assembly import assemble
 from workers.answers.counts import speculation, usage
 from workers.answers.relay import Relay
 from workers.broker.messages import DoneEvent, GenerateJob, Segment, Stated, Support, TokenEvent, TurnRecord
+from workers.sessions.costs import Cost
 from workers.sessions.token_log import SessionLog
 from workers.tokens.tokenizer import Tokens
 
@@ -69,7 +70,9 @@ def finish(
     tokens: Tokens,
     prompt: list[int],
     parts: Sequence[PromptSegment],
+    cost: Cost | None = None,
 ) -> None:
+    """Write the last event, the session's turn and what the answer cost; None for an answer that no model gave."""
     pending = TokenEvent(t=len(relay.ids), ids=[], text=relay.pending) if relay.pending else None
     turn, log = _turn(job, done, tokens), None
     if turn is not None:
@@ -82,7 +85,7 @@ def finish(
 
     def write() -> None:
         if not relay.stream.finish(
-            done, pending=pending, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log
+            done, pending=pending, session_id=job.session_id, turn=turn, turns_before=job.turn, log=log, cost=cost
         ):
             logger.warning("answer %s does not follow its session's last turn and is not added to it", job.answer_id)
 

@@ -39,6 +39,11 @@ INGEST_RECOVERED = "rag:ingest:recovered"
 INGEST_ENDED = "rag:ingest:ended"
 """Hash: final status of ingest jobs to their number."""
 
+USAGE_TENANTS = "rag:usage:tenants"
+"""Set: tenants that ever had an answer whose tokens were counted."""
+USAGE_TOTALS = "rag:usage:totals"
+"""Hash: tokens of all tenants since the service began, with the fields of `usage`."""
+
 QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time of the last message sent to them."""
 
@@ -128,6 +133,11 @@ def session_claim(owner: str, session_id: str) -> str:
 def sessions(owner: str) -> str:
     """Sorted set: session ids by the time of their last change."""
     return f"rag:{owner}:sessions"
+
+
+def usage(tenant: str, day: str) -> str:
+    """Hash: a JSON list [engine, model server or "", model, kind] to its number of tokens on a day in UTC; expires."""
+    return f"rag:{_part(tenant)}:usage:{_part(day)}"
 
 
 def jobs(tenant: str) -> str:

@@ -133,11 +133,11 @@ return {{'written', redis.call('XADD', KEYS[2], '*', 'event', ARGV[1])}}
 
 FINISH = f"""
 -- keys: record, events, cancel flag, session, turns, session answers, sessions, claim, session ids, session parts,
---       session texts, unfinished
+--       session texts, unfinished, tokens of the tenant's day, tenants with tokens, tokens of all
 -- args: status, field, final event, pending event or '', ttl, turn or '', turns expected or '', session ttl,
 --       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
---       its task, tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer,
---       their parts
+--       its task, tokens to count as a JSON list of [field, number], seconds for which a day's are kept or 0, tenant,
+--       tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer, their parts
 -- returns 'missing' (no record), 'ended' (finished before), 'taken' (another worker took it over), 'finished' or
 --         'detached' (finished, but not part of the session)
 {_EPOCH}
@@ -154,6 +154,14 @@ local texts_ttl = math.max(tonumber(ARGV[5]), tonumber(ARGV[8]))
 redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('DEL', KEYS[3])
 redis.call('SREM', KEYS[12], ARGV[14])
+for _, count in ipairs(cjson.decode(ARGV[15])) do
+  redis.call('HINCRBY', KEYS[15], count[1], count[2])
+  if ARGV[16] ~= '0' then
+    redis.call('HINCRBY', KEYS[13], count[1], count[2])
+    redis.call('EXPIRE', KEYS[13], ARGV[16])
+    redis.call('SADD', KEYS[14], ARGV[17])
+  end
+end
 local holder = redis.call('GET', KEYS[8])
 if holder == ARGV[11] then redis.call('DEL', KEYS[8]) end
 if ARGV[6] == '' then return 'finished' end
@@ -167,20 +175,20 @@ redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])
 redis.call('HSET', KEYS[4], 'updated', ARGV[10])
 redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
-if ARGV[15] ~= '' then
-  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[17])
+if ARGV[18] ~= '' then
+  local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[20])
   local known = redis.call('HGET', KEYS[4], 'tokenizer')
-  if kept == tonumber(ARGV[16]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[15] or kept == 0) then
-    redis.call('APPEND', KEYS[9], string.sub(ARGV[18], kept + 1))
+  if kept == tonumber(ARGV[19]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[18] or kept == 0) then
+    redis.call('APPEND', KEYS[9], string.sub(ARGV[21], kept + 1))
     redis.call('HSETNX', KEYS[4], 'epoch', 1)
   else
-    redis.call('SET', KEYS[9], ARGV[18])
+    redis.call('SET', KEYS[9], ARGV[21])
     redis.call('DEL', KEYS[10])
     redis.call('HINCRBY', KEYS[4], 'epoch', 1)
     first = 0
   end
-  for i = 19 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
-  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[15])
+  for i = 22 + first, #ARGV do redis.call('RPUSH', KEYS[10], ARGV[i]) end
+  redis.call('HSET', KEYS[4], 'tokenizer', ARGV[18])
 end
 for _, i in ipairs({{4, 5, 6, 9, 10}}) do redis.call('EXPIRE', KEYS[i], ARGV[8]) end
 return 'finished'

@@ -29,6 +29,8 @@ from workers.broker.messages import (
     TurnRecord,
 )
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken, QueueUnavailable, StreamAhead, unavailable
+from workers.sessions import costs
+from workers.sessions.costs import Cost
 from workers.sessions.record_texts import aread_job, read_job, stored
 from workers.sessions.token_log import SessionLog
 
@@ -90,6 +92,7 @@ class AnswerStream:
         ttl_s: lifetime of a finished answer, in seconds.
         session_ttl_s: lifetime of a session after its last turn, in seconds.
         worker: name of the writing worker, which the session's next answer prefers. "" for none.
+        usage_days: days for which the tokens that a tenant's answers cost are kept; 0 keeps only those of all tenants.
 
     Every method raises QueueUnavailable while Redis is away.
     """
@@ -104,6 +107,7 @@ class AnswerStream:
         ttl_s: int = ANSWER_TTL_S,
         session_ttl_s: int = SESSION_TTL_S,
         worker: str = "",
+        usage_days: int = costs.DAYS,
     ) -> None:
         self._redis: Any = client
         self._async: Any = asynchronous
@@ -116,6 +120,7 @@ class AnswerStream:
         self._ttl_s = ttl_s
         self._session_ttl_s = session_ttl_s
         self._worker = worker
+        self._usage_days = usage_days
         self._epoch = ""
         """Epoch of this writer; "" if it did not start the answer: then no write is rejected."""
 
@@ -181,8 +186,9 @@ class AnswerStream:
         turn: TurnRecord | None = None,
         turns_before: int | None = None,
         log: SessionLog | None = None,
+        cost: Cost | None = None,
     ) -> bool:
-        """End the answer: last events, record and session turn change at once. A second end changes nothing.
+        """End the answer: last events, record, session turn and costs change at once. A second end changes nothing.
 
         Args:
             event: the result or the error.
@@ -190,6 +196,7 @@ class AnswerStream:
             session_id, turn: append the turn, if any, to this session; its next turn is free from then on.
             turns_before: append only if the session has this many turns.
             log: the turn's prompt and answer, stored with the turn.
+            cost: what the answer cost, added to that of its tenant.
 
         Returns whether the turn, if any, is part of the session.
 
@@ -210,6 +217,9 @@ class AnswerStream:
             keys.session_parts(self.owner, session_id),
             keys.session_texts(self.owner, session_id),
             keys.UNFINISHED,
+            keys.usage(keys.tenant_of(self.owner), costs.today().isoformat()),
+            keys.USAGE_TENANTS,
+            keys.USAGE_TOTALS,
         ]
         text, texts = stored(turn) if turn is not None else ("", {})
         args = [
@@ -227,6 +237,9 @@ class AnswerStream:
             self._epoch,
             json.dumps(texts),
             keys.answer_task(self.owner, self.answer_id),
+            json.dumps([] if cost is None else cost.increments()),
+            self._usage_days * 24 * 3600,
+            keys.tenant_of(self.owner),
             *(log.arguments() if log is not None and turn is not None else [""]),
         ]
         reply = lua.run(self._redis, lua.FINISH, names, args)

@@ -28,6 +28,7 @@ from workers.answers.relay import Relay
 from workers.broker.capabilities import Capabilities
 from workers.broker.messages import DoneEvent, FinishReason, GenerateJob, Sampling, Segment, Support
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
+from workers.sessions.costs import Cost, TokenCounts, added
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.streams import AnswerStream
 from workers.support.assessment import assess
@@ -97,8 +98,9 @@ class UpstreamAnswers:
                 return state_answer(
                     job, job.stated, Relay(stream, TextStream(self.tokens), wait, before), self.tokens, queued
                 )
+            counts: list[TokenCounts] = []  # of all that the server was asked
             if job.parts:
-                job = noted(job, lambda part: self._notes(job, part, cancelled), stream, cancelled)
+                job = noted(job, lambda part: self._notes(job, part, cancelled, counts), stream, cancelled)
             if before and not (self._capabilities(job).continuation and job.json_schema is None):
                 stream.restart(STARTED_AGAIN)
                 before = []
@@ -137,18 +139,20 @@ class UpstreamAnswers:
             decoded = time.perf_counter()
             support, missing = None, None
             if relay.finish_reason != "cancelled":
-                support, missing = self._support(job, relay.text, cancelled)
+                support, missing = self._support(job, relay.text, cancelled, counts)
             spent = None if before else handle.usage  # of the whole answer
+            ids = self.tokens.encode_content(relay.text).ids
+            counts.append(_counts(spent, len(prompt), len(ids)))
             if refusing:
                 support = decided(relay, support, job, self.tokens)
-            ids = self.tokens.encode_content(relay.text).ids
+                ids = self.tokens.encode_content(relay.text).ids
             elapsed = 1e3 * (time.perf_counter() - started)
             first = elapsed if first_token is None else first_token
             done = DoneEvent(
                 text=relay.text,
                 ids=ids,
                 finish_reason=relay.finish_reason or "error",
-                usage=_usage(spent, len(prompt), len(ids)),
+                usage=_usage(counts[-1]),
                 speculation=self._told(job, spent),
                 timings={
                     "queued": queued,
@@ -161,7 +165,9 @@ class UpstreamAnswers:
                 support=support,
                 support_missing=missing,
             )
-            finish(job, relay, done, self.tokens, prompt, parts)
+            endpoint = self._endpoint(job)
+            cost = Cost("upstream", endpoint.name, endpoint.model, added(counts))
+            finish(job, relay, done, self.tokens, prompt, parts, cost)
         except (AnswerMissing, AnswerEnded, AnswerTaken) as error:
             logger.info("%s", error)
             return None
@@ -173,11 +179,19 @@ class UpstreamAnswers:
     def _capabilities(self, job: GenerateJob) -> Capabilities:
         return SERVERS[self._endpoint(job).server].capabilities
 
-    def _notes(self, job: GenerateJob, part: Sequence[Segment], cancelled: Callable[[], bool]) -> str:
+    def _notes(
+        self, job: GenerateJob, part: Sequence[Segment], cancelled: Callable[[], bool], counts: list[TokenCounts]
+    ) -> str:
         """The model's notes on a part of a document: its likeliest text, up to `job.notes_tokens` tokens."""
         sampling = Sampling(max_tokens=job.notes_tokens, temperature=0.0, seed=0)
         with closing(self.runtime.submit(ChatRequest(chat_messages(part), sampling), job.upstream, cancelled)) as notes:
-            return "".join(delta.text for deltas in notes for delta in deltas).strip()
+            text = "".join(delta.text for deltas in notes for delta in deltas)
+        counts.append(_counts(notes.usage, self._length(part), len(self.tokens.encode_content(text).ids)))
+        return text.strip()
+
+    def _length(self, segments: Sequence[Segment]) -> int:
+        """Tokens of a prompt, by our own tokenizer."""
+        return len(assemble(self.tokens, segments)[0])
 
     def _repetition(self, job: GenerateJob, prompt: Sequence[int], before: Sequence[int]) -> Repetition | None:
         """What ends an answer that repeats itself, after the ids that another worker wrote; None if nothing does."""
@@ -192,7 +206,9 @@ class UpstreamAnswers:
     def _checks(self, job: GenerateJob) -> bool:
         return self._capabilities(job).check
 
-    def _support(self, job: GenerateJob, text: str, cancelled: Callable[[], bool]) -> tuple[Support | None, str | None]:
+    def _support(
+        self, job: GenerateJob, text: str, cancelled: Callable[[], bool], counts: list[TokenCounts]
+    ) -> tuple[Support | None, str | None]:
         """The support of an answer, by the model's own Yes or No; else None, and why there is none."""
         checking = job.checking
         if checking is None:
@@ -204,16 +220,19 @@ class UpstreamAnswers:
         else:
             written = "".join(text if part is None else part for part in checking.check)
             asked = [*job.segments[: checking.check_at], Segment(kind="instruction", key="", text=written)]
+            asked.append(job.segments[-1])
             request = ChatRequest(
-                chat_messages([*asked, job.segments[-1]]),
+                chat_messages(asked),
                 Sampling(max_tokens=1, temperature=0.0, seed=0),
                 top_logprobs=TOP,
             )
             try:
-                top = self.runtime.odds(request, job.upstream, cancelled)
+                usage: list[Usage] = []
+                top = self.runtime.odds(request, job.upstream, cancelled, usage)
             except UpstreamError as error:  # the answer is there already
                 logger.warning("the support of answer %s cannot be found: %s", job.answer_id, error)
                 return None, NOT_CHECKED
+            counts.append(_counts(usage[-1] if usage else None, self._length(asked), 1))
             check = log_odds(top)
             if check is None:
                 return None, NOT_CHECKED if top else NO_LOGPROBS
@@ -250,9 +269,14 @@ def log_odds(top: Mapping[str, float]) -> float | None:
     return math.log((chances["yes"] or least) / (chances["no"] or least))
 
 
-def _usage(spent: Usage | None, prompt: int, completion: int) -> dict[str, int | dict[str, int]]:
+def _counts(spent: Usage | None, prompt: int, completion: int) -> TokenCounts:
     """Token counts as the server reports them; else those of our own tokenizer."""
-    counted = spent or Usage(prompt, 0, completion)
+    if spent is None:
+        return TokenCounts(prompt, 0, completion, prompt + completion)
+    return TokenCounts(spent.prompt, spent.cached, spent.completion)
+
+
+def _usage(counted: TokenCounts) -> dict[str, int | dict[str, int]]:
     return {
         "prompt_tokens": counted.prompt,
         "completion_tokens": counted.completion,

@@ -99,9 +99,12 @@ class UpstreamClient:
                 counts = []
                 tries = _Tries(self.endpoint, self._wait)
 
-    async def odds(self, request: ChatRequest) -> dict[str, float]:
+    async def odds(self, request: ChatRequest, usage: list[Usage] | None = None) -> dict[str, float]:
         """Likeliest texts of the answer's first token -> natural logarithm of each one's probability; {} if the server
         gives none.
+
+        Args:
+            usage: gets the server's token counts, if it gives some.
 
         Raises:
             UpstreamError
@@ -114,7 +117,10 @@ class UpstreamClient:
                         reply = json.loads(await response.aread())
                         measured = ((reply["choices"][0].get("logprobs") or {}).get("content") or [{}])[0]
                         top = measured.get("top_logprobs") or []
-                        return {str(one["token"]): float(one["logprob"]) for one in top}
+                        odds = {str(one["token"]): float(one["logprob"]) for one in top}
+                        if usage is not None and (counts := reply.get("usage")) is not None:
+                            usage.append(_usage(counts))
+                        return odds
                     except (ValueError, LookupError, TypeError, AttributeError) as error:
                         raise _Broken("it answers with something else than a chat completion") from error
             except _Broken as broken:

@@ -158,7 +158,11 @@ class UpstreamRuntime:
         return handle
 
     def odds(
-        self, request: ChatRequest, upstream: str | None = None, cancelled: Callable[[], bool] = lambda: False
+        self,
+        request: ChatRequest,
+        upstream: str | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        usage: list[Usage] | None = None,
     ) -> dict[str, float]:
         """As `UpstreamClient.odds`; {} if it was cancelled.
 
@@ -168,7 +172,7 @@ class UpstreamRuntime:
         endpoint = self.endpoint(upstream)
 
         async def ask() -> dict[str, float]:
-            return await self._client(endpoint).odds(request)
+            return await self._client(endpoint).odds(request, usage)
 
         try:
             return self._start(lambda: self._watched(ask, cancelled)).result() or {}

@@ -30,13 +30,14 @@ from workers.broker.messages import (
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.grammar.grammars import Grammars
 from workers.sessions.answer_store import AnswerStore, store_name
+from workers.sessions.costs import Cost, TokenCounts, added
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.streams import AnswerStream
 from workers.support.evidence import begins
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
-from workers.worker.runtime import Runtime
+from workers.worker.runtime import GenerationHandle, Runtime
 from workers.worker.supporter import Supporter
 
 if TYPE_CHECKING:
@@ -94,11 +95,15 @@ def generate(
     grammars: Grammars | None = None,
     passage_ids: PassageIds | None = None,
     supporter: Supporter | None = None,
+    model: str = "",
 ) -> DoneEvent | None:
     """Generate the answer of `job` and write its events, the last one together with the session's turn.
 
     Where answers may be refused, the text is written only once that is decided: if the model is read, with its first
     token that does not repeat the question.
+
+    Args:
+        model: the engine's, as the operator names it; the answer's cost is counted under this name.
 
     Returns the last event; None if the answer is finished already or was erased.
 
@@ -115,8 +120,9 @@ def generate(
             relay = Relay(stream, TextStream(tokens), runtime.closing.wait, before)
             return state_answer(job, job.stated, relay, tokens, 1e3 * max(started_at - job.created, 0.0))
         passages = (passage_ids or PassageIds(None, tokens)).of_job(job)
+        besides: list[GenerationHandle] = []  # what the model was asked besides the answer itself
         if job.parts:
-            job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled), stream, cancelled)
+            job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled, besides), stream, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
@@ -156,7 +162,7 @@ def generate(
             ids_of = partial(_ids, tokens, passages)
             text = "" if refused else relay.text
             begun = bool(before)
-            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states, begun)
+            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states, begun, besides)
         generated = len(relay.ids)
         if refusing:
             support = decided(relay, support, job, tokens)
@@ -178,7 +184,9 @@ def generate(
             },
             support=support,
         )
-        finish(job, relay, done, tokens, prompt, parts)
+        counts = TokenCounts(len(prompt), stats.cached_tokens, generated)
+        cost = Cost("decoder", "", model, added([counts, *map(_counts, besides)]))
+        finish(job, relay, done, tokens, prompt, parts, cost)
         if store is not None and done.finish_reason != "cancelled" and job.rewrites is None:
             store.add(job.tenant, store_name(job.collection, tokens.hash), job.answer_id, done.ids)
     except (AnswerMissing, AnswerEnded, AnswerTaken) as error:
@@ -193,15 +201,22 @@ def _notes(
     passages: Mapping[str, Sequence[int]],
     runtime: Runtime,
     cancelled: Callable[[], bool],
+    besides: list[GenerationHandle],
     part: Sequence[Segment],
 ) -> str:
     """The model's notes on a part: the likeliest text, up to `job.notes_tokens` tokens."""
     params = SamplingParams(max_tokens=job.notes_tokens, stop_token_ids=tuple(sorted(tokens.eos_ids)))
     handle = runtime.submit(_ids(tokens, passages, part), params, cancelled, drafter=job.speculation.drafter)
+    besides.append(handle)
     text = TextStream(tokens)
     with closing(handle):
         written = [text.push(token)[0] for step in handle for token in step.tokens]
     return ("".join(written) + text.flush()).strip()
+
+
+def _counts(handle: GenerationHandle) -> TokenCounts:
+    stats = handle.stats
+    return TokenCounts() if stats is None else TokenCounts(stats.prompt_tokens, stats.cached_tokens, stats.tokens)
 
 
 def _ids(tokens: Tokens, passages: Mapping[str, Sequence[int]], segments: Sequence[Segment]) -> list[int]:

@@ -19,6 +19,7 @@ from celery.exceptions import SecurityWarning
 
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
+from workers.sessions import costs
 from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
 from workers.support import calibration
@@ -56,6 +57,7 @@ class WorkerConfig:
         name: of this worker; by default made from host and process.
         drain_s: seconds that running answers have after a stop signal; then they go back to the queue.
         answer_ttl_s, session_ttl_s: lifetime of answers and sessions, in seconds.
+        usage_days: days for which the tokens that a tenant's answers cost are kept.
         store_tokens: tokens of earlier answers to copy from, for each collection.
         kv_cache_bytes: memory for keys and values of earlier turns; 0 stores none.
         ocr_languages, ocr_seconds: as `retriever.ReadLimits`.
@@ -86,6 +88,7 @@ class WorkerConfig:
     drain_s: float = 5.0
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
+    usage_days: int = costs.DAYS
     store_tokens: int = 0
     kv_cache_bytes: int = MOST_BYTES
     calibration: Path | None = None
@@ -134,6 +137,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
             name=name,
             answer_ttl_s=config.answer_ttl_s,
             session_ttl_s=config.session_ttl_s,
+            usage_days=config.usage_days,
             store_url=config.store_url,
             calibration=own,
         )
@@ -169,8 +173,10 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         library=_library(config),
         uploads_dir=config.uploads_dir,
         name=name,
+        model=Path(config.model).name,
         answer_ttl_s=config.answer_ttl_s,
         session_ttl_s=config.session_ttl_s,
+        usage_days=config.usage_days,
         store_tokens=config.store_tokens,
         store_url=config.store_url,
         supporter=Supporter(tokens, Path(config.model).name, config.dtype, own),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, Support
@@ -72,6 +72,7 @@ class Supporter:
         owner: Owner | None,
         states: States,
         begun: bool = False,
+        asked: list[GenerationHandle] | None = None,
     ) -> Support | None:
         """The support of an answer's text; None for a job without passages.
 
@@ -81,6 +82,7 @@ class Supporter:
             states: what was read of the prompt; of an answer that another worker began, nothing.
             begun: whether another worker began it. Its rows may have been lost with that worker, and then the passages
                 are read again, so that the support is what it would have been.
+            asked: gets the handle of what the model is asked for it.
 
         Raises:
             the engine's errors, RuntimeClosed.
@@ -91,7 +93,14 @@ class Supporter:
         own = self._read(states)
         rows = owner is not None and (runtime.store.holds(owner) or (begun and runtime.store.on))
         if not own and checking.check is not None and owner is not None and rows:  # else the passages are read again
-            run = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
+            submit = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
+
+            def run(*prompt: Any, **options: Any) -> GenerationHandle:
+                handle = submit(*prompt, **options)
+                if asked is not None:
+                    asked.append(handle)
+                return handle
+
             if self._readout is None:
                 own = self._ask(job, checking.check, checking.check_at, text, assemble, run)
             else:

@@ -28,7 +28,7 @@ from workers.grammar.grammars import Grammars
 from workers.ingests.open_ledger import open_ledger
 from workers.ingests.queue import IngestQueue
 from workers.ingests.runner import IngestRunner
-from workers.sessions import erased
+from workers.sessions import costs, erased
 from workers.sessions.answer_store import AnswerStore
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.routing import share
@@ -63,8 +63,12 @@ class WorkerContext:
     uploads_dir: Path
     name: str = "worker"
     """The worker's name, as in its heartbeat."""
+    model: str = ""
+    """Name of our own engine's model, under which its tokens are counted."""
     answer_ttl_s: int = ANSWER_TTL_S
     session_ttl_s: int = SESSION_TTL_S
+    usage_days: int = costs.DAYS
+    """Days for which the tokens that a tenant's answers cost are kept."""
     store_tokens: int = 0
     """Tokens of earlier answers to copy from, for each collection; 0 stores none."""
     lapse_s: int = LAPSE_S
@@ -96,6 +100,7 @@ class WorkerContext:
             ttl_s=self.answer_ttl_s,
             session_ttl_s=self.session_ttl_s,
             worker=self.name if self.kv_store.on else "",
+            usage_days=self.usage_days,
         )
 
     def state(self) -> dict[str, Any]:
@@ -118,6 +123,7 @@ class WorkerContext:
                 self.grammars,
                 self.passage_ids,
                 self.supporter,
+                self.model,
             )
 
     def after_beat(self, app: Celery) -> None:

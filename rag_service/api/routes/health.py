@@ -15,11 +15,12 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.answering.served_model import described
 from rag_service.api.deps import SharedPipelineDep
 from rag_service.api.error_responses import error_responses
-from rag_service.api.metrics import exposition
+from rag_service.api.metrics import Value, exposition
 from rag_service.errors import Unavailable
 from retriever import StoreUnavailable
 from workers.errors import DatabaseUnavailable
 from workers.ingests.ledger import JobCounts
+from workers.sessions.costs import KINDS
 from workers.sessions.queue import QueueUnavailable
 
 log = logging.getLogger(__name__)
@@ -80,14 +81,19 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
 @router.get("/metrics", response_class=PlainTextResponse)
 def metrics(pipeline: SharedPipelineDep) -> PlainTextResponse:
     """The metrics in Prometheus's text format."""
-    values: dict[str, int | float | dict[str, int | float]] = {"rag_answers_total": pipeline.totals.answers}
+    values: dict[str, Value] = {"rag_answers_total": pipeline.totals.answers}
     try:
         workers, answers = pipeline.queue.workers(), pipeline.queue.depth()
+        costs = pipeline.costs.totals()
     except QueueUnavailable:
         values["rag_redis_up"] = 0
         return PlainTextResponse(exposition(values), media_type=CONTENT_TYPE_PLAIN_0_0_4)
     depth: dict[str, int | float] = {"generate": answers}
     values |= {"rag_redis_up": 1, "rag_workers": len(workers), "rag_queue_depth": depth, **_kv_cache(workers)}
+    tokens: dict[tuple[str, ...], int | float] = {
+        (cost.engine, cost.upstream, cost.model, kind): getattr(cost.counts, kind) for cost in costs for kind in KINDS
+    }
+    values["rag_tokens_total"] = tokens
     try:
         jobs = pipeline.ingests.counts()
     except DatabaseUnavailable:

@@ -14,9 +14,8 @@ from rag_service.access.api_keys import ApiKeys
 from rag_service.access.principal import Role
 from rag_service.cli.console import CliError, err, out, print_json, print_result
 from rag_service.cli.options import Json, example
-from rag_service.cli.stack import running
-from rag_service.settings import load_settings
-from rag_service.stack.exit_status import UNREACHABLE, USAGE
+from rag_service.cli.stack.connect import stack_redis
+from rag_service.stack.exit_status import USAGE
 
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 
@@ -105,22 +104,5 @@ def revoke(
 
 @contextmanager
 def _keys() -> Iterator[ApiKeys]:
-    from workers.broker.app import make_redis
-    from workers.errors import QueueUnavailable
-
-    url = running.redis_url(load_settings())
-    if url is None:
-        raise CliError(
-            "No Redis is set, which stores the keys. Start everything with `rag up`, or set RAG_REDIS_URL.",
-            UNREACHABLE,
-        )
-    try:
-        client = make_redis(url)
-    except ValueError as error:
-        raise CliError(f"RAG_REDIS_URL: {error}.", USAGE) from None
-    try:
+    with stack_redis("which stores the keys") as client:
         yield ApiKeys(client)
-    except QueueUnavailable as error:
-        raise CliError(f"{error}.", UNREACHABLE) from None
-    finally:
-        client.close()

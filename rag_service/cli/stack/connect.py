@@ -1,7 +1,10 @@
-"""The API that a command uses: its address, and the key sent to it."""
+"""The stack that a command uses: the API's address and the key sent to it, or its Redis."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -9,9 +12,12 @@ import httpx
 from rag_service.access import local_key
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
-from rag_service.cli.stack.running import api_url
+from rag_service.cli.stack.running import api_url, redis_url
 from rag_service.settings import Settings, load_settings
-from rag_service.stack.exit_status import USAGE
+from rag_service.stack.exit_status import UNREACHABLE, USAGE
+
+if TYPE_CHECKING:
+    from workers.broker.app import RedisClient
 
 
 def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
@@ -49,6 +55,36 @@ def local_key_of(settings: Settings) -> str:
         return local_key.ensure(settings.data_dir)
     except local_key.LocalKeyError as error:
         raise CliError(str(error)) from None
+
+
+@contextmanager
+def stack_redis(purpose: str) -> Iterator[RedisClient]:
+    """The Redis of the running stack, for commands on its own machine.
+
+    Args:
+        purpose: what it is for, in a relative clause.
+
+    Raises:
+        CliError: it is not known, or cannot be reached.
+    """
+    from workers.broker.app import make_redis
+    from workers.errors import QueueUnavailable
+
+    url = redis_url(load_settings())
+    if url is None:
+        raise CliError(
+            f"No Redis is set, {purpose}. Start everything with `rag up`, or set RAG_REDIS_URL.", UNREACHABLE
+        )
+    try:
+        client = make_redis(url)
+    except ValueError as error:
+        raise CliError(f"RAG_REDIS_URL: {error}.", USAGE) from None
+    try:
+        yield client
+    except QueueUnavailable as error:
+        raise CliError(f"{error}.", UNREACHABLE) from None
+    finally:
+        client.close()
 
 
 def _is_address(url: str) -> bool:

@@ -93,6 +93,7 @@ def worker(
         name=name,
         answer_ttl_s=settings.answers.ttl,
         session_ttl_s=settings.answers.session_ttl,
+        usage_days=settings.answers.usage_days,
         store_tokens=settings.answers.store_tokens,
         kv_cache_bytes=settings.kv_cache_bytes,
         calibration=settings.answers.calibration,

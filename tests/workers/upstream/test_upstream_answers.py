@@ -22,6 +22,7 @@ from workers.broker.messages import (
     Segment,
 )
 from workers.broker.messages import TokenEvent as Token
+from workers.sessions.costs import Costs, TokenCounts
 from workers.sessions.queue import Queue
 from workers.tokens.own_tokens import own_tokens
 from workers.upstream.chat import chat_messages
@@ -109,6 +110,54 @@ def test_without_counts_the_usage_is_estimated(place: WorkerContext, queue: Queu
     assert isinstance(done, DoneEvent)
     assert done.speculation["usage"] == "estimated"
     assert done.usage["completion_tokens"] == len(done.ids)
+
+
+REPORTED = {"prompt_tokens": 21, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 5}}
+
+
+def cost_of(place: WorkerContext) -> TokenCounts:
+    """What the default tenant's answers cost today."""
+    ((_, cost),) = Costs(place.client).by_day("default", 2)
+    assert (cost.engine, cost.upstream, cost.model) == ("upstream", "default", "scripted")
+    return cost.counts
+
+
+def test_all_that_a_server_was_asked_for_an_answer_counts_as_its_cost(
+    place: WorkerContext, queue: Queue, server: ScriptedUpstream
+) -> None:
+    server.usage = REPORTED
+    parts = [[*job().segments]] * 3
+    answered(place, queue, job(parts=parts, checking=checking()))
+    assert len(server.requests) == 5, "three parts, the answer, its check"
+    assert cost_of(place) == TokenCounts(5 * 21, 5 * 5, 5 * 7)
+
+
+def test_costs_that_a_server_does_not_count_are_estimated(place: WorkerContext, queue: Queue) -> None:
+    done = answered(place, queue, job(checking=checking()))[1]
+    assert isinstance(done, DoneEvent)
+    counts = cost_of(place)
+    assert counts.completion == len(done.ids) + 1
+    assert counts.prompt > 2 * 20
+    assert (counts.cached, counts.estimated) == (0, counts.prompt + counts.completion)
+
+
+def test_a_refused_answer_costs_what_was_generated(
+    place: WorkerContext, queue: Queue, server: ScriptedUpstream
+) -> None:
+    server.top = {"No": -0.001, "Yes": -9.0}
+    done = answered(place, queue, job(passages=[], checking=checking(abstain="refuse", refusal="No.")))[1]
+    assert isinstance(done, DoneEvent)
+    assert done.text == "No."
+    assert done.usage["completion_tokens"] == len(own_tokens().encode_content(TEXT).ids)
+    assert cost_of(place).completion == len(own_tokens().encode_content(TEXT).ids) + 1
+
+
+def test_a_dead_workers_answer_counts_once(place: WorkerContext, queue: Queue) -> None:
+    asked = job()
+    half_written(place, queue, asked)
+    for _ in range(2):  # the second one finds it ended
+        run_generate(place, asked.owner, asked.answer_id)
+    assert cost_of(place).completion == len(own_tokens().encode_content(TEXT).ids)
 
 
 def test_support_is_the_models_own_yes_or_no(place: WorkerContext, queue: Queue, server: ScriptedUpstream) -> None:

@@ -84,6 +84,17 @@ def test_the_passages_are_not_read_again_and_the_answers_rows_stay(
     assert (after["entries"], after["bytes"]) == (before["entries"], before["bytes"])
 
 
+def test_what_the_model_is_asked_counts_as_cost(runtime: Runtime, tokens: Tokens) -> None:
+    made = job()
+    answered(runtime, tokens, made)
+    asked: list[Any] = []
+    supporter = Supporter(tokens, "tiny", "float64")
+    supporter.support(made, "The fox.", ids_of(tokens), runtime, lambda: False, MINE, {}, asked=asked)
+    (check,) = asked
+    assert check.stats.tokens == 1
+    assert check.stats.prompt_tokens > check.stats.cached_tokens > 0
+
+
 def test_the_models_word_is_the_same_with_and_without_stored_rows(runtime: Runtime, tokens: Tokens) -> None:
     made = job()
     answered(runtime, tokens, made)

@@ -21,6 +21,7 @@ from workers.broker.messages import (
     TokenEvent,
     TokenOrigin,
 )
+from workers.sessions.costs import Cost, Costs, TokenCounts
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
@@ -104,6 +105,8 @@ def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, t
     assert set(done.speculation["ms"]) == {"draft", "verify", "prefill"}
     assert set(done.timings) == {"queued", "prefill", "first_token", "decode", "total"}
     assert 0 < done.timings["first_token"] <= done.timings["total"]
+    ((_, cost),) = Costs(client).by_day("default", 1)
+    assert cost == Cost("decoder", "", "", TokenCounts(prompt, 0, len(done.ids)))
     origins = [source for event in token_events(events) for source in event.sources]
     assert origins[1] == TokenOrigin(drafter="fake", segment=0, offset=1)
     record = AnswerStream(client, "default", "a1").record()
