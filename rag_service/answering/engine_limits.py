@@ -39,6 +39,8 @@ def check(request: QueryRequest | EditRequest | Conversation, engine: Capabiliti
         if name != "exact" and name not in engine.sampling and getattr(request, name) != field.default:
             advice = f"leave it out, or use {field.default}"
             raise refusal(name, "this kind of model server does not take it", advice)
+    if request.temperature > engine.hottest:
+        raise refusal("temperature", f"it takes {engine.hottest:g} at most", f"use {engine.hottest:g} or less")
     if isinstance(request, Conversation):
         _check_conversation(request, engine)
     elif request.seed is not None and request.temperature > 0 and not engine.seeds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ class Capabilities:
         continuation: whether an answer can go on from a given beginning.
         prediction: whether an expected answer makes the answer faster.
         sampling: names of `SamplingFields` that the engine takes.
+        hottest: the highest temperature that it takes.
     """
 
     engine: Literal["decoder", "upstream"]
@@ -39,6 +41,7 @@ class Capabilities:
     continuation: bool
     prediction: bool
     sampling: frozenset[str]
+    hottest: float = math.inf
 
 
 DECODER = Capabilities(

@@ -152,7 +152,7 @@ class UpstreamAnswers:
                 text=relay.text,
                 ids=ids,
                 finish_reason=relay.finish_reason or "error",
-                usage=_usage(counts[-1]),
+                usage=_usage(counts[-1], spent),
                 speculation=self._told(job, spent),
                 timings={
                     "queued": queued,
@@ -276,10 +276,16 @@ def _counts(spent: Usage | None, prompt: int, completion: int) -> TokenCounts:
     return TokenCounts(spent.prompt, spent.cached, spent.completion)
 
 
-def _usage(counted: TokenCounts) -> dict[str, int | dict[str, int]]:
-    return {
+def _usage(counted: TokenCounts, spent: Usage | None) -> dict[str, int | dict[str, int]]:
+    usage: dict[str, int | dict[str, int]] = {
         "prompt_tokens": counted.prompt,
         "completion_tokens": counted.completion,
         "total_tokens": counted.prompt + counted.completion,
         "prompt_tokens_details": {"cached_tokens": counted.cached},
     }
+    if spent is not None and (spent.accepted or spent.rejected):  # servers tell 0 of both without a prediction
+        usage["completion_tokens_details"] = {
+            "accepted_prediction_tokens": spent.accepted or 0,
+            "rejected_prediction_tokens": spent.rejected or 0,
+        }
+    return usage

@@ -90,6 +90,9 @@ class UpstreamClient:
                 if not came:
                     await tries.again(broken)
                     continue
+                if pieces >= request.sampling.max_tokens:  # all of it came, but for the reason of its end
+                    yield Delta("", "length")
+                    return
                 if not (SERVERS[self.endpoint.server].continues and request.continuable) or continued == CONTINUED:
                     raise UpstreamCut(
                         f"{self._who} broke the answer off ({broken.detail}), and it cannot be continued. Ask again."
@@ -272,7 +275,11 @@ def _chunk(data: str) -> dict[str, Any]:
 def _usage(counts: Mapping[str, Any]) -> Usage:
     details = counts.get("prompt_tokens_details") or {}
     numbers = (counts.get("prompt_tokens"), details.get("cached_tokens"), counts.get("completion_tokens"))
-    return Usage(*(int(number or 0) for number in numbers))
+    told = counts.get("completion_tokens_details") or {}
+    predicted = (told.get(f"{fate}_prediction_tokens") for fate in ("accepted", "rejected"))
+    return Usage(
+        *(int(number or 0) for number in numbers), *(None if number is None else int(number) for number in predicted)
+    )
 
 
 def _quoted(document: Any) -> str:

@@ -54,11 +54,16 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the server counts them; `cached` ones are of the prompt and were not processed again."""
+    """Tokens, as the server counts them; `cached` ones are of the prompt and were not processed again.
+
+    `accepted` and `rejected` are those of a `prediction`; None if the server tells nothing of one.
+    """
 
     prompt: int
     cached: int
     completion: int
+    accepted: int | None = None
+    rejected: int | None = None
 
 
 def body(request: ChatRequest, endpoint: Endpoint, stream: bool = True) -> dict[str, Any]:

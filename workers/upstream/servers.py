@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,12 +21,14 @@ class Server:
         sampling: names of `SamplingFields` that it takes.
         continues: whether it goes on from an answer's beginning, given as a last message of the assistant.
         prediction: whether it takes OpenAI's `prediction`.
+        hottest: the highest temperature that it takes.
     """
 
     name: ServerName
     sampling: frozenset[str]
     continues: bool = False
     prediction: bool = False
+    hottest: float = math.inf
 
     @property
     def capabilities(self) -> Capabilities:
@@ -42,11 +45,12 @@ class Server:
             continuation=self.continues,
             prediction=self.prediction,
             sampling=self.sampling,
+            hottest=self.hottest,
         )
 
 
 SERVERS: dict[ServerName, Server] = {
-    "openai": Server("openai", _COMMON, prediction=True),
+    "openai": Server("openai", _COMMON, prediction=True, hottest=2.0),
     "llama.cpp": Server("llama.cpp", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
     "vllm": Server("vllm", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),
     "sglang": Server("sglang", _COMMON | {"top_k", "min_p", "repetition_penalty"}, continues=True),

@@ -82,6 +82,8 @@ def test_every_service_has_limits_and_a_pinned_image() -> None:
             assert {"mem_limit", "cpus"} <= set(service), name
     assert re.fullmatch(r"\$\{RAG_REDIS_IMAGE:-redis:\d+\.\d+\.\d+-\w+\}", described()["redis"]["image"])
     assert re.fullmatch(r"\$\{RAG_POSTGRES_IMAGE:-pgvector/pgvector:pg\d+\}", described()["postgres"]["image"])
+    llamacpp = described()["llamacpp"]["image"]  # the project tags no versions of its server's image
+    assert llamacpp == "${RAG_LLAMACPP_IMAGE:-ghcr.io/ggml-org/llama.cpp:server}"
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.\d+\.\d+-slim-\w+$", (ROOT / "Dockerfile").read_text(), re.M)
 
 

@@ -32,6 +32,7 @@ LEAST = Capabilities(
     continuation=False,
     prediction=False,
     sampling=frozenset({"temperature", "top_p"}),
+    hottest=2.0,
 )
 UPSTREAM: dict[str, Any] = {
     "engine": "openai",
@@ -49,6 +50,7 @@ UPSTREAM: dict[str, Any] = {
         ({"repetition_penalty": 1.1}, "repetition_penalty"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"temperature": 0.5, "seed": 1}, "seed"),
+        ({"temperature": 2.1}, "temperature"),
     ],
 )
 def test_a_query_for_what_the_engine_lacks_is_refused_by_name(fields: dict[str, Any], name: str) -> None:

@@ -105,6 +105,21 @@ def test_an_answer_is_streamed_whole_and_tells_its_engine(
     assert done.usage["total_tokens"] == 28
 
 
+@pytest.mark.parametrize("place", ["openai"], indirect=True)
+def test_what_became_of_a_prediction_is_passed_on(place: WorkerContext, queue: Queue, server: ScriptedUpstream) -> None:
+    told = {"accepted_prediction_tokens": 4, "rejected_prediction_tokens": 2, "reasoning_tokens": 0}
+    server.usage = {"prompt_tokens": 21, "completion_tokens": 7, "completion_tokens_details": told}
+    done = answered(place, queue, job(prediction="The quick fox"))[1]
+    assert isinstance(done, DoneEvent)
+    assert server.requests[0]["prediction"] == {"type": "content", "content": "The quick fox"}
+    assert done.usage["completion_tokens_details"] == {
+        "accepted_prediction_tokens": 4,
+        "rejected_prediction_tokens": 2,
+    }
+    server.usage["completion_tokens_details"] = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    assert "completion_tokens_details" not in answered(place, queue, job(answer_id="other"))[1].usage  # type: ignore[union-attr]
+
+
 def test_without_counts_the_usage_is_estimated(place: WorkerContext, queue: Queue) -> None:
     done = answered(place, queue, job())[1]
     assert isinstance(done, DoneEvent)

@@ -248,6 +248,14 @@ def said(handle: UpstreamHandle) -> str:
     return "".join(delta.text for deltas in handle for delta in deltas)
 
 
+def test_a_stream_cut_behind_its_last_token_is_not_continued(server: ScriptedUpstream) -> None:
+    server.faults.append(Fault(cut_after=3))
+    deltas, _, usage = asked(server, send=request(max_tokens=3))
+    assert text_of(deltas) == "".join(PIECES[:3])
+    assert deltas[-1].finish_reason == "length"
+    assert (len(server.requests), usage) == (1, [])
+
+
 def test_with_few_answers_text_comes_as_the_server_sends_it() -> None:
     handle = UpstreamHandle(lambda: None, lambda: 0.0)
     for delta in (Delta("one "), Delta("two"), Delta("", "stop")):
