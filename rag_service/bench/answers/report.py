@@ -124,7 +124,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     speed = [
         [
             row["kind"],
-            *(str(row["tokens"]), str(row["passes"]), f"{row['tokens'] / max(1, row['passes']):.2f}"),
+            *(str(row["tokens"]), *_passes(row["tokens"], row["passes"])),
             *(f"{row['first_ms'] / 1e3:.1f}", f"{row['total_ms'] / 1e3:.1f}"),
         ]
         for row in result["rows"]
@@ -136,6 +136,11 @@ def markdown(result: Mapping[str, Any]) -> str:
         body = [[row["kind"], str(row["questions"]), *(_difference(row[key]) for key in COMPARED)] for row in compared]
         lines += [f"## Against {name}", "", *table(["questions", "n", *COMPARED], body, left=1), ""]
     return "\n".join([*lines, *environment_lines(result["environment"])])
+
+
+def _passes(tokens: int, passes: int) -> tuple[str, str]:
+    """Passes, and tokens a pass; a model server tells none."""
+    return (str(passes), f"{tokens / passes:.2f}") if passes else ("–", "–")
 
 
 def _share(value: Mapping[str, float] | None) -> str:
