@@ -114,10 +114,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the collection `animals`."""
-    return _with_animals(tmp_path_factory.mktemp("data"))
-
-
-def _with_animals(folder: Path) -> Path:
+    folder = tmp_path_factory.mktemp("data")
     library = Library(folder, HashEmbedder())
     library.create("animals").ingest([SourceDocument(name="foxes.md", document_id="foxes", text=FOXES, title="Foxes")])
     library.close()
@@ -131,10 +128,7 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def _working(
-    redis_server: str, tmp_path_factory: pytest.TempPathFactory, tokens: Tokens, engine_name: str
-) -> Iterator[World]:
-    data_dir = _with_animals(tmp_path_factory.mktemp(f"data-{engine_name}"))
+def _working(redis_server: str, data_dir: Path, tokens: Tokens, engine_name: str) -> Iterator[World]:
     client = make_redis(redis_server)
     client.flushall()
     client.close()

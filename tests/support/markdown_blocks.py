@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 
 from rag_service.cli import app
 from rag_service.settings import Settings, setting_values
+from rag_service.unknown_settings import COMPOSE_VARIABLES
 
 SHELLS = {"console", "bash"}
 RUN = SHELLS | {"python"}
@@ -98,7 +99,7 @@ def check(block: Block) -> None:
     elif block.language == "json":
         json.loads(block.code)
     elif block.language == "ini":
-        known = setting_values(Settings(_env_file=None))  # type: ignore[call-arg]
+        known = {*setting_values(Settings(_env_file=None)), *COMPOSE_VARIABLES}  # type: ignore[call-arg]
         for line in filter(None, (line.partition("#")[0].strip() for line in block.code.splitlines())):
             assert line.partition("=")[0] in known, f"{block.where}: {line}"
     elif block.language == "toml":

@@ -146,7 +146,7 @@ async def test_a_foreign_tenants_things_are_not_there(guarded: httpx.AsyncClient
 
 
 async def test_tenants_use_the_same_names_apart(guarded: httpx.AsyncClient, world: Any) -> None:
-    theirs = bearer(guarded, "acme-2")
+    theirs = bearer(guarded, f"acme-{world.engine}")
     assert (await guarded.post("/v1/collections", json={"name": "animals"}, headers=theirs)).status_code == 201
     body = {"documents": [{"id": "foxes", "text": "Kiwis are green and grow on vines."}]}
     job = (await guarded.post("/v1/collections/animals/documents", json=body, headers=theirs)).json()["job_id"]

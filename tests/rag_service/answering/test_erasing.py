@@ -68,7 +68,8 @@ class Stack:
             "zset": ["ZRANGE", key, 0, -1],
             "stream": ["XRANGE", key, "-", "+"],
         }
-        return _joined(self.redis.execute_command(*reads[self.redis.type(key)], NEVER_DECODE=True))
+        kind = self.redis.type(key)  # "none": it expired since it was listed
+        return b"" if kind == "none" else _joined(self.redis.execute_command(*reads[kind], NEVER_DECODE=True))
 
     def _has(self, content: bytes) -> bool:
         return any(word in content for word in self.words)

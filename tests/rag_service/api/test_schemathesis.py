@@ -26,7 +26,7 @@ def key(world: Any, live_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """An API key of a tenant of its own, which has a collection, a session and an answer."""
     client = make_redis(world.redis_url)
     keys = ApiKeys(client)
-    made, key = keys.create("schemathesis", "schemathesis")
+    made, key = keys.create("schemathesis", "schemathesis", role="admin")
     with RagClient(live_url, key) as rag:
         rag.ingest("fruit", texts=[{"id": "kiwi", "text": "Kiwis are green."}])
         answer = rag.query("What is green?", collection="fruit")
