@@ -9,11 +9,13 @@ Next: `Library.find` (`retriever/library.py`), and back to the pipeline.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+import anyio
 import anyio.to_thread
 
 from rag_service.access.principal import Principal
@@ -74,6 +76,8 @@ class Retrieval:
         self._settings = settings
         self._rewriter = rewriter
         self._templates = templates
+        self._threads = anyio.CapacityLimiter(2 * (os.cpu_count() or 1) + 2)
+        """More searches at once would only wait for each other, and let the streams of answers wait."""
 
     def mode(self, options: RetrievalOptions) -> str:
         return options.mode or self._settings.retrieval.mode
@@ -137,7 +141,7 @@ class Retrieval:
             )
 
         started = time.perf_counter()
-        found = await anyio.to_thread.run_sync(search)
+        found = await anyio.to_thread.run_sync(search, limiter=self._threads)
         return replace(found, search_ms=1e3 * (time.perf_counter() - started))
 
 
