@@ -40,7 +40,8 @@ def streaming(pipeline: Pipeline, job: GenerateJob, after: str = "0-0") -> Strea
 
 async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncIterator[str]:
     """The events as text. An `error` without an id is an interruption, not the answer's end: clients resume later."""
-    provenance = Provenance(job, pipeline.tokens)
+    by_text = pipeline.settings.engine == "openai"  # the tokenizer is the service's own, not that of earlier answers
+    provenance = Provenance(job, pipeline.tokens, by_text)
     last_seen = _position(after)
     try:
         # From the start, because the offsets of a token depend on all tokens before it.
@@ -50,7 +51,7 @@ async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncItera
                 continue
             entry_id, event = entry
             if isinstance(event, RestartEvent):
-                provenance = Provenance(job, pipeline.tokens)
+                provenance = Provenance(job, pipeline.tokens, by_text)
             spans = provenance.add(event) if isinstance(event, TokenEvent) else []
             if _position(entry_id) <= last_seen:
                 continue

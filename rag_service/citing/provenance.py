@@ -37,16 +37,22 @@ class Place:
 class Provenance:
     """Follows one answer's token events, in order from the first.
 
+    Args:
+        tokens: those of the model, or the service's own.
+        by_text: the ids are not of `tokens`: another engine wrote the answer. A model server's answer always goes by
+            its text.
+
     Attributes:
         tokens: ids seen so far.
         steps: target passes after prefill so far.
     """
 
-    def __init__(self, job: GenerateJob, tokens: TextTokens) -> None:
+    def __init__(self, job: GenerateJob, tokens: TextTokens, by_text: bool = False) -> None:
         self._job = job
         self._tokens = tokens
         self._places: dict[tuple[int | None, bool], Place] = {}
-        self._texts = [] if job.upstream is None else list(self._copied_from())
+        self._by_text = by_text or job.upstream is not None
+        self._texts = list(self._copied_from()) if self._by_text else []
         self._copies = GrowingCopies([text for _, _, text in self._texts])
         self._growing = Spans(tokens.strips_space)
         self._pending: list[tuple[int, int, TokenOrigin | None]] = []
@@ -60,7 +66,7 @@ class Provenance:
         """The drafted spans of the text that the event makes final, in order, as `token` events show them."""
         self.tokens += len(event.ids)
         self.steps += bool(event.ids)
-        if self._job.upstream is not None:
+        if self._by_text:
             return [self._copied(*copy) for copy in self._copies.add(event.text)]
         sources = [*event.sources, *[None] * (len(event.ids) - len(event.sources))]
         for token, source in zip(event.ids, sources, strict=True):
