@@ -147,7 +147,7 @@ class Collection:
                 nothing = Part([], {}, Moments())
                 return Candidates(nothing, None if mode == "dense" else nothing)
             embedded = vector()
-        near: list[tuple[int, float]] = []
+        nearest: Callable[[], list[tuple[int, float]]] = list
         hits: list[tuple[int, float]] = []
         spread = Moments()
         with self._store.search() as snapshot:
@@ -159,10 +159,11 @@ class Collection:
                 if embedded.shape != (facts.dimension,):
                     stored = f"{facts.embedder} of dimension {facts.dimension}"
                     raise EmbedderMismatch(self.name, stored, f"{self._embedder.name} of dimension {len(embedded)}")
-                near = snapshot.nearest(embedded, fusion.DEPTH, rows)
+                nearest = snapshot.nearest(embedded, fusion.DEPTH, rows)
             scores = bm25.scores(snapshot, question) if mode != "dense" else None
             if scores is not None:
                 hits = scores.best(fusion.DEPTH, rows)
+            near = nearest()  # after BM25: the store may have looked for them beside it
             before = snapshot.rows_of(map(fusion.place, earlier), rows)
             chunks = snapshot.chunks_at({*before, *(row for row, _ in (*near, *hits))})
             cosines = dict(near)

@@ -6,11 +6,13 @@ Delegates to `records`, `postings`, `filters` and the FAISS index; has no SQL of
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import Any
 
 import numpy as np
 
+from retriever.embedded.begun import begun
 from retriever.embedded.passing import PassingRows
 from retriever.embedder import Vectors
 from retriever.lexical.postings import Tables
@@ -87,12 +89,27 @@ class EmbeddedVectorSnapshot(EmbeddedSnapshot):
         super().__init__(connection)
         self._index = index
         self._passing = passing
+        self._begun: list[Future[list[int]]] = []
 
     def passing(self, where: Mapping[str, Any]) -> Rows:
         return self._passing.get(self.facts(), where, super().passing)
 
-    def nearest(self, vector: Vectors, depth: int, allowed: Rows | None = None) -> list[tuple[int, float]]:
-        return self._index.search(self.connection, vector, depth, allowed)
+    def nearest(
+        self, vector: Vectors, depth: int, allowed: Rows | None = None
+    ) -> Callable[[], list[tuple[int, float]]]:
+        """FAISS needs neither the connection nor Python's lock, so it works beside the caller's BM25."""
+        near = begun(lambda: self._index.near(vector, depth, allowed))
+        self._begun.append(near)
+
+        def nearest() -> list[tuple[int, float]]:
+            cosines = self.cosines(vector, near.result())
+            return sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+
+        return nearest
+
+    def settle(self) -> None:
+        """Wait until nothing reads the index any more."""
+        wait(self._begun)
 
     def cosines(self, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
         return self._index.cosines(self.connection, vector, rows)

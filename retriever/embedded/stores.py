@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ class EmbeddedStore:
         """Searches run beside each other, unless the index has to take in changes first."""
         with self._index_lock.shared(), self._file.read() as connection:
             if self._index.holds(store.facts(connection)):
-                yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
+                yield from self._snapshot(connection)
                 return
         with self._index_lock.alone():  # before the snapshot: the index never goes back
             while True:
@@ -52,9 +53,16 @@ class EmbeddedStore:
                 with self._file.read() as connection:
                     self._index.sync(connection, store.facts(connection))
                     if self._file.inode() == inode:
-                        yield EmbeddedVectorSnapshot(connection, self._index, self._passing)
+                        yield from self._snapshot(connection)
                         return
                 self._index.forget()  # the collection was exchanged, so its file may be another's
+
+    def _snapshot(self, connection: sqlite3.Connection) -> Iterator[EmbeddedVectorSnapshot]:
+        snapshot = EmbeddedVectorSnapshot(connection, self._index, self._passing)
+        try:
+            yield snapshot
+        finally:
+            snapshot.settle()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[EmbeddedTransaction]:

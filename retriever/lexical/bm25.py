@@ -87,9 +87,8 @@ def scores(lexicon: Lexicon, question: str) -> Scores:
         of_row = _documents_of(documents, len(own.scores))
         whole = _Texts(len(documents), len(documents))
         for (rows, _), count in zip(matches, counts, strict=True):
-            sums = np.bincount(of_row[rows], count).astype(np.float64, copy=False)
-            places = np.flatnonzero(sums > 0)  # much faster than of the sums themselves
-            whole.add(places, sums[places], held[places])
+            places, sums = _summed(of_row[rows], count)
+            whole.add(places, sums, held[places])
         values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores[of_row[hit]]
     return Scores(hit, values, Moments.of(values, chunks))
 
@@ -124,6 +123,16 @@ def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
     return np.cumsum(begins) - 1
 
 
+def _summed(places: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Each place once, with the sum of its counts; equal places come one after the other."""
+    begins = np.ones(len(places), dtype=bool)
+    np.not_equal(places[1:], places[:-1], out=begins[1:])
+    if begins.all():
+        return places, counts
+    first = np.flatnonzero(begins)
+    return places[first], np.add.reduceat(counts, first)
+
+
 def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
     """Rows of all chunks that may have all of `tokens`' words, ascending; each, or with `together` the last, goes on.
 
@@ -146,7 +155,10 @@ def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
 
 
 def _matches(lexicon: Lexicon, question: str) -> Iterable[Entries]:
-    """For each different word of the question, the entries of the chunks that have it."""
+    """For each different word of the question, the entries of the chunks that have it.
+
+    A document's entries for a word come one after the other: it has one language, so one of the word's terms.
+    """
     words = list(dict.fromkeys(tokens(question[:MAX_CHARS])))[:MAX_WORDS]
     spoken = lexicon.languages()
     seen: set[str] = set()

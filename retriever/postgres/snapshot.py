@@ -7,7 +7,7 @@ within the tenant; row-level security is a second fence.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,8 +149,12 @@ class PostgresSnapshot(Lexicon):
         found = self.connection.cursor(binary=True).execute(query, (self.collection, list(digests)))
         return {bytes(digest): np.array(vector, np.float32) for digest, vector in found}
 
-    def nearest(self, vector: Vectors, depth: int, allowed: Rows | None = None) -> list[tuple[int, float]]:
-        return nearest.nearest(self.connection, self.vectors, self.totals()[0], vector, depth, allowed)
+    def nearest(
+        self, vector: Vectors, depth: int, allowed: Rows | None = None
+    ) -> Callable[[], list[tuple[int, float]]]:
+        """The database does one thing after the other, so it begins with the call."""
+        count = self.totals()[0]
+        return lambda: nearest.nearest(self.connection, self.vectors, count, vector, depth, allowed)
 
     def cosines(self, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:
         return nearest.cosines(self.connection, self.vectors, vector, list(rows))

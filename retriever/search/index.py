@@ -115,14 +115,8 @@ class VectorIndex:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
 
-    def search(
-        self,
-        connection: sqlite3.Connection,
-        vector: Vectors,
-        depth: int,
-        allowed: NDArray[np.int64] | None = None,
-    ) -> list[tuple[int, float]]:
-        """The `depth` nearest chunks as (row, cosine), best first, ties by row; only among `allowed` rows if given.
+    def near(self, vector: Vectors, depth: int, allowed: NDArray[np.int64] | None = None) -> list[int]:
+        """Rows of more than `depth` chunks, the `depth` nearest among them; only `allowed` rows if given.
 
         `vector`: float32 [dimension], of length 1.
         """
@@ -134,8 +128,7 @@ class VectorIndex:
             parameters = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
         wanted = min(depth + MORE + len(self._gone), int(self._index.ntotal))
         _, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
-        nearest = self.cosines(connection, vector, [row for row in rows[0].tolist() if row >= 0])
-        return sorted(nearest.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        return [row for row in rows[0].tolist() if row >= 0]
 
     def moments(self, vector: Vectors) -> Moments:
         """Those of the cosines of all chunks, by a sample of them."""

@@ -99,8 +99,13 @@ class Snapshot(Lexicon, Protocol):
 class VectorSnapshot(Snapshot, Protocol):
     """A snapshot that is searched by vectors, float32 [dimension], of length 1."""
 
-    def nearest(self, vector: Vectors, depth: int, allowed: Rows | None = None) -> list[tuple[int, float]]:
-        """The `depth` nearest chunks as (row, cosine), best first, ties by row; only among `allowed` rows if given."""
+    def nearest(
+        self, vector: Vectors, depth: int, allowed: Rows | None = None
+    ) -> Callable[[], list[tuple[int, float]]]:
+        """Begin to look for the `depth` nearest chunks; only among `allowed` rows if given.
+
+        The call waits for them: (row, cosine), best first, ties by row.
+        """
         ...
 
     def cosines(self, vector: Vectors, rows: Iterable[int]) -> dict[int, float]:

@@ -278,7 +278,7 @@ def test_readers_with_a_snapshot_go_on(place: str, opened: Open, tmp_path: Path)
         chunks = snapshot.chunks("d1")
         reindex(place, chunk_size=200)
         assert snapshot.chunks("d1") == chunks
-        ((row, cosine),) = snapshot.nearest(embedder.embed_query("zebra of d1"), 1)
+        ((row, cosine),) = snapshot.nearest(embedder.embed_query("zebra of d1"), 1)()
         assert snapshot.chunks_at([row])[row].document_id == "d1"
         assert cosine > 0
     assert len(collection.chunks("d1")) > len(chunks)

@@ -235,7 +235,7 @@ def test_the_index_finds_what_an_exact_scan_finds(
 
     def nearest_rows(allowed: Rows | None = None) -> list[list[int]]:
         with store.search() as snapshot:
-            return [[row for row, _ in snapshot.nearest(query, 10, allowed)] for query in queries]
+            return [[row for row, _ in snapshot.nearest(query, 10, allowed)()] for query in queries]
 
     kept = np.arange(1, 3001, 3, dtype=np.int64)
     exact = [nearest_rows(), nearest_rows(kept)]
