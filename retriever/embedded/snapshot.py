@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from retriever.embedded.begun import begun
+from retriever.embedded.latest import Latest
 from retriever.embedded.passing import PassingRows
 from retriever.embedder import Vectors
+from retriever.lexical.lexicon import Documents
 from retriever.lexical.postings import Tables
 from retriever.moments import Moments
 from retriever.search.index import VectorIndex
@@ -85,14 +87,20 @@ class EmbeddedSnapshot(Tables):
 class EmbeddedVectorSnapshot(EmbeddedSnapshot):
     """What one read transaction sees, with the index, which holds the same and which the caller keeps from changes."""
 
-    def __init__(self, connection: sqlite3.Connection, index: VectorIndex, passing: PassingRows) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, index: VectorIndex, passing: PassingRows, kept: Latest[Documents]
+    ) -> None:
         super().__init__(connection)
         self._index = index
         self._passing = passing
+        self._kept = kept
         self._begun: list[Future[list[int]]] = []
 
     def passing(self, where: Mapping[str, Any]) -> Rows:
         return self._passing.get(self.facts(), where, super().passing)
+
+    def document_lengths(self) -> Documents:
+        return self._kept.get(self.facts(), super().document_lengths)
 
     def nearest(
         self, vector: Vectors, depth: int, allowed: Rows | None = None

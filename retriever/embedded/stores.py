@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from retriever.embedded.exchange import exchanged
+from retriever.embedded.latest import Latest
 from retriever.embedded.passing import PassingRows
 from retriever.embedded.shared_lock import SharedLock
 from retriever.embedded.snapshot import EmbeddedSnapshot, EmbeddedTransaction, EmbeddedVectorSnapshot
 from retriever.errors import UnknownCollection
+from retriever.lexical.lexicon import Documents
 from retriever.search.index import VectorIndex
 from retriever.stores import store, vectors
 from retriever.stores.hidden import shown
@@ -34,6 +36,7 @@ class EmbeddedStore:
         self._index_lock = SharedLock()
         self._saving = threading.Lock()
         self._passing = PassingRows()
+        self._documents: Latest[Documents] = Latest()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[EmbeddedSnapshot]:
@@ -58,7 +61,7 @@ class EmbeddedStore:
                 self._index.forget()  # the collection was exchanged, so its file may be another's
 
     def _snapshot(self, connection: sqlite3.Connection) -> Iterator[EmbeddedVectorSnapshot]:
-        snapshot = EmbeddedVectorSnapshot(connection, self._index, self._passing)
+        snapshot = EmbeddedVectorSnapshot(connection, self._index, self._passing, self._documents)
         try:
             yield snapshot
         finally:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.lexical.lexicon import Entries, Lengths, Lexicon
+from retriever.lexical.lexicon import Entries, Lexicon
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
 from retriever.moments import Moments
 
@@ -81,10 +81,10 @@ def scores(lexicon: Lexicon, question: str) -> Scores:
         own.add(rows, count, by_length[entries["length"]])
     hit = np.flatnonzero(own.scores > 0)
     values = own.scores[hit]
-    documents = lexicon.lengths()
+    documents = lexicon.document_lengths()
     if len(documents) < chunks:  # else each chunk is its document
-        held = _held(documents["length"], words / len(documents))
-        of_row = _documents_of(documents, len(own.scores))
+        held = _held(documents.lengths, words / len(documents))
+        of_row = documents.places(len(own.scores))
         whole = _Texts(len(documents), len(documents))
         for (rows, _), count in zip(matches, counts, strict=True):
             places, sums = _summed(of_row[rows], count)
@@ -111,16 +111,9 @@ class _Texts:
         self.scores[places] += rarity * counts * (K1 + 1) / (counts + held)
 
 
-def _held(lengths: NDArray[np.integer], average: float) -> NDArray[np.float64]:
+def _held(lengths: NDArray[np.integer | np.floating], average: float) -> NDArray[np.float64]:
     """How much texts of these lengths are held back."""
     return (K1 * (1 - B + B * lengths / average)).astype(np.float64, copy=False)
-
-
-def _documents_of(documents: Lengths, rows: int) -> NDArray[np.int64]:
-    """The place among `documents` of each of the first `rows` rows."""
-    begins = np.zeros(rows, np.int64)
-    begins[documents["row"][: np.searchsorted(documents["row"], rows)]] = 1
-    return np.cumsum(begins) - 1
 
 
 def _summed(places: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

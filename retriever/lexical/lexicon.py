@@ -21,6 +21,31 @@ Lengths = NDArray[np.void]
 A document's chunks are those from its first one on, up to the first of the next document."""
 
 
+class Documents:
+    """The documents of a snapshot, for BM25: how long they are, and which one each chunk belongs to.
+
+    Attributes:
+        lengths: float64 [n], the words of each document, in the order of their first chunks.
+    """
+
+    def __init__(self, stored: Lengths) -> None:
+        self.lengths: NDArray[np.float64] = stored["length"].astype(np.float64)
+        self._first: NDArray[np.int64] = stored["row"].astype(np.int64)
+        self._places: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def places(self, rows: int) -> NDArray[np.int64]:
+        """The place in `lengths` of each of the first `rows` chunk rows' documents."""
+        places = self._places
+        if len(places) < rows:
+            begins = np.zeros(rows, np.int64)
+            begins[self._first[: np.searchsorted(self._first, rows)]] = 1
+            self._places = places = np.cumsum(begins) - 1
+        return places[:rows]
+
+
 class Lexicon(Protocol):
     """Postings and corpus statistics of one snapshot."""
 
@@ -34,6 +59,10 @@ class Lexicon(Protocol):
 
     def lengths(self) -> Lengths:
         """All documents that have chunks, by row."""
+        ...
+
+    def document_lengths(self) -> Documents:
+        """The same, as BM25 reads them."""
         ...
 
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from retriever.lexical import lengths as document_lengths
-from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Entries, Lengths
+from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Documents, Entries, Lengths
 from retriever.lexical.terms import term, tokens
 
 HEADING_WEIGHT = 2
@@ -57,6 +57,9 @@ class Tables:
 
     def lengths(self) -> Lengths:
         return document_lengths.read(self.connection)
+
+    def document_lengths(self) -> Documents:
+        return Documents(self.lengths())
 
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         return entries_of(self.connection, terms, prefixes)

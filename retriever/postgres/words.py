@@ -9,7 +9,7 @@ import numpy as np
 
 from retriever.lexical import lengths as document_lengths
 from retriever.lexical import postings
-from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Entries, Lengths
+from retriever.lexical.lexicon import BLOCK, DOCUMENT, ENTRY, Documents, Entries, Lengths
 from retriever.lexical.postings import NewText
 from retriever.postgres.schema import Connection
 
@@ -46,6 +46,9 @@ class Lexicon:
         query = "SELECT documents FROM document_lengths WHERE collection = %s ORDER BY block"
         found = self.connection.cursor(binary=True).execute(query, (self.collection,))
         return np.frombuffer(b"".join(blob for (blob,) in found), dtype=DOCUMENT)
+
+    def document_lengths(self) -> Documents:
+        return Documents(self.lengths())
 
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         keys = [_key(one) for one in terms]
