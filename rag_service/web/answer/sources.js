@@ -2,6 +2,7 @@
 // bottom.
 
 import { asProblem, documentPath, json } from "../api.js";
+import { rendered } from "./markdown.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
 import { described, placeOf } from "./provenance.js";
@@ -85,7 +86,7 @@ export class Sources {
         el("div", {},
           el("h3", { text: passage.title }),
           place ? el("p", { class: "place", text: place }) : null)),
-      el("p", { class: `passage-text ${colour}` }, ...marked(Array.from(passage.text), mark)));
+      textOf(passage, passage.text, colour, mark));
     const flags = [passage.earlier ? "from an earlier turn" : null,
       passage.in_prompt === false ? "not read: the model's window was full" : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
@@ -96,6 +97,22 @@ export class Sources {
     }
     return card;
   }
+}
+
+/** A text of a passage's document with the words of `mark`, if any, marked. Markdown is shown as such. */
+function textOf(passage, text, classes, mark, base = 0) {
+  if (!/\.(md|markdown)$/i.test(passage.document_id)) {
+    return el("p", { class: `passage-text ${classes}` }, ...marked(Array.from(text), mark, base));
+  }
+  const [from, to] = mark?.from === undefined || mark.from === null ? [0, 0] : [mark.from + base, mark.to + base];
+  return el("div", { class: `passage-text markdown ${classes}` }, ...rendered(text, (value, at) => {
+    const points = Array.from(value);
+    const first = at.findIndex((place) => place >= from && place < to);
+    if (first < 0) return [value];
+    const past = at.findLastIndex((place) => place >= from && place < to) + 1;
+    return [points.slice(0, first).join(""), el("mark", { text: points.slice(first, past).join("") }),
+      points.slice(past).join("")].filter(Boolean);
+  }));
 }
 
 /** The nodes of a text, with the words of `mark`, if any, marked. */
@@ -128,9 +145,10 @@ async function showDocument(pressed, card, passage, collection, mark) {
     const content = await json("GET", documentPath(collection, passage.document_id));
     const words = mark && mark.from !== undefined ? mark : { from: 0, to: passage.source_end - passage.source_start };
     const text = card.querySelector(".passage-text");
-    text.replaceChildren(...marked(Array.from(content.text), words, passage.source_start));
-    text.classList.add("whole");
-    text.querySelector("mark")?.scrollIntoView({ block: "center" });
+    const whole = textOf(passage, content.text, `${tint({ passage: Number(card.dataset.passage) })} whole`, words,
+      passage.source_start);
+    text.replaceWith(whole);
+    whole.querySelector("mark")?.scrollIntoView({ block: "center" });
     pressed.remove();
   } catch (error) {
     pressed.replaceWith(problemBox(asProblem(error)));

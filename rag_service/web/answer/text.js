@@ -1,10 +1,12 @@
-// The text of an answer: tinted runs that show their source when pointed at, focused or tapped.
+// The text of an answer, as Markdown: tinted runs that show their source when pointed at, focused or tapped.
 
 import { el, freshId } from "../dom.js";
+import { reconcile, rendered } from "./markdown.js";
 import { described, runs } from "./provenance.js";
 
 const FOCUSABLE = 12; // code points from which uncited runs can be reached with the keyboard
 const COLOURS = 8;
+const FACTS = ["start", "end", "kind", "cited", "passage", "answer", "from", "to"];
 
 /** The class that gives a mark its tint. */
 export function tint(mark) {
@@ -17,7 +19,9 @@ export class AnswerText {
   /** @param onsource called with (mark, passages) when a run is pointed at, focused or tapped.
    * @param earlier returns the text of an earlier answer by its id. */
   constructor(onsource, earlier) {
-    this.element = el("div", { class: "answer-text" });
+    this._body = el("div", { class: "markdown" });
+    this._notes = el("div", { class: "unseen", hidden: true });
+    this.element = el("div", { class: "answer-text" }, this._notes, this._body);
     this.points = [];
     this.spans = [];
     this.passages = [];
@@ -25,9 +29,6 @@ export class AnswerText {
     this.runs = [];
     this._onsource = onsource;
     this._earlier = earlier;
-    this._shown = [];
-    this._notes = el("div", { class: "unseen", hidden: true });
-    this.element.append(this._notes);
   }
 
   get text() {
@@ -47,32 +48,44 @@ export class AnswerText {
     this.render();
   }
 
-  /** Updates the page. Runs that have not changed stay, with focus and selection. */
+  /** Updates the page. Words that have not changed stay, with focus and selection. */
   render() {
     this.runs = runs(this.points, this.spans, this.citations, this.passages, this._earlier);
-    let same = 0;
-    while (same < this.runs.length && same < this._shown.length && equal(this.runs[same], this._shown[same].run)) same++;
-    for (const shown of this._shown.splice(same)) {
-      for (const node of shown.nodes) node.remove();
-    }
-    const last = new Map(this.runs.map((run, at) => [run.mark, at]));
-    for (let at = same; at < this.runs.length; at++) {
-      const run = this.runs[at];
-      const nodes = this._nodes(run, last.get(run.mark) === at, this.runs[at + 1]?.mark);
-      this.element.append(...nodes);
-      this._shown.push({ run, nodes });
-    }
+    const owner = new Int32Array(this.points.length + 1).fill(-1);
+    this.runs.forEach((run, number) => run.mark && owner.fill(number, run.start, run.end));
+    const made = new Map(); // the elements of each run: one, or more where it has bold words, cells, ...
+    const fresh = rendered(this.text, (value, at) => this._words(Array.from(value), at, owner, made));
+    this._number(made);
+    reconcile(this._body, fresh);
   }
 
-  /** @param last whether this is the last run of its mark. @param next mark of the run after it. */
-  _nodes(run, last, next) {
+  /** The nodes of some words. */
+  _words(points, at, owner, made) {
+    const nodes = [];
+    for (let from = 0; from < points.length;) {
+      const number = owner[at[from]];
+      let to = from + 1;
+      while (to < points.length && owner[at[to]] === number) to++;
+      const text = points.slice(from, to).join("");
+      if (number < 0) nodes.push(document.createTextNode(text));
+      else {
+        const before = made.get(number) ?? [];
+        const node = this._run(this.runs[number], text, before.length);
+        made.set(number, [...before, node]);
+        nodes.push(node);
+      }
+      from = to;
+    }
+    return nodes;
+  }
+
+  /** @param part of the run's elements, from 0: the first one is reached with the keyboard. */
+  _run(run, text, part) {
     const { mark } = run;
-    if (!mark) return [document.createTextNode(run.text)];
-    const cited = mark.cited !== null;
-    const focusable = cited || run.end - run.start >= FOCUSABLE;
+    const focusable = part === 0 && (mark.cited !== null || run.end - run.start >= FOCUSABLE);
     const show = () => this._onsource(mark, this.passages, element);
     const element = el("span", {
-      class: `run ${tint(mark)} ${mark.cited ?? "drafted"}`, text: run.text,
+      class: `run ${tint(mark)} ${mark.cited ?? "drafted"}`, text,
       tabindex: focusable ? "0" : null, role: focusable ? "button" : null,
       "aria-describedby": focusable ? this._note(mark) : null,
       "data-passage": mark.passage ?? null,
@@ -83,10 +96,22 @@ export class AnswerText {
         show();
       },
     });
-    const continues = next?.cited && next.passage === mark.passage;
-    if (!cited || !last || continues) return [element];
-    return [element, el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
-      onclick: show })];
+    element.key = JSON.stringify([text, run.start, part, ...FACTS.map((name) => mark[name] ?? null)]);
+    return element;
+  }
+
+  /** Puts the number of its passage behind the last words of each cited mark. */
+  _number(made) {
+    const last = new Map(this.runs.map((run, number) => [run.mark, number]));
+    for (const [number, elements] of made) {
+      const { mark } = this.runs[number];
+      const next = this.runs[number + 1]?.mark;
+      if (mark.cited === null || last.get(mark) !== number || (next?.cited && next.passage === mark.passage)) continue;
+      const sup = el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
+        onclick: () => this._onsource(mark, this.passages, elements.at(-1)) });
+      sup.key = elements.at(-1).key;
+      elements.at(-1).after(sup);
+    }
   }
 
   /** The id of a hidden sentence that names the source of a mark. */
@@ -98,11 +123,4 @@ export class AnswerText {
     this._notes.append(note);
     return note.id;
   }
-}
-
-function equal(run, shown) {
-  if (run.start !== shown.start || run.text !== shown.text) return false;
-  const [a, b] = [run.mark, shown.mark];
-  if (!a || !b) return a === b;
-  return ["start", "end", "kind", "cited", "passage", "answer", "from", "to"].every((name) => a[name] === b[name]);
 }

@@ -219,7 +219,8 @@ async def session_of(visit: Any) -> str:
 async def spoken(text: Any) -> str:
     """What the page shows as the answer, the numbers of its sources left out."""
     found: str = await text.evaluate(
-        "node => [...node.childNodes].filter(n => n.nodeName !== 'SUP' && !n.hidden).map(n => n.textContent).join('')"
+        "node => { const copy = node.cloneNode(true); copy.querySelectorAll('sup, [hidden]').forEach(n => n.remove());"
+        " return copy.textContent; }"
     )
     return found
 
