@@ -8,6 +8,7 @@ import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
 import { Sources } from "./answer/sources.js";
+import { Theme } from "./theme.js";
 
 const question = byId("question");
 const askButton = byId("ask");
@@ -24,6 +25,7 @@ const conversations = new History(conversation);
 function refresh() {
   const running = conversation?.running;
   byId("welcome").hidden = !conversation.empty || Boolean(conversation.session);
+  byId("export").hidden = conversation.empty;
   byId("no-documents").hidden = !collections.haveNoDocuments;
   askButton.textContent = running ? "Stop" : "Ask";
   askButton.classList.toggle("stop", Boolean(running));
@@ -58,6 +60,7 @@ byId("composer").addEventListener("submit", (event) => {
 });
 byId("open-documents").addEventListener("click", () => documents.open());
 byId("add-first").addEventListener("click", () => documents.open());
+byId("export").addEventListener("click", () => conversation.export());
 byId("open-history").addEventListener("click", () => conversations.open());
 byId("new-conversation").addEventListener("click", () => {
   conversation.clear();
@@ -106,6 +109,7 @@ async function watchReadiness() {
   if (!banner.querySelector(".problem")) banner.hidden = true;
 }
 
+new Theme(byId("theme"));
 keyFromAddress();
 start();
 watchReadiness();

@@ -1,5 +1,6 @@
-// What speculation saved: the passes of the model that an answer took, and those of plain decoding. A model server
-// tells no passes, so its answers have tokens and time.
+// How an answer was made: one quiet line, which opens into its figures. The line says what speculation saved: the passes
+// of the model that the answer took, and those of plain decoding. A model server tells no passes, so its answers have
+// tokens and time.
 
 import { el } from "../dom.js";
 
@@ -10,7 +11,9 @@ export class Meter {
     this._fill = el("span", { class: "meter-fill" });
     this._bar = el("span", { class: "meter-bar", "aria-hidden": "true" }, this._fill);
     this._text = el("span", { class: "meter-text" });
-    this.element = el("p", { class: "meter", hidden: true, title: PASSES }, this._bar, this._text);
+    this._figures = el("dl", {});
+    this.element = el("details", { class: "meter", hidden: true, title: PASSES },
+      el("summary", {}, el("span", { text: "How it was made" }), this._text), this._bar, this._figures);
   }
 
   /** Of a model server. @param tokens so far. @param ms of the answer, once known. @param estimated the count is ours. */
@@ -37,12 +40,17 @@ export class Meter {
       saved > 0 ? ` ${steps} instead of ${plain}` : ` for ${plain + 1} tokens`,
       ms === null ? "" : ` · ${seconds(ms)}`);
   }
+
+  /** The figures of a finished answer. */
+  tell(answer) {
+    this.element.hidden = false;
+    this._figures.replaceChildren(...figures(answer));
+  }
 }
 
 export const seconds = (ms) => ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 
-/** The figures of a finished answer, folded up. */
-export function particulars(answer) {
+function figures(answer) {
   const { speculation, usage, timings } = answer;
   const rows = [];
   const row = (name, value) => rows.push(el("div", {}, el("dt", { text: name }), el("dd", { text: value })));
@@ -66,5 +74,5 @@ export function particulars(answer) {
     row("Support", `${answer.support.toFixed(2)}${answer.calibrated ? "" : ", not calibrated for this model"}`);
   }
   row("Seed", String(answer.seed));
-  return el("details", { class: "particulars" }, el("summary", { text: "How this answer was generated" }), el("dl", {}, ...rows));
+  return rows;
 }

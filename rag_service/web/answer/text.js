@@ -107,6 +107,7 @@ export class AnswerText {
       const { mark } = this.runs[number];
       const next = this.runs[number + 1]?.mark;
       if (mark.cited === null || last.get(mark) !== number || (next?.cited && next.passage === mark.passage)) continue;
+      if (elements.at(-1).closest("pre")) continue; // code stays as it is
       const sup = el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
         onclick: () => this._onsource(mark, this.passages, elements.at(-1)) });
       sup.key = elements.at(-1).key;

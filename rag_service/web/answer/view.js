@@ -3,7 +3,8 @@
 import { asProblem, json, Problem } from "../api.js";
 import { AnswerText, tint } from "./text.js";
 import { announce, button, count, el, problemBox } from "../dom.js";
-import { Meter, particulars } from "./meter.js";
+import { withSources } from "./export.js";
+import { Meter } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
 
@@ -38,7 +39,7 @@ export class AnswerView {
     this.meter = new Meter();
     this.element = el("div", { class: "answer", "aria-busy": "true" },
       title ? el("h3", { class: "column-title", text: title }) : null,
-      this._search, this._status, this._warning, this.text.element, this.meter.element, this._foot);
+      this._search, this._status, this._warning, this.text.element, this._foot, this.meter.element);
   }
 
   get running() {
@@ -47,6 +48,11 @@ export class AnswerView {
 
   get cancellable() {
     return this.running && this.answerId !== null;
+  }
+
+  /** Its text with the numbers of its sources, and these below. */
+  withSources() {
+    return withSources(this.text.runs, this.text.passages);
   }
 
   /** Follows an answer to its end. @param onstart called with (answer id, session id). Returns whether it succeeded. */
@@ -166,7 +172,8 @@ export class AnswerView {
     }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
-      this._sourced ? this._legend(passages, kinds, answer) : null, particulars(answer));
+      this._sourced ? this._legend(passages, kinds, answer) : null);
+    this.meter.tell(answer);
     if (!this.secondary) {
       this._sources.list(answer.passages, this.collection);
       const cited = passages.filter(([, isCited]) => isCited).length;

@@ -5,6 +5,7 @@
 
 import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
+import { conversationText, save } from "../answer/export.js";
 import { Turn } from "./turn.js";
 
 export class Conversation {
@@ -37,6 +38,12 @@ export class Conversation {
 
   get empty() {
     return this._turns.length === 0;
+  }
+
+  /** Offers the conversation as a file of Markdown. */
+  export() {
+    const turns = this._turns.map((turn) => turn.shownText).filter(Boolean);
+    save("conversation.md", conversationText(turns));
   }
 
   /** Starts a new conversation. */

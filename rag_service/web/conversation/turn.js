@@ -32,6 +32,13 @@ export class Turn {
     return this.versions.find((version) => version.view.answerId === answerId)?.view.text.text ?? null;
   }
 
+  /** What is shown of it, for a file; null before there is an answer. */
+  get shownText() {
+    const version = this.versions[this.shown];
+    if (!version?.view.answer) return null;
+    return { question: this.question, instruction: version.instruction, answer: version.view.withSources() };
+  }
+
   /** Adds a version. @param stored its turn of the session, if it is an earlier one. */
   add(instruction = null, { title = null, timed = true, stored = null } = {}) {
     const view = new AnswerView({ ...this._page, question: this.question, title, timed });
@@ -138,6 +145,10 @@ export class Turn {
         tools.push(button("Edit", () => this._openEdit(view), { class: "quiet", "data-do": "edit" }));
       }
       tools.push(button("Copy", (event) => copy(view.text.text, event.currentTarget), { class: "quiet", "data-do": "copy" }));
+      if (view.text.runs.some((run) => run.mark?.cited)) {
+        tools.push(button("Copy with sources", (event) => copy(view.withSources(), event.currentTarget),
+          { class: "quiet", "data-do": "copy-sources" }));
+      }
     }
     const focused = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
     this._tools.replaceChildren(...tools);
@@ -189,6 +200,7 @@ export class Turn {
 }
 
 async function copy(text, pressed) {
+  const label = pressed.textContent;
   try {
     await navigator.clipboard.writeText(text);
     pressed.textContent = "Copied";
@@ -196,6 +208,6 @@ async function copy(text, pressed) {
   } catch {
     pressed.textContent = "Could not copy";
   }
-  setTimeout(() => { pressed.textContent = "Copy"; }, 2000);
+  setTimeout(() => { pressed.textContent = label; }, 2000);
 }
 

@@ -88,7 +88,7 @@ async def test_a_warning_stands_above_a_doubtful_answer(
     await visit.ask(FOLLOW_UP)
     turn = await visit.answered(1)
     await expect(turn.locator(".warning")).to_be_hidden()
-    await turn.get_by_text("How this answer was generated").click()
+    await turn.get_by_text("How it was made").click()
     await expect(turn.get_by_text("not calibrated for this model")).to_be_visible()
 
 

@@ -38,6 +38,6 @@ async def test_the_meter_shows_tokens_and_time_of_a_model_server(
         told = await turn.locator(".meter-text").inner_text()
         assert re.fullmatch(r"\d+ tokens · [\d.]+ m?s", told), told
         await expect(turn.locator(".meter-bar")).to_be_hidden()
-        await turn.locator(".particulars summary").click()
-        await expect(turn.locator(".particulars")).to_contain_text("big at default")
-        await expect(turn.locator(".particulars")).not_to_contain_text("passes")
+        await turn.locator(".meter summary").click()
+        await expect(turn.locator(".meter")).to_contain_text("big at default")
+        await expect(turn.locator(".meter")).not_to_contain_text("passes")

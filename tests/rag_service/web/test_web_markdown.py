@@ -1,0 +1,134 @@
+"""Answers and documents as Markdown: its words keep their sources, and nothing in it runs, loads or leads astray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.rag_service.web.conftest import BACKUPS
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+QUOTED = "Backups are encrypted and kept for 35 days."
+RICH = (
+    "# Backups\n\n"
+    f"The policy says: **{QUOTED}**\n\n"
+    "| what | days |\n|---|--:|\n| backups | **35** |\n| a \\| b | 90 |\n\n"
+    "1. first\n2. second with `code` &amp; more\n\n"
+    "```python\nkept = 35  # <b>days</b>\n```\n\n"
+    "<img src=x onerror=alert(1)> [bad](javascript:alert(1)) [good](https://example.org/a) ![out](http://example.org/x.png)\n"
+)
+
+PLACES = """async (texts) => {
+  const { rendered } = await import("/web/answer/markdown.js");
+  return texts.map((text) => {
+    const found = [];
+    rendered(text, (value, at) => { found.push([value, at]); return [value]; });
+    return found;
+  });
+}"""
+
+
+async def test_every_word_knows_its_place_in_the_text(visit: Any) -> None:
+    """A character on the page is the one at its place, but for escapes, entities and line ends of code."""
+    texts = [
+        "a **b** `c d` *e* ~~f~~ g",
+        "> quote\n> goes on\n\n- x\n  y\n\n  z\n1. one",
+        "a \\* b &amp; c &lt; &copy; \\\\ e &nosuch; f",
+        "| a | b \\| c |\n|---|:-:|\n| 1 | **2** |",
+        "```py\nx = 1\n  y & z\n```\n\n    indented",
+        "# 𝒳 ü 😀\n\n[a](https://b.c) ![d](e) <i>f</i>",
+        "one  \ntwo\nthree ``q ` r``",
+    ]
+    compared = 0
+    for text, parts in zip(texts, await visit.page.evaluate(PLACES, texts), strict=True):
+        points = list(text)
+        for value, at in parts:
+            assert len(at) == len(value)
+            assert at == sorted(at)
+            for sign, place in zip(value, at, strict=True):
+                assert points[place] == sign or points[place] in "&\\", (text, value, sign)
+                compared += points[place] == sign
+    assert compared > 120
+
+
+async def test_markdown_is_shown_as_such_and_copied_words_keep_their_source(visit: Any, scene: Any) -> None:
+    scene.stage.answers[BACKUPS] = RICH
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    text = turn.locator(".answer-text")
+    await expect(text.locator("h3")).to_contain_text("Backups")
+    await expect(text.locator("td").nth(1)).to_contain_text("35")
+    await expect(text.locator("td").nth(2)).to_have_text("a | b")
+    await expect(text.locator("li").nth(1)).to_have_text("second with code & more")
+    await expect(text.locator("pre code")).to_have_text("kept = 35  # <b>days</b>")
+    run = text.locator("strong .run.copied").first
+    await expect(run).to_have_text(QUOTED)
+    await run.hover()
+    await expect(visit.page.locator("#passages .active mark")).to_have_text(QUOTED)
+
+    await expect(text).to_contain_text("<img src=x onerror=alert(1)>")
+    await expect(text).to_contain_text("![out](http://example.org/x.png)")
+    assert await text.locator("img, b").count() == 0
+    links = await text.locator("a").evaluate_all("all => all.map((one) => [one.textContent, one.href, one.rel])")
+    assert links == [["good", "https://example.org/a", "noopener noreferrer nofollow"]]
+
+
+async def test_words_that_stay_keep_the_focus_while_others_come(visit: Any, scene: Any) -> None:
+    stage = scene.stage
+    stage.hold_at = 40
+    stage.answers[BACKUPS] = f"The policy says: **{QUOTED}** And that is all that it says.\n\n- really\n- all"
+    await visit.ask(BACKUPS)
+    run = visit.turn().locator("strong .run").first
+    await expect(run).to_contain_text("Backups are encrypted")
+    handle = await run.element_handle()
+    stage.open.set()
+    await visit.answered()
+    await expect(visit.turn().locator(".answer-text li")).to_have_count(2)
+    assert await handle.evaluate("node => node.isConnected")
+
+
+async def test_an_answer_is_copied_with_its_sources_and_a_conversation_is_saved(
+    visit: Any, scene: Any, tmp_path: Any
+) -> None:
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    copied = await visit.page.evaluate(
+        """async () => {
+          const written = [];
+          Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => written.push(text) } });
+          document.querySelector('[data-do="copy-sources"]').click();
+          await new Promise((done) => setTimeout(done, 0));
+          return written[0];
+        }"""
+    )
+    plain = await turn.locator(".answer-text").evaluate(
+        "node => { const copy = node.cloneNode(true);"
+        " copy.querySelectorAll('sup, [hidden]').forEach((n) => n.remove()); return copy.textContent; }"
+    )
+    text, _, sources = copied.partition("\n\nSources:\n\n")
+    assert QUOTED in text.replace(" [1]", "").replace(" [2]", "")
+    assert len(text) > len(plain)
+    assert "Data retention policy" in sources
+    assert sources.startswith("* [")
+    async with visit.page.expect_download() as waiting:
+        await visit.page.get_by_role("button", name="Export").click()
+    await (await waiting.value).save_as(tmp_path / "saved.md")
+    saved = (tmp_path / "saved.md").read_text(encoding="utf-8")
+    assert saved == f"## {BACKUPS}\n\n{copied}\n"
+
+
+async def test_the_theme_is_chosen_and_kept(visit: Any) -> None:
+    page = visit.page
+    theme = "getComputedStyle(document.documentElement).colorScheme"
+    assert await page.evaluate(theme) == "light dark"
+    for name, scheme in (("light", "light"), ("dark", "dark")):
+        await page.locator("#theme").click()
+        await expect(page.locator("#theme")).to_have_attribute("aria-label", f"Theme: {name}")
+        assert await page.evaluate(theme) == scheme
+    await page.reload()
+    assert await page.evaluate(theme) == "dark"
+    await page.locator("#theme").click()
+    assert await page.evaluate(theme) == "light dark"
