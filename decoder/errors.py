@@ -9,6 +9,7 @@ DecoderError
 ├── DrafterUnavailable (also a ValueError)
 ├── EagleHeadError (also a ValueError)
 ├── AdaptersError (also a ValueError)
+├── BitwiseUnavailable (also a ValueError)
 └── UnsupportedModel
 """
 
@@ -73,6 +74,13 @@ class EagleHeadError(DecoderError, ValueError):
 
 class AdaptersError(DecoderError, ValueError):
     """The SDSAT adapters cannot be read, or were trained for another model."""
+
+
+class BitwiseUnavailable(DecoderError, ValueError):
+    """Passes whose bits do not depend on their other rows are not possible with this model here."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"bitwise passes are not possible: {reason}")
 
 
 class UnsupportedModel(DecoderError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -14,6 +14,7 @@ from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
 from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
+from decoder.model import bitwise_check
 from decoder.model.devices import check_device
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
@@ -25,6 +26,7 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+EngineExact = Literal["default", "bitwise"]
 SAME_TOKENS = 0.99
 """Two tokenizers count as the same if they agree on this share of the larger vocabulary."""
 
@@ -38,6 +40,7 @@ def load_engine(
     sdsat_adapters: str | Path | None = None,
     allow_pickle: bool = False,
     dtype: str = "float32",
+    exact: EngineExact = "default",
     device: str = "cpu",
     models_dir: Path | None = None,
     induction_heads: bool | Path = True,
@@ -55,6 +58,8 @@ def load_engine(
         sdsat_adapters: the same for SDSAT adapters, for `sdsat` and `sdsat_two_step`.
         allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
         dtype: float64, float32, bfloat16 or float16.
+        exact: "bitwise" makes every draft's logits equal to plain decoding's, bit by bit (`model/bitwise.py`); on a CPU
+            in float32 or bfloat16. "default": up to rounding.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: folder of the named models; the default cache folder if None.
         induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
@@ -69,8 +74,11 @@ def load_engine(
         EagleHeadError: the head cannot be read, or belongs to another model.
         InductionHeadsError: the file of induction heads is damaged, or belongs to another model.
         UnsupportedModel: the model's attention cannot take draft trees.
+        BitwiseUnavailable: `exact` is "bitwise", and bits depend on a pass's other rows here.
     """
     _check(dtype, device)
+    if exact not in get_args(EngineExact):
+        raise ValueError(f"exact must be one of {', '.join(get_args(EngineExact))}, got {exact!r}")
     models_dir = models_dir or default_models_dir()
     folder = resolve(model, models_dir)
     tokenizer = _tokenizer(folder)
@@ -83,7 +91,9 @@ def load_engine(
                 "choose a draft model of the target's family, or load the target without one"
             )
         context.draft_model = TargetModel(_weights(draft_folder, dtype, device))
-    target = TargetModel(_weights(folder, dtype, device))
+    target = TargetModel(_weights(folder, dtype, device), bitwise=exact == "bitwise")
+    if target.bitwise:
+        bitwise_check.ensure(target)
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
     context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
     context.induction_heads = _heads(induction_heads, folder, Path(model).name, target)

@@ -84,7 +84,7 @@ class Request:
             EmptyPrompt: the prompt has no tokens.
             InvalidToken: a token id is outside the target's vocabulary.
             PromptTooLong: prompt and max_tokens exceed the target's window.
-            ValueError: the segments do not tile the prompt, a bias forbids every token, there are stop strings without
+            ValueError: the answer shall be bitwise and the target is not, the segments do not tile the prompt, a bias forbids every token, there are stop strings without
                 a detokenizer, max_nodes is below 0, or the target has no such layer to read.
         """
         params, length = self.params, len(self.prompt_ids)
@@ -102,6 +102,8 @@ class Request:
         tiled = sum(segment.length for segment in self.segments)
         if self.segments and tiled != length:
             raise ValueError(f"the segments cover {tiled} tokens, the prompt has {length}; make them tile the prompt")
+        if params.exact == "bitwise" and not target.bitwise:
+            raise ValueError("exact='bitwise' needs an engine loaded with exact='bitwise'")
         if params.stop and (self.detokenize or detokenize) is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
         if unknown := sorted(layer for layer in self.read if not 0 <= layer < target.layers):

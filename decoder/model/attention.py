@@ -7,6 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
 
+from decoder.model import bitwise
 from decoder.model.kv_cache import KVCache
 
 NAME = "rag_tree"
@@ -36,6 +38,8 @@ class Span:
     start: int
     stop: int
     mask: torch.Tensor | None
+    blocks: Sequence[bitwise.Block] = ()
+    """Those of its keys, in passes whose bits shall not depend on their other rows."""
 
 
 class PassCache:
@@ -102,7 +106,7 @@ def tree_attention(
     if layer in pass_cache.keep_queries:
         pass_cache.queries[layer] = query[0].transpose(0, 1)
     outputs = [
-        _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
+        _attend(query[:, :, span.start : span.stop], keys, values, span, scaling)
         for span, (keys, values) in zip(pass_cache.spans, pass_cache.layer, strict=True)
     ]
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
@@ -113,11 +117,14 @@ def _attend(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    mask: torch.Tensor | None,
+    span: Span,
     scaling: float | None,
 ) -> torch.Tensor:
     """Attention of [1, heads, n, d] to [1, kv_heads, S, d] -> [1, heads, n, d]; keys and values are not repeated."""
     _, heads, rows, dim = query.shape
+    mask = span.mask
+    if span.blocks:
+        return bitwise.attend(query, keys, values, mask, span.blocks, scaling or dim**-0.5)
     groups = heads // keys.shape[1]
     if mask is None and rows > 1:  # prefill into an empty cache
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scaling, enable_gqa=groups > 1)

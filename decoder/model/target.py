@@ -15,6 +15,7 @@ import torch
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model import architecture, attention
+from decoder.model import bitwise as bits
 from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
@@ -67,13 +68,15 @@ class TargetModel:
     Args:
         model: a transformers causal LM that uses the attention interface (Llama, Qwen2, Qwen3, Mistral, ...), on its
             device and in its dtype; it is switched to `decoder.model.attention` and to eval mode.
+        bitwise: whether a row's logits shall have the same bits in every pass (`bitwise.py`).
 
     Raises:
         UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache), or a
             trial pass differs from the stock model.
+        BitwiseUnavailable: bitwise passes are not possible here.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, bitwise: bool = False) -> None:
         config = model.config
         architecture.check(config)
         model.eval().requires_grad_(False)
@@ -82,6 +85,9 @@ class TargetModel:
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
         """Number of linear layers with packed weights."""
+        self.bitwise = bitwise
+        if bitwise:
+            bits.make_bitwise(model)
         self.adapters: Adapters | None = None
         """Weights for adaptive rows, in the model's dtype."""
         self.model = model
@@ -198,7 +204,8 @@ class TargetModel:
                 ids += [0] * len(part.masks)  # placeholders: the adapters replace their embeddings
                 positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
-            spans.append(attention.Span(part.cache, start, len(ids), self._mask(part)))
+            blocks = bits.blocks(base, positions[start:]) if self.bitwise else ()
+            spans.append(attention.Span(part.cache, start, len(ids), self._mask(part), blocks))
             required_outputs |= part.required_outputs
         masks = self._adaptive(adaptive, numbers, points)
         whole = self._forward(ids, positions, spans, required_outputs, needed, masks)

@@ -68,10 +68,12 @@ def load_or_measure(target: TargetModel, path: Path | None) -> CostCurve:
 
 
 def fingerprint(target: TargetModel, model: str) -> str:
-    """Identifies all that the curve depends on: model, dtype, device, threads, versions, row limits of the kernels."""
+    """Identifies all that the curve depends on: model, dtype, device, threads, versions, row limits and bits of
+    the kernels."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
     sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MAX_ROWS, attention.MAX_ROWS)
-    facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
+    exact = ("bitwise",) if target.bitwise else ()
+    facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__, *exact)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -12,7 +12,7 @@ from decoder.sampling.grammar import Grammar
 from decoder.sampling.logprobs import MAX_ALTERNATIVES
 from decoder.sampling.repetition import RepetitionStop
 
-Exact = Literal["default", "strict"]
+Exact = Literal["default", "strict", "bitwise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class SamplingParams:
         stop_token_ids: token ids that end the answer, besides the model's own.
         ignore_eos: do not end at the model's own end tokens.
         exact: "strict" lets a one-token pass decide near-ties of passes over several rows (`near_ties.py`).
+            "bitwise" is for engines whose target is bitwise, which all their answers are; others refuse it.
         grammar: the grammar that the answer follows; the answer ends when the grammar is complete.
         logprobs: alternatives per token whose log-probabilities to return, besides the chosen token's; None returns
             no log-probabilities.
@@ -85,7 +86,7 @@ class SamplingParams:
         _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
         _require(all(self.stop), "stop", "non-empty strings", self.stop)
-        _require(self.exact in get_args(Exact), "exact", "'default' or 'strict'", self.exact)
+        _require(self.exact in get_args(Exact), "exact", "'default', 'strict' or 'bitwise'", self.exact)
         in_range = self.logprobs is None or 0 <= self.logprobs <= MAX_ALTERNATIVES
         _require(in_range, "logprobs", f"in [0, {MAX_ALTERNATIVES}]", self.logprobs)
 

@@ -1,0 +1,165 @@
+"""Bitwise passes: the logits of every draft are those of plain decoding, bit by bit."""
+
+from __future__ import annotations
+
+import functools
+import random
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from decoder import Engine, SamplingParams
+from decoder.drafters.context import DrafterContext
+from decoder.errors import BitwiseUnavailable
+from decoder.model import bitwise, bitwise_check, packed_linear
+from decoder.model.target import TargetModel
+from decoder.planning.calibration import fingerprint
+from tests.decoder.test_lossless import DRAFTERS, HEADED, VOCAB, build, letters, prompts
+from tests.support.pass_logits import logits_along
+from tests.support.tiny_models import decoded, knowing_adapters, tiny_eagle, tiny_model
+
+WINDOW = 1024
+MODES = {
+    "greedy": SamplingParams(max_tokens=48, ignore_eos=True),
+    "sampled": SamplingParams(max_tokens=48, ignore_eos=True, temperature=0.9, seed=4),
+}
+LENGTHS = (1, 90, 120, 127, 128, 250, 600)
+
+
+@pytest.fixture(autouse=True)
+def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_linear, "free_bytes", lambda: 1 << 40)
+
+
+def target(architecture: str = "llama", memory: float = 1.0, dtype: torch.dtype = torch.float32) -> TargetModel:
+    made = tiny_model(architecture, VOCAB, window=WINDOW, memory=memory, hidden=256).to(dtype)
+    return TargetModel(made, bitwise=True)
+
+
+@functools.cache
+def engine(architecture: str) -> Engine:
+    made = target(architecture, 0.01)
+    made.adapters = knowing_adapters(made)
+    small = TargetModel(tiny_model(architecture, VOCAB, window=WINDOW, memory=0.0).float())
+    context = DrafterContext(
+        draft_model=small, eagle_head=tiny_eagle(made, draft_vocab=50), induction_heads=((0, 1), (1, 3))
+    )
+    return Engine(made, "plain", [2], letters, context)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("drafter", [name for name in DRAFTERS if name not in HEADED])
+def test_every_draft_has_the_logits_of_plain_decoding(
+    drafter: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts end before, at and behind the borders of blocks; rows of one pass differ in number every step."""
+    source = random.Random(drafter)
+    architecture = source.choice(("llama", "qwen2"))
+    compared = 0
+    for length in LENGTHS:
+        run = [source.randrange(3, VOCAB) for _ in range(12)]
+        prompt = [*prompts()[length % 7], *run * (length // 12)][-length:]
+        answer = decoded(engine(architecture), prompt, MODES[mode], "plain").tokens
+        text = [*prompt, *answer]
+        expected = dict(logits_along(engine(architecture), prompt, MODES[mode], "plain", text, monkeypatch))
+        named = build(drafter, answer, length)
+        for place, logits in logits_along(engine(architecture), prompt, MODES[mode], named, text, monkeypatch):
+            assert torch.equal(logits, expected.get(place, logits)), (length, place)
+            compared += place in expected
+    assert compared >= len(LENGTHS) * 40
+
+
+def test_batches_have_the_logits_of_each_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = engine("llama")
+    alone = [decoded(shared, prompt, MODES["greedy"], "plain") for prompt in prompts()]
+    running = [shared.start(prompt, MODES["greedy"], drafter="auto") for prompt in prompts()]
+    everything = list(running)
+    while running:
+        shared.step(running)
+        running = [sequence for sequence in running if not sequence.finished]
+    for got, expected in zip(everything, alone, strict=True):
+        assert got.tokens == expected.tokens
+        rows = min(got.cache.length, expected.cache.length)
+        assert torch.equal(got.cache._buffer[:, :, :, :rows], expected.cache._buffer[:, :, :, :rows])
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_check_passes_with_bitwise_passes_only(architecture: str, fixed: bool) -> None:
+    made = target(architecture)
+    bitwise.fix_rows(made.model, fixed)
+    assert bitwise_check.holds(made)
+    assert not bitwise_check.holds(TargetModel(tiny_model(architecture, VOCAB, hidden=256).float()))
+
+
+def test_the_check_sees_attention_that_goes_by_the_place_among_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bitwise, "BLOCK", 32)  # so the same text has other blocks when a draft's branches are counted in
+    monkeypatch.setattr(
+        bitwise, "blocks", lambda before, own: [bitwise.Block(*pair) for pair in _borders(before + len(own))]
+    )
+    with pytest.raises(BitwiseUnavailable, match="leave exact at its default"):
+        bitwise_check.ensure(target())
+
+
+def _borders(keys: int) -> list[tuple[int, int]]:
+    return list(pairwise([*range(0, keys, 32), keys]))
+
+
+def test_where_the_number_of_rows_matters_products_have_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product whose bits go by its number of rows, as on matrix units in bfloat16."""
+    product = bitwise.BitwiseLinear._product
+
+    def by_count(layer: bitwise.BitwiseLinear, rows: torch.Tensor) -> torch.Tensor:
+        return product(layer, rows) * (1 + 2.0**-20 * len(rows))
+
+    made = target()
+    monkeypatch.setattr(bitwise.BitwiseLinear, "_product", by_count)
+    bitwise_check.ensure(made)
+    layers = [layer for layer in made.model.modules() if isinstance(layer, bitwise.BitwiseLinear)]
+    assert layers
+    assert all(layer.fixed for layer in layers)
+    rows = torch.randn(130, layers[0].in_features)
+    assert torch.equal(layers[0](rows)[64:65], layers[0](rows[64:65]))
+
+
+def test_attention_is_the_stock_one_up_to_rounding() -> None:
+    source = torch.Generator().manual_seed(0)
+    for cached, rows in ((0, 1), (0, 300), (130, 1), (500, 40)):
+        query = torch.randn(1, 6, rows, 16, generator=source)
+        keys, values = (torch.randn(1, 2, cached + rows, 16, generator=source) for _ in range(2))
+        mask = torch.ones(rows, cached + rows, dtype=torch.bool).tril_(cached)
+        blocks = bitwise.blocks(cached, range(cached, cached + rows))
+        got = bitwise.attend(query, keys, values, mask if cached else None, blocks, 0.25)
+        stock = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=0.25, enable_gqa=True)
+        torch.testing.assert_close(got, stock, rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_go_by_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bitwise, "BLOCK", 4)
+    found = bitwise.blocks(6, [6, 7, 7, 8, 8, 7])
+    assert [(block.first, block.past) for block in found] == [(0, 4), (4, 12), (9, 11)]
+    kept = [None if block.kept is None else block.kept.tolist() for block in found]
+    assert kept == [None, [1, 1, 1, 1, 1, 0, 0, 1], None]
+
+
+def test_what_cannot_be_bitwise_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BitwiseUnavailable, match="the model is float64 on cpu; load it with dtype float32"):
+        TargetModel(tiny_model(), bitwise=True)
+    monkeypatch.setattr(packed_linear, "free_bytes", lambda: 0)
+    with pytest.raises(BitwiseUnavailable, match="free some memory"):
+        TargetModel(tiny_model().float(), bitwise=True)
+
+
+def test_a_request_for_bits_needs_an_engine_that_keeps_them() -> None:
+    params = SamplingParams(max_tokens=4, exact="bitwise")
+    assert decoded(engine("llama"), [5, 6], params, "auto").tokens
+    usual = Engine(TargetModel(tiny_model(vocab_size=VOCAB)), "plain")
+    with pytest.raises(ValueError, match="loaded with exact='bitwise'"):
+        usual.start([5, 6], params)
+
+
+def test_costs_are_measured_for_bitwise_passes_apart() -> None:
+    usual = TargetModel(tiny_model("llama", VOCAB, window=WINDOW, hidden=256).float())
+    assert fingerprint(target(), "tiny") != fingerprint(usual, "tiny")
