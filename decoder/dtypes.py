@@ -6,7 +6,10 @@ Imports no torch for a processor.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
+EngineExact = Literal["default", "bitwise"]
+"""What an engine's drafts have in common with plain decoding: the logits up to rounding, or every bit of them."""
 AUTO = "auto"
 """As `dtype`: the format that `preferred` names."""
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 
@@ -12,6 +12,7 @@ from decoder import induction_heads as heads
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
+from decoder.dtypes import EngineExact
 from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
 from decoder.model import bitwise_check
@@ -26,7 +27,6 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-EngineExact = Literal["default", "bitwise"]
 SAME_TOKENS = 0.99
 """Two tokenizers count as the same if they agree on this share of the larger vocabulary."""
 

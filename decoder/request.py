@@ -84,8 +84,9 @@ class Request:
             EmptyPrompt: the prompt has no tokens.
             InvalidToken: a token id is outside the target's vocabulary.
             PromptTooLong: prompt and max_tokens exceed the target's window.
-            ValueError: the answer shall be bitwise and the target is not, the segments do not tile the prompt, a bias forbids every token, there are stop strings without
-                a detokenizer, max_nodes is below 0, or the target has no such layer to read.
+            ValueError: the answer shall be bitwise and the target is not, the segments do not tile the prompt, a bias
+                forbids every token, there are stop strings without a detokenizer, max_nodes is below 0, or the target
+                has no such layer to read.
         """
         params, length = self.params, len(self.prompt_ids)
         if not length:

@@ -141,6 +141,12 @@ class Settings(BaseSettings):
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
         "else float32. Where no token may ever differ from plain decoding's, use float32 (docs/explanation.md).",
     )
+    exact: dtypes.EngineExact = Field(
+        default="default",
+        description="`bitwise`: every logit of a draft equals plain decoding's, bit by bit, so that no near-tie can go "
+        "another way, in float32 or bfloat16 on a CPU; passes cost a little more (docs/explanation.md). A worker "
+        "checks at its start that its processor keeps this.",
+    )
     device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
     drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")
     draft_model: str | None = Field(

@@ -106,7 +106,9 @@ def tree_attention(
     if layer in pass_cache.keep_queries:
         pass_cache.queries[layer] = query[0].transpose(0, 1)
     outputs = [
-        _attend(query[:, :, span.start : span.stop], keys, values, span, scaling)
+        bitwise.attend(query[:, :, span.start : span.stop], keys, values, span.mask, span.blocks, scaling)
+        if span.blocks
+        else _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
         for span, (keys, values) in zip(pass_cache.spans, pass_cache.layer, strict=True)
     ]
     output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
@@ -117,14 +119,11 @@ def _attend(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    span: Span,
+    mask: torch.Tensor | None,
     scaling: float | None,
 ) -> torch.Tensor:
     """Attention of [1, heads, n, d] to [1, kv_heads, S, d] -> [1, heads, n, d]; keys and values are not repeated."""
     _, heads, rows, dim = query.shape
-    mask = span.mask
-    if span.blocks:
-        return bitwise.attend(query, keys, values, mask, span.blocks, scaling or dim**-0.5)
     groups = heads // keys.shape[1]
     if mask is None and rows > 1:  # prefill into an empty cache
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scaling, enable_gqa=groups > 1)

@@ -5,10 +5,11 @@ needed:
 
 * Linear layers always use oneDNN's packed product. From two rows up, its bits depend neither on the number of rows nor
   on a row's place among them; where they do (bfloat16 on matrix units), products of exactly `ROWS` rows still agree.
-* Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products. Their
-  exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in order. A
-  draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no bit. That
-  holds for products of up to some 300 keys, which the library sums one after the other; longer ones it splits.
+* Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products.
+  Their exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in
+  order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no
+  bit. That holds for products of up to some 300 keys, which the library sums one after the other; longer ones it
+  splits.
 
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
   over at the end of a thread's share.
@@ -45,7 +46,10 @@ MOST_ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of positions: the keys from the first to the last one in it. `kept`: 1 where one is in it; None: all are."""
+    """A block of positions: the keys from the first to the last one in it.
+
+    `kept`: float32, 1 for those that are in it, 0 for others between them; None if all are.
+    """
 
     first: int
     past: int
@@ -64,7 +68,7 @@ class BitwiseActivation(torch.nn.Module):
         if width % (VECTOR * torch.get_num_threads()) == 0:
             return self._of(input)  # a thread's share ends with a vector
         rows = F.pad(input, (0, -width % VECTOR)).reshape(-1, width + -width % VECTOR)
-        parts = [self._of(part) for part in rows.split(max(1, SHARE // rows.shape[1]))]
+        parts = [self._of(part) for part in torch.split(rows, max(1, SHARE // rows.shape[1]))]
         return torch.cat(parts)[:, :width].reshape(input.shape)
 
     def _of(self, rows: torch.Tensor) -> torch.Tensor:
@@ -84,7 +88,7 @@ class BitwiseLinear(PackedLinear):
         lacking = -count % ROWS if self.fixed else max(0, 2 - count)
         if lacking:
             rows = F.pad(rows, (0, 0, 0, lacking))
-        parts = [self._product(part) for part in (rows.split(ROWS) if self.fixed else [rows])]
+        parts = [self._product(part) for part in (torch.split(rows, ROWS) if self.fixed else [rows])]
         product = parts[0] if len(parts) == 1 else torch.cat(parts)
         return product[:count].reshape(*input.shape[:-1], product.shape[-1])
 
@@ -126,7 +130,7 @@ def attend(
     values: torch.Tensor,
     mask: torch.Tensor | None,
     blocks: Sequence[Block],
-    scaling: float,
+    scaling: float | None = None,
 ) -> torch.Tensor:
     """Attention of one sequence's rows.
 
@@ -136,7 +140,7 @@ def attend(
         mask: bool [n, S], True if a row sees a key; it sees all keys before the pass's own n. None if it sees every
             key up to its own.
         blocks: those of all S keys, in order.
-        scaling: factor of query-key products.
+        scaling: factor of query-key products; d ** -0.5 by default.
 
     Returns:
         [1, heads, n, d].
@@ -150,7 +154,7 @@ def attend(
         own = None if mask is None else mask[first:past, -rows:]
         if own is None:
             own = torch.ones(past - first, rows, dtype=torch.bool).tril_(first)
-        parts.append(_attend(grouped[:, :, first:past], keys, values, own, blocks, scaling))
+        parts.append(_attend(grouped[:, :, first:past], keys, values, own, blocks, scaling or dim**-0.5))
     return torch.cat(parts, dim=2).reshape(1, heads, rows, dim).to(query.dtype)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from decoder.engine import Engine
 from decoder.recording.chat import Chat
+
+if TYPE_CHECKING:
+    from decoder.dtypes import EngineExact
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ def open_model(
     draft_model: str | None = None,
     eagle_head: str | None = None,
     sdsat_adapters: str | None = None,
+    exact: EngineExact = "default",
 ) -> LoadedModel:
     """Load a model by name, folder or hub id.
 
@@ -46,6 +50,7 @@ def open_model(
         dtype=dtype,
         device=device,
         models_dir=models_dir,
+        exact=exact,
     )
     return LoadedModel(engine, chat, Path(model).name)
 

@@ -51,7 +51,7 @@ class Admission:
 
     def check_engine(self, request: QueryRequest | EditRequest | Conversation, collection: str | None) -> None:
         """Reject a request that asks for what the engine lacks. Raises BadRequest, `not_supported_by_engine`."""
-        engine_limits.check(request, self.engine(collection))
+        engine_limits.check(request, self.engine(collection), self._settings.exact == "bitwise")
 
     def check_token_ids(self, job: GenerateJob) -> None:
         """Reject reading an answer's token ids where they are not its model's. Raises BadRequest."""

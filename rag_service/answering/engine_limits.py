@@ -29,12 +29,22 @@ def capabilities_of(settings: Settings, upstream: str | None) -> Capabilities:
     return SERVERS[servers.get(upstream or "", settings.endpoints[0].server)].capabilities
 
 
-def check(request: QueryRequest | EditRequest | Conversation, engine: Capabilities) -> None:
-    """Refuse a request that asks for what the engine lacks. Raises BadRequest."""
+def check(request: QueryRequest | EditRequest | Conversation, engine: Capabilities, bitwise: bool = False) -> None:
+    """Refuse a request that asks for what the engine lacks. Raises BadRequest.
+
+    `bitwise`: whether our own engine's passes are.
+    """
     if request.logit_bias and not engine.token_ids:
         raise refusal("logit_bias", "its token ids are not those of the model", "leave it out")
     if request.exact != "default" and not engine.exact_speculation:
         raise refusal("exact", "how tokens are decoded is up to the model server", "leave it out, or use `default`")
+    if request.exact == "bitwise" and not bitwise:
+        raise BadRequest(
+            "This service's passes are not bitwise, so `exact: bitwise` cannot be promised. Leave it out, or start the "
+            "service with RAG_EXACT=bitwise.",
+            CODE,
+            param="exact",
+        )
     for name, field in SamplingFields.model_fields.items():
         if name != "exact" and name not in engine.sampling and getattr(request, name) != field.default:
             advice = f"leave it out, or use {field.default}"

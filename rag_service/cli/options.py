@@ -63,8 +63,11 @@ Seed = Annotated[
     typer.Option("--seed", metavar="N", help="With a temperature above 0, the same seed gives the same answer.", min=0),
 ]
 Exact = Annotated[
-    Literal["default", "strict"],
-    typer.Option("--exact", help="strict decides near-ties again in passes of one token."),
+    Literal["default", "strict", "bitwise"],
+    typer.Option(
+        "--exact",
+        help="strict decides near-ties again in passes of one token; bitwise needs RAG_EXACT=bitwise.",
+    ),
 ]
 Abstain = Annotated[
     Literal["off", "warn", "refuse"] | None,

@@ -52,7 +52,7 @@ class AnswerOptions(TypedDict, total=False):
     logit_bias: dict[str, float]
     seed: int
     stop: str | list[str]
-    exact: Literal["default", "strict"]
+    exact: Literal["default", "strict", "bitwise"]
     speculation: str | dict[str, Any]
     on_conflict: Literal["wait", "reject"]
 

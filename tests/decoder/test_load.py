@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from decoder import SamplingParams, load_engine
-from decoder.errors import DrafterUnavailable
+from decoder.errors import BitwiseUnavailable, DrafterUnavailable
 from decoder.load import same_tokens
 from tests.support.tiny_models import tiny_model
 
 WORDS = {f"w{number}": number for number in range(61)}
 
 
-def folder_of(path: Path, seed: int, vocabulary: dict[str, int], size: int = 61) -> str:
+def folder_of(path: Path, seed: int, vocabulary: dict[str, int], size: int = 61, hidden: int = 32) -> str:
     """A folder with a tiny model of `size` token ids and a tokenizer of these words."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
@@ -25,7 +25,7 @@ def folder_of(path: Path, seed: int, vocabulary: dict[str, int], size: int = 61)
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=next(iter(vocabulary))))
     tokenizer.pre_tokenizer = Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(path)
-    tiny_model(vocab_size=size, seed=seed).save_pretrained(path)
+    tiny_model(vocab_size=size, seed=seed, hidden=hidden).save_pretrained(path)
     return str(path)
 
 
@@ -71,3 +71,16 @@ def test_added_tokens_may_differ() -> None:
     assert same_tokens({**words, "<fim>": 1000}, words)
     assert not same_tokens(words, {word: number + 1 for word, number in words.items()})
     assert not same_tokens(words, {word: number for word, number in words.items() if number < 900})
+
+
+def test_an_exact_engine_is_checked_when_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decoder.model.packed_linear.free_bytes", lambda: 1 << 40)
+    folder = folder_of(tmp_path / "wide", 0, WORDS, hidden=256)
+    load = functools.partial(load_engine, folder, drafter="plain", dtype="float32")
+    assert load(exact="bitwise").target.bitwise
+    assert not load().target.bitwise
+    monkeypatch.setattr("decoder.model.bitwise_check.holds", lambda target: False)
+    with pytest.raises(BitwiseUnavailable, match="leave exact at its default"):
+        load(exact="bitwise")
+    with pytest.raises(ValueError, match="exact must be one of default, bitwise, got 'strict'"):
+        load(exact="strict")  # type: ignore[arg-type]

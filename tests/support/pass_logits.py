@@ -47,7 +47,9 @@ def logits_along(
 def _rows(part: TreePass, start: int, logits: torch.Tensor, text: Ids[int]) -> list[tuple[int, torch.Tensor]]:
     right = {ROOT} if start < len(text) and text[start] == part.root else set()
     found = [(start, logits[0].clone())] if right else []
-    for node, (token, parent, depth) in enumerate(zip(part.tree.tokens, part.tree.parents, part.tree.depths, strict=True)):
+    for node, (token, parent, depth) in enumerate(
+        zip(part.tree.tokens, part.tree.parents, part.tree.depths, strict=True)
+    ):
         place = start + depth
         if parent in right and place < len(text) and text[place] == token:
             right.add(node)

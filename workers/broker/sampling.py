@@ -31,8 +31,9 @@ class SamplingFields(BaseModel):
     repetition_penalty: float = Field(default=1.0, gt=0.0, le=10.0)
     presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
     frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0)
-    exact: Literal["default", "strict"] = Field(
+    exact: Literal["default", "strict", "bitwise"] = Field(
         default="default",
         description="`strict` decides near-ties again in passes over one token, as plain decoding does: in half "
-        "precision fewer tokens differ from it, at the price of a few more passes.",
+        "precision fewer tokens differ from it, at the price of a few more passes. `bitwise` asks for answers whose "
+        "every logit is plain decoding's, as a service started with RAG_EXACT=bitwise gives them; others refuse it.",
     )

@@ -35,6 +35,7 @@ from workers.worker.supporter import Supporter
 from workers.worker.tasks import WorkerContext, register
 
 if TYPE_CHECKING:
+    from decoder.dtypes import EngineExact
     from retriever import Library
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class WorkerConfig:
         model: target model: a name, a folder, or a hub id.
         embedding_model: a name, a folder, or `provider:model`; None for a worker that ingests nothing.
         embedding_device, embedding_dtype, embedding_prefixes: as `retriever.make_embedder`.
-        dtype, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
+        dtype, exact, device, drafter, draft_model, eagle_head, sdsat_adapters: as `decoder.load_engine`.
         eagle_allow_pickle: its `allow_pickle`.
         concurrency: number of answers decoded together.
         name: of this worker; by default made from host and process.
@@ -77,6 +78,7 @@ class WorkerConfig:
     embedding_dtype: str = "float32"
     embedding_prefixes: tuple[str | None, str | None] = (None, None)
     dtype: str = "float32"
+    exact: EngineExact = "default"
     device: str = "cpu"
     drafter: str = "auto"
     draft_model: str | None = None
@@ -162,6 +164,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         allow_pickle=config.eagle_allow_pickle,
         sdsat_adapters=config.sdsat_adapters,
         dtype=config.dtype,
+        exact=config.exact,
         device=config.device,
         models_dir=config.models_folder,
         state_dir=config.data_dir / "learned",

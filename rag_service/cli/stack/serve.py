@@ -83,6 +83,7 @@ def worker(
         embedding_dtype=embedding_dtype,
         embedding_prefixes=settings.embedding_prefixes,
         dtype=settings.number_format,
+        exact=settings.exact,
         device=settings.device,
         drafter=settings.drafter,
         draft_model=settings.draft_model,

@@ -51,9 +51,7 @@ def engine(architecture: str) -> Engine:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("drafter", [name for name in DRAFTERS if name not in HEADED])
-def test_every_draft_has_the_logits_of_plain_decoding(
-    drafter: str, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_draft_has_the_logits_of_plain_decoding(drafter: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prompts end before, at and behind the borders of blocks; rows of one pass differ in number every step."""
     source = random.Random(drafter)
     architecture = source.choice(("llama", "qwen2"))
@@ -95,7 +93,9 @@ def test_the_check_passes_with_bitwise_passes_only(architecture: str, fixed: boo
 
 
 def test_the_check_sees_attention_that_goes_by_the_place_among_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bitwise, "BLOCK", 32)  # so the same text has other blocks when a draft's branches are counted in
+    monkeypatch.setattr(
+        bitwise, "BLOCK", 32
+    )  # so the same text has other blocks when a draft's branches are counted in
     monkeypatch.setattr(
         bitwise, "blocks", lambda before, own: [bitwise.Block(*pair) for pair in _borders(before + len(own))]
     )
@@ -163,3 +163,13 @@ def test_a_request_for_bits_needs_an_engine_that_keeps_them() -> None:
 def test_costs_are_measured_for_bitwise_passes_apart() -> None:
     usual = TargetModel(tiny_model("llama", VOCAB, window=WINDOW, hidden=256).float())
     assert fingerprint(target(), "tiny") != fingerprint(usual, "tiny")
+
+
+def test_a_row_has_the_same_product_in_any_company() -> None:
+    model = tiny_model(vocab_size=VOCAB, hidden=1536).float()
+    bitwise.make_bitwise(TargetModel(model).model)
+    layer = model.model.layers[0].self_attn.q_proj
+    rows = torch.randn(300, layer.in_features)
+    whole = layer(rows)
+    for count in (1, 2, 7, 64, 65, 130):
+        assert torch.equal(layer(rows[40 : 40 + count]), whole[40 : 40 + count])

@@ -40,6 +40,15 @@ UPSTREAM: dict[str, Any] = {
 }
 
 
+def test_bits_are_promised_only_where_passes_keep_them() -> None:
+    request = QueryRequest(question="What?", exact="bitwise")
+    check(request, DECODER, bitwise=True)
+    with pytest.raises(BadRequest, match="start the service with RAG_EXACT=bitwise"):
+        check(request, DECODER)
+    with pytest.raises(BadRequest, match="cannot honour `exact`"):
+        check(request, LEAST, bitwise=True)
+
+
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
