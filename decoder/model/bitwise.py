@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -83,11 +84,10 @@ class BitwiseLinear(PackedLinear):
     """Whether every product has exactly `ROWS` rows; else it has at least two."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows = input.reshape(-1, input.shape[-1])
-        count = len(rows)
-        lacking = -count % ROWS if self.fixed else max(0, 2 - count)
-        if lacking:
-            rows = F.pad(rows, (0, 0, 0, lacking))
+        count = input.numel() // input.shape[-1]
+        if count > 1 and not self.fixed:
+            return self._product(input)
+        rows = F.pad(input.reshape(count, -1), (0, 0, 0, -count % ROWS if self.fixed else 1))
         parts = [self._product(part) for part in (torch.split(rows, ROWS) if self.fixed else [rows])]
         product = parts[0] if len(parts) == 1 else torch.cat(parts)
         return product[:count].reshape(*input.shape[:-1], product.shape[-1])
@@ -173,16 +173,22 @@ def _attend(
     seen = scores[:, : groups * rows].view(kv_heads, groups, rows, -1)[..., -own.shape[1] :]
     seen.masked_fill_(~own, float("-inf"))
     weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-    ones = values.new_ones(kv_heads, 1, FEWEST_ROWS)
+    ones = _ones(kv_heads, max(block.past - block.first for block in blocks))
     output, total = torch.zeros(()), torch.zeros(())
     for block in blocks:
         part = weights[:, :, block.first : block.past]
         if block.kept is not None:
             part = part * block.kept
         output = output + torch.bmm(part, values[:, block.first : block.past])
-        total = total + torch.bmm(part, ones.expand(-1, block.past - block.first, -1))
+        total = total + torch.bmm(part, ones[:, : block.past - block.first])
     output = output / total[..., :1]
     return output[:, : groups * rows].reshape(kv_heads, groups, rows, dim)
+
+
+@cache
+def _ones(heads: int, keys: int) -> torch.Tensor:
+    """[heads, keys, 8]: the sum of weights is a product with them, which sums in the same order as that with values."""
+    return torch.ones(heads, keys, FEWEST_ROWS)
 
 
 def _at_least(rows: torch.Tensor) -> torch.Tensor:
