@@ -10,6 +10,8 @@ from typing import Literal
 
 EngineExact = Literal["default", "bitwise"]
 """What an engine's drafts have in common with plain decoding: the logits up to rounding, or every bit of them."""
+INT8 = "int8"
+"""Weights of eight bits with one scale per output, activations in bfloat16; on a CPU alone (`model/int8_linear.py`)."""
 AUTO = "auto"
 """As `dtype`: the format that `preferred` names."""
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
@@ -31,6 +33,16 @@ def preferred(device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
 
         return "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float16"
     return "bfloat16" if flags(processor) & BFLOAT16_FLAGS else "float32"
+
+
+def problem(dtype: str, device: str) -> str | None:
+    """Why a device cannot run a model of this number format, and what to do; None if it can."""
+    if dtype != INT8 or device == "cpu":
+        return None
+    return (
+        f"the number format int8 is for the device cpu, and the device is {device}; "
+        "choose bfloat16 or float16 there, or the device cpu"
+    )
 
 
 def resolved(dtype: str, device: str) -> str:

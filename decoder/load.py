@@ -8,18 +8,22 @@ from typing import Any, get_args
 
 import torch
 
+from decoder import dtypes
 from decoder import induction_heads as heads
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
-from decoder.dtypes import EngineExact
+from decoder.dtypes import INT8, EngineExact
 from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
 from decoder.model import bitwise_check
 from decoder.model.devices import check_device
+from decoder.model.fingerprint import weights_fingerprint
+from decoder.model.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
+from decoder.planning.kernel_border import load_or_measure as load_or_measure_kernels
 
 DTYPES = {
     "float64": torch.float64,
@@ -27,6 +31,8 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+NUMBER_FORMATS = (*DTYPES, INT8)
+"""The values of `dtype`."""
 SAME_TOKENS = 0.99
 """Two tokenizers count as the same if they agree on this share of the larger vocabulary."""
 
@@ -57,7 +63,7 @@ def load_engine(
             package has for this model, if any; "off" takes none.
         sdsat_adapters: the same for SDSAT adapters, for `sdsat` and `sdsat_two_step`.
         allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
-        dtype: float64, float32, bfloat16 or float16.
+        dtype: float64, float32, bfloat16, float16, or, on a CPU, int8.
         exact: "bitwise" makes every draft's logits equal to plain decoding's, bit by bit (`model/bitwise.py`); on a CPU
             in float32 or bfloat16. "default": up to rounding.
         device: "cpu", "cuda", "cuda:1", ...
@@ -90,8 +96,8 @@ def load_engine(
                 f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
                 "choose a draft model of the target's family, or load the target without one"
             )
-        context.draft_model = TargetModel(_weights(draft_folder, dtype, device))
-    target = TargetModel(_weights(folder, dtype, device), bitwise=exact == "bitwise")
+        context.draft_model = _target(draft_folder, dtype, device, state_dir)
+    target = _target(folder, dtype, device, state_dir, bitwise=exact == "bitwise")
     if target.bitwise:
         bitwise_check.ensure(target)
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
@@ -114,7 +120,7 @@ def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None 
     """A target model without an engine, and its name. Arguments and errors as `load_engine`."""
     _check(dtype, device)
     folder = resolve(model, models_dir or default_models_dir())
-    return TargetModel(_weights(folder, dtype, device)), Path(model).name
+    return _target(folder, dtype, device), Path(model).name
 
 
 def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:
@@ -124,9 +130,11 @@ def same_tokens(target: Mapping[str, int], draft: Mapping[str, int]) -> bool:
 
 
 def _check(dtype: str, device: str) -> None:
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if dtype not in NUMBER_FORMATS:
+        raise ValueError(f"dtype must be one of {', '.join(NUMBER_FORMATS)}, got {dtype!r}")
     check_device(device)
+    if problem := dtypes.problem(dtype, device):
+        raise ValueError(problem)
 
 
 def _heads(source: bool | Path, folder: Path, model: str, target: TargetModel) -> tuple[tuple[int, int], ...]:
@@ -137,13 +145,26 @@ def _heads(source: bool | Path, folder: Path, model: str, target: TargetModel) -
     return heads.load(file, target).pairs if source and file.is_file() else ()
 
 
-def _weights(folder: Path, dtype: str, device: str) -> Any:
+def _target(
+    folder: Path, dtype: str, device: str, state_dir: Path | None = None, *, bitwise: bool = False
+) -> TargetModel:
+    """A model on its device. An int8 model's kernels are measured, or read from a file in `state_dir`."""
+    if dtype != INT8:
+        return TargetModel(_weights(folder, DTYPES[dtype]).to(device), bitwise=bitwise)
+    weights = _weights(folder, "auto")  # as stored, so that they are read from disk one by one
+    original = weights_fingerprint(weights)
+    quantise(weights)
+    target = TargetModel(weights, bitwise=bitwise)
+    target.original_fingerprint = original
+    name = None if state_dir is None else state_dir / f"kernels-{fingerprint(target, folder.name)}.json"
+    load_or_measure_kernels(target, name)
+    return target
+
+
+def _weights(folder: Path, dtype: torch.dtype | str) -> Any:
     from transformers import AutoModelForCausalLM
 
-    weights = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
-    )
-    return weights.to(device)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
 
 
 def _tokenizer(folder: Path) -> Any:

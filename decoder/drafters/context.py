@@ -55,7 +55,7 @@ class DrafterContext:
         sizes = {}
         if self.draft_model is not None:
             model = self.draft_model
-            sizes["draft_model"] = sum(weight.nbytes for weight in model.model.parameters())
+            sizes["draft_model"] = model.nbytes
             sizes["draft_model_cache_per_token"] = model.new_cache(1).nbytes
         if self.eagle_head is not None:
             sizes["eagle_head"] = self.eagle_head.nbytes

@@ -20,6 +20,7 @@ from torch import nn
 from decoder.errors import EagleHeadError
 from decoder.model import attention
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
+from decoder.model.int8_linear import rows_of
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.target import TargetModel
@@ -167,7 +168,7 @@ class FittedHead(nn.Module):
         if not self.eagle3 and self.tokens is not None:
             self.rows = nn.Linear(target.model.config.hidden_size, len(self.tokens), output.bias is not None)
             self.rows = self.rows.to(device=self.device, dtype=self.dtype).requires_grad_(False)
-            self.rows.weight.copy_(output.weight[self.tokens])
+            self.rows.weight.copy_(rows_of(output, self.tokens))
             if output.bias is not None:
                 self.rows.bias.copy_(output.bias[self.tokens])
         self._output = [output]  # in a list, so that it does not become a submodule

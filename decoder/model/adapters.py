@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.conditioner import NAMES, Conditioner
+from decoder.model.int8_linear import Int8Linear
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -64,6 +65,8 @@ class Adapters:
     def nbytes(self) -> int:
         """Bytes in use while drafting: the weights, the output rows of `tokens`, and a packed copy of these rows."""
         gathered = 0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes
+        if isinstance(self._head, Int8Linear):
+            gathered = self._head.nbytes
         packed = isinstance(self._head, PackedLinear)
         return gathered * (1 + packed) + sum(tensor.nbytes for tensor in self.tensors().values())
 
@@ -194,7 +197,9 @@ class Adapters:
 
 
 def _head_rows(output: torch.nn.Linear, tokens: torch.Tensor) -> torch.nn.Linear:
-    """A layer of some rows of an output matrix, packed if possible."""
+    """A layer of some rows of an output matrix: int8 if this is, else packed if possible."""
+    if isinstance(output, Int8Linear):
+        return output.rows(tokens)
     weight = output.weight.detach()[tokens]
     rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")
     rows.weight = torch.nn.Parameter(weight, requires_grad=False)

@@ -26,11 +26,16 @@ def describe(target: TargetModel, model: str) -> dict[str, Any]:
 
 
 def fingerprint(target: TargetModel) -> str:
+    """`weights_fingerprint` of a target's original weights, so that int8 has that of the other number formats."""
+    return target.original_fingerprint or weights_fingerprint(target.model)
+
+
+def weights_fingerprint(model: Any) -> str:
     """A hash of some rows of the embeddings and the last layer, in bfloat16, so that it does not depend on dtype."""
     digest = hashlib.sha256()
-    decoder = target.model.get_decoder()
+    decoder = model.get_decoder()
     last = [weight for _, weight in sorted(decoder.layers[-1].named_parameters())]
-    for weight in (decoder.norm.weight, target.model.get_input_embeddings().weight, *last):
+    for weight in (decoder.norm.weight, model.get_input_embeddings().weight, *last):
         rows = weight.detach()[:_ROWS].to("cpu", torch.bfloat16)
         digest.update(rows.contiguous().view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:16]

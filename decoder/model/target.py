@@ -18,8 +18,9 @@ from decoder.model import architecture, attention
 from decoder.model import bitwise as bits
 from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
+from decoder.model.int8_linear import Kernels, kernels_of
 from decoder.model.kv_cache import KVCache
-from decoder.model.packed_linear import pack, packed_passes
+from decoder.model.packed_linear import PackedLinear, pack, packed_passes
 
 PREFILL_CHUNK = 512
 """Most prompt tokens in a prefill pass; bounds the memory of its activations."""
@@ -88,6 +89,10 @@ class TargetModel:
         self.bitwise = bitwise
         if bitwise:
             bits.make_bitwise(model)
+        self.kernels: Kernels | None = kernels_of(model)
+        """The kernels of its int8 layers; None in other number formats."""
+        self.original_fingerprint: str | None = None
+        """Fingerprint of the weights before they became integers."""
         self.adapters: Adapters | None = None
         """Weights for adaptive rows, in the model's dtype."""
         self.model = model
@@ -103,6 +108,20 @@ class TargetModel:
         self.device: torch.device = model.device
         if stock is not None:
             self._check_trial(stock)
+
+    @property
+    def number_format(self) -> str:
+        """The format of its weights as `load_engine` names it."""
+        return "int8" if self.kernels is not None else str(self.dtype).removeprefix("torch.")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its weights, packed copies and conversion buffer."""
+        tensors: dict[int, int] = {}
+        for tensor in (*self.model.parameters(), *self.model.buffers()):
+            tensors[id(tensor)] = tensor.nbytes
+        packed: int = sum(module.weight.nbytes for module in self.model.modules() if isinstance(module, PackedLinear))
+        return sum(tensors.values()) + packed + (self.kernels.nbytes if self.kernels is not None else 0)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""

@@ -72,8 +72,11 @@ def fingerprint(target: TargetModel, model: str) -> str:
     the kernels."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
     sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MAX_ROWS, attention.MAX_ROWS)
-    exact = ("bitwise",) if target.bitwise else ()
-    facts = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__, *exact)
+    facts: tuple[object, ...] = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
+    if target.bitwise:
+        facts += ("bitwise",)
+    if target.kernels is not None:
+        facts += ("int8", target.kernels.border, target.kernels.wide)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.model.int8_linear import rows_of
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.select import perturbed_scores
@@ -79,7 +80,7 @@ class MaskGuesses:
         embedding = self._model.get_input_embeddings().weight[before]
         state = self._adapters.combined(mask, self._states[mask], embedding)
         head = self._model.get_output_embeddings()
-        scores: torch.Tensor = head.weight[ids] @ state
+        scores: torch.Tensor = rows_of(head, ids) @ state
         return scores if head.bias is None else scores + head.bias[ids]
 
     def best(
