@@ -1,0 +1,86 @@
+"""Times passes of one model in several number formats, by rows, and writes JSON and a table.
+
+    python benchmarks/pass_times.py --model qwen2.5-coder-1.5b --dtypes bfloat16 int8 --json times.json
+
+All formats are in memory at once and take turns. The table has the median and the least of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from decoder.bench.results import environment_lines, write_json
+from decoder.drafts.tree import DraftTree, TokenSource
+from decoder.load import NUMBER_FORMATS, load_target
+from decoder.model.target import TargetModel, TreePass
+from decoder.recording.environment import environment
+
+
+def seconds(target: TargetModel, rows: int, cached: int) -> float:
+    """One pass over a chain of `rows` rows behind `cached` tokens."""
+    cache = target.new_cache(cached + rows)
+    cache.fill_with_zeros(cached)
+    tree = DraftTree.chain([0] * (rows - 1), [TokenSource("timing")] * (rows - 1))
+    started = time.perf_counter()
+    target.forward_tree([TreePass(cache, 0, tree)])[0].logits.argmax(-1).tolist()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Pass times by rows and number format.")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--models-dir", type=Path)
+    parser.add_argument("--dtypes", nargs="+", choices=list(NUMBER_FORMATS), default=["bfloat16", "int8"])
+    parser.add_argument("--rows", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 64])
+    parser.add_argument("--cached", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--json", type=Path, required=True)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    targets = {
+        dtype: load_target(options.model, dtype=dtype, device="cpu", models_dir=options.models_dir)[0]
+        for dtype in options.dtypes
+    }
+    for target in targets.values():
+        seconds(target, max(options.rows), options.cached)  # warm-up
+    times: dict[str, dict[int, list[float]]] = {dtype: {rows: [] for rows in options.rows} for dtype in targets}
+    for _ in range(options.rounds):
+        for rows in options.rows:
+            for dtype, target in targets.items():
+                times[dtype][rows].append(seconds(target, rows, options.cached))
+    formats: dict[str, Any] = {
+        dtype: {
+            "weights_bytes": target.nbytes,
+            "packed": target.packed,
+            "border": target.kernels.border if target.kernels else None,
+            "wide": str(target.kernels.wide).removeprefix("torch.") if target.kernels else None,
+            "ms": {
+                rows: {"median": round(1e3 * statistics.median(all_), 1), "least": round(1e3 * min(all_), 1)}
+                for rows, all_ in times[dtype].items()
+            },
+        }
+        for dtype, target in targets.items()
+    }
+
+    facts = environment(shlex.join(["python", *sys.argv]), cached=options.cached, rounds=options.rounds)
+    write_json(options.json, {"environment": facts, "formats": formats})
+    lines = ["| format | GB | " + " | ".join(f"{rows}" for rows in options.rows) + " |"]
+    lines.append("| --- | ---: |" + " ---: |" * len(options.rows))
+    for dtype, entry in formats.items():
+        cells = [f"{one['median']:.0f} ({one['least']:.0f})" for one in entry["ms"].values()]
+        lines.append(f"| {dtype} | {entry['weights_bytes'] / 1e9:.1f} | " + " | ".join(cells) + " |")
+    print("\n".join([*lines, "", *environment_lines(facts)]))
+
+
+if __name__ == "__main__":
+    main()
