@@ -37,7 +37,7 @@ from decoder.bench.decode.rows import PLAIN, decode_rows, tokens_per_second
 from decoder.bench.decode.slowdown_check import AUTO, compare_speeds, ratios
 from decoder.bench.decode.timing import TimedAnswer
 from decoder.bench.results import Row, environment_lines, table, write_json, write_markdown
-from decoder.load import DTYPES
+from decoder.load import NUMBER_FORMATS
 from decoder.models import NAMED, default_models_dir, resolve
 from decoder.planning.calibration import load_or_measure
 from decoder.recording.arguments import items_of, say
@@ -264,7 +264,7 @@ def main() -> int:
     parser.add_argument("--model", default="smollm2-135m", help="a model that was converted from the GGUF file")
     parser.add_argument("--gguf", type=Path, help="the GGUF file (default: a named model's)")
     parser.add_argument("--models-dir", type=Path, default=default_models_dir())
-    parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="of the engine (default float32)")
+    parser.add_argument("--dtype", default="float32", choices=list(NUMBER_FORMATS), help="of the engine (default float32)")
     parser.add_argument("--data", type=Path, nargs="+", required=True)
     parser.add_argument("--limit", type=int, default=4)
     parser.add_argument("--categories", default="")

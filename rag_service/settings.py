@@ -136,10 +136,12 @@ class Settings(BaseSettings):
         description="Milliseconds that it may take for one search; passages that it did not get to keep their order "
         "behind the others. 0: as long as it needs, so the order never depends on the machine's speed.",
     )
-    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"] = Field(
+    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"] = Field(
         default="auto",
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
-        "else float32. Where no token may ever differ from plain decoding's, use float32 (docs/explanation.md).",
+        "else float32. `int8`, on a CPU alone, takes a third of bfloat16's memory and changes the model a little "
+        "(docs/how-to/own-model.md). Where no token may ever differ from plain decoding's, use float32 "
+        "(docs/explanation.md).",
     )
     exact: dtypes.EngineExact = Field(
         default="default",

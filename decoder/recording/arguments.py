@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from decoder.errors import DecoderError
-from decoder.load import DTYPES
+from decoder.load import NUMBER_FORMATS
 from decoder.recording.prompts import BenchError, Item, load_items
 
 
@@ -49,7 +49,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_dtype(parser: argparse.ArgumentParser) -> None:
     """The model's number format."""
-    parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="default float32")
+    parser.add_argument("--dtype", default="float32", choices=list(NUMBER_FORMATS), help="default float32")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
