@@ -264,7 +264,9 @@ def main() -> int:
     parser.add_argument("--model", default="smollm2-135m", help="a model that was converted from the GGUF file")
     parser.add_argument("--gguf", type=Path, help="the GGUF file (default: a named model's)")
     parser.add_argument("--models-dir", type=Path, default=default_models_dir())
-    parser.add_argument("--dtype", default="float32", choices=list(NUMBER_FORMATS), help="of the engine (default float32)")
+    parser.add_argument(
+        "--dtype", default="float32", choices=list(NUMBER_FORMATS), help="of the engine (default float32)"
+    )
     parser.add_argument("--data", type=Path, nargs="+", required=True)
     parser.add_argument("--limit", type=int, default=4)
     parser.add_argument("--categories", default="")

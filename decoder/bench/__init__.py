@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from decoder.bench.format_quality import compare_formats
     from decoder.bench.head_search import find_heads
 
 
@@ -27,7 +28,11 @@ def main(argv: Sequence[str] | None = None, program: str = "rag bench", more: Ma
 
 
 def __getattr__(name: str) -> Any:
-    """Import `find_heads` on first use: it needs torch and transformers."""
+    """Import `find_heads` and `compare_formats` on first use: they need torch and transformers."""
+    if name == "compare_formats":
+        from decoder.bench.format_quality import compare_formats
+
+        return compare_formats
     if name == "find_heads":
         from decoder.bench.head_search import find_heads
 
@@ -35,4 +40,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["find_heads", "main"]
+__all__ = ["compare_formats", "find_heads", "main"]

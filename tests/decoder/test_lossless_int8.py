@@ -1,4 +1,8 @@
-"""Int8 models give plain's tokens: without exception in float64, else up to near-ties of plain's own choice."""
+"""Int8 models give plain's tokens: without exception in float64, else up to near-ties of plain's own choice.
+
+In float64 and float32 the layers multiply the same integers as in bfloat16. In float32, as in bfloat16, passes of few
+rows and wider ones run different kernels here: the border lies at three rows.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,120 @@ import pytest
 import torch
 
 from decoder import Engine, Sequence
-from decoder.bench.decode.divergence import margin_at
-from decoder.model.int8_linear import Kernels, multiplies_bfloat16, quantise
+from decoder.bench.decode.divergence import plain_margins
+from decoder.model.int8_linear import Int8Linear, quantise
 from decoder.model.target import TargetModel
-from tests.decoder.test_lossless import DRAFTERS, MODES, PROMPTS, VOCAB, build, equipment_of, letters, prompts
+from tests.decoder.test_lossless import AUTO, MODES, NAMED, PROMPTS, VOCAB, build, equipment_of, letters, prompts
 from tests.support.tiny_models import decoded, tiny_model
+
+DRAFTERS = (*NAMED, "eagle_zero", "random", "adversarial", *AUTO)
+"""All but a head trained here, since training wants floating weights, and unions with it."""
+BORDER = 3
+MARGIN = {torch.float32: 1e-3, torch.bfloat16: 0.5}
+"""Largest margin of plain's choice at a first difference. Logits in bfloat16 are multiples of 1/8 or so here."""
+MODE_NAMES = ("greedy_no_eos", "all", "grammar_sampled")
+
+
+@functools.cache
+def engine(architecture: str, dtype: torch.dtype, border: int = BORDER) -> Engine:
+    model = tiny_model(architecture, VOCAB, memory=0.01)
+    quantise(model, dtype).border = border
+    target = TargetModel(model)
+    return Engine(target, "plain", [2], letters, equipment_of(target, architecture))
+
+
+@functools.cache
+def plain(architecture: str, dtype: torch.dtype, prompt: tuple[int, ...], mode: str) -> Sequence:
+    return decoded(engine(architecture, dtype), prompt, MODES[mode], "plain")
+
+
+def first_difference(got: Sequence, expected: Sequence) -> int | None:
+    pairs = zip(got.tokens, expected.tokens, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), None)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("drafter", ["random", "adversarial", "auto", "auto_head", "eagle", "sdsat", "casd"])
+def test_in_float64_every_answer_is_plains(drafter: str, mode: str, architecture: str) -> None:
+    exact = engine(architecture, torch.float64)
+    for number, prompt in enumerate(prompts()):
+        if (number + list(MODES).index(mode)) % 6:
+            continue
+        expected = plain(architecture, torch.float64, prompt, mode)
+        got = decoded(exact, prompt, MODES[mode], build(drafter, expected.tokens, number))
+        assert got.tokens == expected.tokens
+        assert got.finish_reason == expected.finish_reason
+
+
+@pytest.mark.parametrize("dtype", MARGIN)
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_with_both_kernels_a_difference_is_a_near_tie(
+    drafter: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = watched(monkeypatch)
+    shared = engine("llama", dtype)
+    differing = 0
+    for mode in MODE_NAMES:
+        for number, prompt in enumerate(prompts()[::3]):
+            expected = plain("llama", dtype, prompt, mode)
+            got = decoded(shared, prompt, MODES[mode], build(drafter, expected.tokens, number))
+            differing += check_near_tie(shared, prompt, got, expected, mode)
+    assert taken == {"few", "wide"}
+    assert not differing or dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize(("seed", "dtype"), [(0, torch.float64), (1, torch.float32), (2, torch.bfloat16)])
+def test_batches_of_everything_at_once(seed: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences of all modes and drafters share passes, join late and leave early; each says what it says alone."""
+    source = random.Random(seed)
+    monkeypatch.setattr("decoder.engine.MIXED_CHUNK", source.randint(1, 20))
+    shared = engine("llama", dtype)
+    waiting = []
+    for number, mode in enumerate(MODES):
+        prompt = prompts()[(number + seed) % PROMPTS]
+        expected = plain("llama", dtype, prompt, mode)
+        drafter = build(source.choice(DRAFTERS), expected.tokens, number)
+        waiting.append((shared.start(prompt, MODES[mode], drafter=drafter), expected, prompt, mode))
+    everything = list(waiting)
+    running: list[Sequence] = []
+    while waiting or running:
+        while waiting and (not running or source.random() < 0.4):
+            running.append(waiting.pop()[0])
+        shared.step(running)
+        running = [sequence for sequence in running if not sequence.finished]
+    for got, expected, prompt, mode in everything:
+        differs = check_near_tie(shared, prompt, got, expected, mode)
+        assert not differs or dtype is torch.bfloat16
+
+
+def test_kernels_of_different_integers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate can fail: a wide kernel that multiplies something else gives other tokens."""
+    shared = engine("llama", torch.float32)
+    expected = {prompt: plain("llama", torch.float32, prompt, "greedy_no_eos").tokens for prompt in prompts()}
+    wide = Int8Linear._wide
+    monkeypatch.setattr(Int8Linear, "_wide", lambda self, rows: wide(self, rows) * 1.02 + 0.02)
+    mode = MODES["greedy_no_eos"]
+    got = {p: decoded(shared, p, mode, build("adversarial", expected[p], 1)).tokens for p in prompts()}
+    assert got != expected
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The kernels that run from now on."""
+    taken: set[str] = set()
+    few, wide = Int8Linear._few, Int8Linear._wide
+    monkeypatch.setattr(Int8Linear, "_few", lambda self, rows: taken.add("few") or few(self, rows))
+    monkeypatch.setattr(Int8Linear, "_wide", lambda self, rows: taken.add("wide") or wide(self, rows))
+    return taken
+
+
+def check_near_tie(shared: Engine, prompt: tuple[int, ...], got: Sequence, expected: Sequence, mode: str) -> bool:
+    """Whether two answers differ; fails unless the first difference lies at a near-tie of plain's choice."""
+    place = first_difference(got, expected)
+    if place is None:
+        assert got.tokens == expected.tokens
+        assert got.finish_reason == expected.finish_reason
+        return False
+    margin = plain_margins(shared, list(prompt), expected.tokens, [place], MODES[mode])[place]
+    assert margin <= MARGIN[shared.target.dtype], f"token {place} differs although plain's margin is {margin}"
+    return True

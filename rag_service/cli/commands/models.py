@@ -1,4 +1,4 @@
-"""`rag models list|pull|heads`: models known by name, their download, and their induction heads."""
+"""`rag models list|pull|heads|quality`: models known by name, their download, induction heads and number formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rag_service.cli.options import Json, example
 from rag_service.settings import Settings, load_settings
 from retriever.embedder import names_provider
 
-app = typer.Typer(help="Models: list, pull, find induction heads.", no_args_is_help=True)
+app = typer.Typer(help="Models: list, pull, find induction heads, compare number formats.", no_args_is_help=True)
 
 _STAGES = {
     "wait": "waiting for another pull",
@@ -174,6 +174,62 @@ def find(
     out().print(
         f"best: layer {best.layer}, head {best.head}; it looked at the source of {best.score:.0%} of {heads.tokens} "
         "copied tokens"
+    )
+
+
+@app.command("quality", epilog=example("rag models quality smollm2-135m --dtype int8"))
+def quality(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A name, a folder, or a hub id such as owner/name.")],
+    dtype: Annotated[str, typer.Option(metavar="NAME", help="Number format to judge.")] = "int8",
+    reference: Annotated[str, typer.Option(metavar="NAME", help="Number format to compare it with.")] = "float32",
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="UTF-8 text to read.  [default: a built-in text]")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of tokens of the text.")] = None,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="Device of the model: cpu, cuda, cuda:1, …")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Compare a model in one number format with itself in another: perplexity, and how often both would say the same.
+
+    Both are loaded one after the other, so the memory of the larger one must be free.
+    """
+    from decoder.bench import compare_formats
+    from decoder.models import PullFailed
+
+    settings = load_settings()
+    with _progress() as progress:
+        bar = progress.add_task(f"{model}: loading", total=None)
+
+        def show(form: str, done: int, total: int) -> None:
+            progress.update(bar, description=f"{model}: reading in {form}", completed=done, total=total)
+
+        try:
+            found = compare_formats(
+                model,
+                dtype=dtype,
+                reference=reference,
+                file=file,
+                limit=limit,
+                device=device,
+                models_dir=settings.models_folder,
+                progress=show,
+            )
+        except (PullFailed, ValueError, OSError) as error:
+            progress.stop()
+            raise CliError(str(error)) from None
+    if as_json:
+        print_json(found.to_json())
+        return
+    screen = out()
+    screen.print(f"{model} on {found.tokens} tokens")
+    for name, perplexity, size in (
+        (reference, found.reference_perplexity, found.reference_nbytes),
+        (dtype, found.perplexity, found.nbytes),
+    ):
+        screen.print(f"  {name}: perplexity {perplexity:.3f}, {size / 1e9:.2f} GB of weights in memory")
+    screen.print(
+        f"  the most likely token is the same at {found.agreement:.1%} of the tokens; "
+        f"divergence of the chances {found.divergence:.4f} nats"
     )
 
 
