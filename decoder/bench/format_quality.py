@@ -14,7 +14,9 @@ from pathlib import Path
 
 import torch
 
+from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import load_target
+from decoder.model.target import TreePass
 from decoder.models import default_models_dir, resolve
 from decoder.recording.prompts import BenchError
 
@@ -147,7 +149,8 @@ def _read(
     total, done = sum(map(len, pieces)), 0
     for number, piece in enumerate(pieces):
         given = torch.tensor(piece, device=target.device)
-        logits = target.model(input_ids=given[None, :-1], use_cache=False).logits[0]
+        tree = DraftTree.chain(piece[1:-1], [TokenSource("text")] * (len(piece) - 2))
+        logits = target.forward_tree([TreePass(target.new_cache(len(piece)), piece[0], tree)])[0].logits
         logs = torch.log_softmax(logits.float(), -1)  # [n, V]
         losses.append(-logs.gather(1, given[1:, None])[:, 0].double().cpu())
         best.append(logs.argmax(-1).cpu())

@@ -1,0 +1,74 @@
+"""How long a linear layer takes in each number format on this processor: what `rag doctor` recommends a format by.
+
+Knows layers and the clock; knows no model. The layers hold more weights than a cache, about as large as those of a
+model of a billion weights, so that a product of one row is limited by memory, as in a model.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import torch
+
+from decoder.model.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
+from decoder.model.packed_linear import pack, packed_passes
+
+ROWS = (1, 8, 64)
+"""Rows of a pass: plain decoding, a short draft, a long copy or a prompt."""
+FORMATS = ("float32", "bfloat16", "int8")
+_SIZE = 3072
+_LAYERS = 16
+_REPEATS = 3
+
+Times = Mapping[str, Mapping[int, float]]
+"""Number format -> rows -> seconds."""
+
+
+def fastest(times: Times) -> str:
+    """The format with the least geometric mean over the numbers of rows."""
+    return min(times, key=lambda one: math.fsum(math.log(seconds) for seconds in times[one].values()))
+
+
+@torch.inference_mode()
+def measure() -> dict[str, dict[int, float]]:
+    """Time 150 million weights in each format: the fastest of three, one format after the other. It takes seconds."""
+    return {dtype: {rows: _fastest(layers, rows) for rows in ROWS} for dtype in FORMATS for layers in [_layers(dtype)]}
+
+
+def _layers(dtype: str) -> list[torch.nn.Linear]:
+    stored = torch.float32 if dtype == "float32" else torch.bfloat16
+    weight = torch.linspace(-1.0, 1.0, _SIZE * _SIZE).view(_SIZE, _SIZE)
+    if dtype == "int8":
+        kernels = Kernels(wide=torch.float32)
+        return [Int8Linear(weight, None, stored, kernels) for _ in range(_LAYERS)]
+    layers = torch.nn.ModuleList(torch.nn.Linear(_SIZE, _SIZE, bias=False, device="meta") for _ in range(_LAYERS))
+    for layer in layers:
+        layer.weight = torch.nn.Parameter(weight.to(stored, copy=True), requires_grad=False)
+    pack(layers)
+    return [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
+
+
+def _fastest(layers: list[torch.nn.Linear], rows: int) -> float:
+    """Seconds of all layers; an int8 layer's by the faster one of its kernels."""
+    kernels = layers[0].kernels if isinstance(layers[0], Int8Linear) else None
+    ways = [(0, torch.float32)]
+    if kernels is not None:
+        ways.append((rows, torch.float32))
+        if multiplies_bfloat16():
+            ways.append((0, torch.bfloat16))
+    times = []
+    first = layers[0]
+    inputs = torch.ones(rows, _SIZE, dtype=first.scale.dtype if isinstance(first, Int8Linear) else first.weight.dtype)
+    for border, wide in ways:
+        if kernels is not None:
+            kernels.border, kernels.wide = border, wide
+        for repeat in range(_REPEATS + 1):
+            started = time.perf_counter()
+            with packed_passes():
+                for layer in layers:
+                    layer(inputs)
+            if repeat:
+                times.append(time.perf_counter() - started)
+    return min(times)
