@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decoder.bench.format_quality import compare_formats
+    from decoder.bench.format_times import time_formats
     from decoder.bench.head_search import find_heads
 
 
@@ -28,7 +29,11 @@ def main(argv: Sequence[str] | None = None, program: str = "rag bench", more: Ma
 
 
 def __getattr__(name: str) -> Any:
-    """Import `find_heads` and `compare_formats` on first use: they need torch and transformers."""
+    """Import the other names on first use: they need torch and transformers."""
+    if name == "time_formats":
+        from decoder.bench.format_times import time_formats
+
+        return time_formats
     if name == "compare_formats":
         from decoder.bench.format_quality import compare_formats
 
@@ -40,4 +45,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["compare_formats", "find_heads", "main"]
+__all__ = ["compare_formats", "find_heads", "main", "time_formats"]

@@ -167,13 +167,11 @@ def _device(device: str) -> Finding:
 
 def _fastest_format(dtype: str) -> Iterator[Finding]:
     """Which number format multiplies fastest on this processor, measured; nothing where memory is short."""
-    from decoder.model.packed_linear import free_bytes
-    from decoder.planning import format_times
+    from decoder.bench import time_formats
 
-    if free_bytes() < NEEDED_BYTES:
+    best, times = time_formats()
+    if best is None:
         return
-    times = format_times.measure()
-    best = format_times.fastest(times)
     shown = ", ".join(
         f"{name} {' / '.join(f'{1000 * seconds:.0f}' for seconds in by_rows.values())}"
         for name, by_rows in times.items()
@@ -191,6 +189,8 @@ def _fastest_format(dtype: str) -> Iterator[Finding]:
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:
     """Without instructions for it, half precision is many times slower on a processor than float32."""
     setting = f"{dtype} on {device}"
+    if problem := dtypes.problem(dtype, device):
+        return Finding("number format", False, setting, f"{problem} (RAG_DTYPE, RAG_DEVICE).")
     if device != "cpu" or dtype not in {"bfloat16", "float16"}:
         return Finding("number format", True, setting)
     known = dtypes.flags(processor)

@@ -386,6 +386,34 @@ def test_heads_of_a_model_are_found_and_shown(tmp_path: Path, monkeypatch: pytes
     assert shown["heads"] == [[1, 3], [0, 0]]
 
 
+def test_the_quality_of_a_number_format_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from decoder import bench
+    from decoder.bench.format_quality import Quality
+
+    asked: list[dict[str, Any]] = []
+
+    def compare(model: str, **options: Any) -> Quality:
+        options.pop("progress")("int8", 1, 2)
+        asked.append({"model": model, **options})
+        return Quality(model, "int8", "bfloat16", 1000, 8.7, 8.6, 0.98, 0.002, 10**9, 3 * 10**9)
+
+    monkeypatch.setattr(bench, "compare_formats", compare)
+    told = rag("models", "quality", "tiny", "--dtype", "int8", "--reference", "bfloat16", "--file", "t.txt")
+    assert told.exit_code == 0
+    shown = " ".join(told.stdout.split())
+    assert "bfloat16: perplexity 8.600, 3.00 GB" in shown
+    assert "int8: perplexity 8.700, 1.00 GB" in shown
+    assert "the same at 98.0% of the tokens" in shown
+    assert (asked[0]["dtype"], asked[0]["reference"], asked[0]["file"]) == ("int8", "bfloat16", Path("t.txt"))
+    assert json.loads(rag("models", "quality", "tiny", "--json").stdout)["agreement"] == 0.98
+
+
+def test_the_quality_of_a_format_that_is_none_says_what_to_do() -> None:
+    refused = rag("models", "quality", "smollm2-135m")
+    assert refused.exit_code == 1
+    assert "rag models pull smollm2-135m" in refused.stderr
+
+
 def test_heads_of_a_model_that_is_not_there_say_what_to_do() -> None:
     refused = rag("models", "heads", "smollm2-135m")
     assert refused.exit_code == 1

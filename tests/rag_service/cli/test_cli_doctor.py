@@ -14,7 +14,7 @@ import typer
 
 from decoder.catalogue import DEFAULT_MODEL
 from rag_service.cli.stack import running, up
-from rag_service.cli.stack.doctor import _device, _dtype, _text_recognition
+from rag_service.cli.stack.doctor import _device, _dtype, _fastest_format, _text_recognition
 from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
@@ -137,6 +137,30 @@ def test_doctor_knows_which_number_formats_a_processor_is_slow_in(
     finding = _dtype(dtype, device, processor)
     assert finding.ok
     assert (advice in finding.fix) if advice else not finding.fix
+
+
+def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from decoder import bench
+
+    times = {"float32": {1: 0.02, 8: 0.03, 64: 0.08}, "int8": {1: 0.01, 8: 0.02, 64: 0.07}}
+    monkeypatch.setattr(bench, "time_formats", lambda: ("int8", times))
+    (finding,) = _fastest_format("float32")
+    assert finding.ok
+    assert finding.found == (
+        "int8 (ms for 150 million weights and 1 / 8 / 64 rows: float32 20 / 30 / 80, int8 10 / 20 / 70)"
+    )
+    assert "RAG_DTYPE=int8" in finding.fix
+    assert "rag models quality" in finding.fix, "it changes the model"
+    assert [finding.fix for finding in _fastest_format("int8")] == [""]
+    monkeypatch.setattr(bench, "time_formats", lambda: (None, {}))
+    assert list(_fastest_format("float32")) == [], "memory is short"
+
+
+def test_doctor_refuses_int8_on_a_gpu(tmp_path: Path) -> None:
+    finding = _dtype("int8", "cuda", tmp_path / "none")
+    assert not finding.ok
+    assert "the device cpu" in finding.fix
+    assert _dtype("int8", "cpu", tmp_path / "none").ok
 
 
 def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 
 from decoder.model.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
-from decoder.model.packed_linear import pack, packed_passes
+from decoder.model.packed_linear import free_bytes, pack, packed_passes
 
 ROWS = (1, 8, 64)
 """Rows of a pass: plain decoding, a short draft, a long copy or a prompt."""
@@ -22,8 +22,19 @@ _SIZE = 3072
 _LAYERS = 16
 _REPEATS = 3
 
+NEEDED_BYTES = 2 * 10**9
+"""Free memory without which nothing is timed."""
+
 Times = Mapping[str, Mapping[int, float]]
 """Number format -> rows -> seconds."""
+
+
+def time_formats() -> tuple[str | None, Times]:
+    """The fastest format and all times; None and nothing where memory is short."""
+    if free_bytes() < NEEDED_BYTES:
+        return None, {}
+    times = measure()
+    return fastest(times), times
 
 
 def fastest(times: Times) -> str:
