@@ -10,11 +10,10 @@ needed:
   order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no
   bit. That holds for products of up to some 300 keys, which the library sums one after the other; longer ones it
   splits.
-
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
   over at the end of a thread's share.
 
-This is what the libraries do on processors seen so far and not what they promise, so `probe` compares whole passes when
+This is what the libraries do on processors seen so far and not what they promise, so `bitwise_check.py` compares whole passes when
 a model is loaded.
 """
 
@@ -29,6 +28,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.errors import BitwiseUnavailable
+from decoder.model.int8_linear import kernels_of
 from decoder.model.packed_linear import PackedLinear
 
 BLOCK = 128
@@ -103,8 +103,9 @@ def make_bitwise(model: Any) -> None:
     Raises:
         BitwiseUnavailable: the model is not on a CPU, in a dtype that is not packed, or its layers are not packed.
     """
-    if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
-        kind = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
+    integers = kernels_of(model) is not None
+    if integers or model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
+        kind = f"{'int8' if integers else str(model.dtype).removeprefix('torch.')} on {model.device.type}"
         raise BitwiseUnavailable(f"the model is {kind}; load it with dtype float32 or bfloat16 on the device cpu")
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
     if any(type(layer) is not PackedLinear for layer in layers):
