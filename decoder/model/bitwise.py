@@ -13,8 +13,8 @@ needed:
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
   over at the end of a thread's share.
 
-This is what the libraries do on processors seen so far and not what they promise, so `bitwise_check.py` compares whole passes when
-a model is loaded.
+This is what the libraries do on processors seen so far and not what they promise, so `bitwise_check.py` compares whole
+passes when a model is loaded.
 """
 
 from __future__ import annotations

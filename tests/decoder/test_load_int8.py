@@ -9,6 +9,7 @@ import torch
 
 from decoder import SamplingParams, load_engine
 from decoder.bench.format_quality import compare_formats
+from decoder.errors import BitwiseUnavailable
 from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
 from decoder.model.int8_linear import Int8Linear
@@ -85,3 +86,8 @@ def test_a_text_without_tokens_is_refused(folder: str, tmp_path: Path) -> None:
         compare_formats(folder, dtype="int8", file=tmp_path / "empty.txt")
     with pytest.raises(BenchError, match="at least 2 tokens"):
         compare_formats(folder, dtype="int8", limit=1)
+
+
+def test_int8_has_no_bitwise_passes_and_says_what_to_choose(folder: str) -> None:
+    with pytest.raises(BitwiseUnavailable, match="the model is int8 on cpu; load it with dtype float32 or bfloat16"):
+        load_engine(folder, dtype="int8", exact="bitwise")
