@@ -9,6 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+_WORDS = 4
+"""Integers that the generator makes of one counter."""
+_FEW = 160
+"""Up to this many tokens are looked up one by one, which takes as long as the stream of a large vocabulary."""
+
 
 def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.float64]:
     """Uniform noise in the open interval (0, 1) for token ids 0..count-1 at one absolute position.
@@ -21,9 +26,34 @@ def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.flo
     Returns:
         float64 [count], 53 random bits each.
     """
+    return uniforms(bits(seed, choice, position, count))
+
+
+def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """`uniform` of some ascending tokens alone: float64 [n]. Other arguments as `uniform`."""
+    if len(tokens) > _FEW:
+        return uniform(seed, choice, position, count)[tokens]
     generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
-    bits = generator.random_raw(count) >> np.uint64(11)
-    return (bits.astype(np.float64) + 0.5) * 2.0**-53
+    words = np.empty(len(tokens), np.uint64)
+    counter = -1  # of the words made last
+    for number, token in enumerate(tokens.tolist()):
+        if token // _WORDS != counter:
+            generator.advance(token // _WORDS - counter - 1)
+            counter = token // _WORDS
+            made = generator.random_raw(_WORDS)
+        words[number] = made[token % _WORDS]
+    return uniforms(words)
+
+
+def bits(seed: int, choice: int, position: int, count: int) -> NDArray[np.uint64]:
+    """The random integers of token ids 0..count-1: uint64 [count]. Arguments as `uniform`."""
+    generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
+    return generator.random_raw(count)
+
+
+def uniforms(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Uniforms in (0, 1) from random integers, by their upper 53 bits: float64, the same shape."""
+    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def gumbel(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,6 +6,9 @@ The processors run in this order: repetition, presence and frequency penalties, 
 top-k, top-p, min-p. Tokens are ordered by (logit descending, token id ascending), so ties have one result. Sampling
 takes the argmax of log-probabilities plus Gumbel noise keyed by (seed, choice, position). This is an exact draw from
 the warped softmax (Gumbel-max), and repeating it gives the same token.
+
+`oracle` reads these rules in float64. `select` reads the vocabulary in float32 first, and the oracle's arithmetic
+decides among the tokens within the rounding bound (`contenders.py`), so its choice is the oracle's.
 """
 
 from __future__ import annotations
@@ -14,14 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from decoder.sampling import noise
+from decoder.sampling import contenders, noise
 from decoder.sampling.grammar import keep_allowed
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
-
-Floats = NDArray[np.float64]
-_NUCLEUS_START = 1024
-"""The number of best tokens that top-p sorts first."""
+from decoder.sampling.processors import Floats, best_indices, nucleus, penalise
 
 
 def select(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
@@ -38,6 +38,12 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
     """
     if params.plain_greedy:
         return int(logits.argmax())  # torch returns the first of equal maxima
+    token = contenders.choice(logits, params, position, history)
+    return oracle(logits, params, position, history) if token is None else token
+
+
+def oracle(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
+    """What `select` has to equal: the choice by float64 scores of the whole vocabulary. Arguments as `select`."""
     tokens, scores = perturbed_scores(logits, params, position, history)
     return int(tokens[np.argmax(scores)])
 
@@ -63,19 +69,7 @@ def perturbed_scores(
 
 def penalised(logits: Floats, params: SamplingParams, history: History) -> Floats:
     """Raw logits with penalties and bias applied: float64 [V] -> float64 [V], a new array."""
-    scores = logits.copy()
-    if params.repetition_penalty != 1.0:
-        seen = np.fromiter((t for t in history.seen if t < len(scores)), np.int64)
-        values = scores[seen]
-        with np.errstate(over="ignore"):
-            scores[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
-    if params.presence_penalty or params.frequency_penalty:
-        tokens = np.fromiter(history.counts.keys(), np.int64, len(history.counts))
-        counts = np.fromiter(history.counts.values(), np.float64, len(history.counts))
-        scores[tokens] -= params.presence_penalty + params.frequency_penalty * counts
-    for token, bias in params.logit_bias.items():
-        scores[token] += bias
-    return scores
+    return penalise(logits.copy(), params, history, len(logits), lambda tokens: tokens)
 
 
 def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Floats]:
@@ -96,39 +90,12 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
     tokens = np.flatnonzero(log_weights > -np.inf)
     log_weights = log_weights[tokens]
     if 0 < params.top_k < len(tokens):
-        keep = _best(log_weights, params.top_k)
+        keep = best_indices(log_weights, params.top_k)
         tokens, log_weights = tokens[keep], log_weights[keep]
     if params.top_p < 1.0:
-        keep = _nucleus(log_weights, params.top_p)
+        keep = nucleus(log_weights, params.top_p)
         tokens, log_weights = tokens[keep], log_weights[keep]
     if params.min_p > 0.0:
         keep = np.flatnonzero(log_weights >= np.log(params.min_p))
         tokens, log_weights = tokens[keep], log_weights[keep]
     return tokens, log_weights
-
-
-def _nucleus(log_weights: Floats, top_p: float) -> NDArray[np.int64]:
-    """Indices, ascending, of the smallest set of best values, ordered as in `_best`, with `top_p` of the total weight.
-
-    Sorting a whole vocabulary takes longer than the rest of `select`, so a few of the best values are sorted first.
-    """
-    weights = np.exp(log_weights)
-    enough = top_p * weights.sum()
-    size = _NUCLEUS_START
-    while True:
-        candidates = _best(log_weights, size) if size < len(log_weights) else np.arange(len(log_weights))
-        order = candidates[np.argsort(-log_weights[candidates], kind="stable")]
-        # The weight of strictly better tokens decides, so the token that crosses top_p stays.
-        before = np.cumsum(weights[order]) - weights[order]
-        count = max(1, int(np.count_nonzero(before < enough)))
-        if count < len(order) or len(order) == len(log_weights):
-            return np.sort(order[:count])
-        size *= 8
-
-
-def _best(values: Floats, k: int) -> NDArray[np.int64]:
-    """Indices, ascending, of the k best values ordered by (value descending, index ascending)."""
-    threshold = np.partition(values, len(values) - k)[len(values) - k]
-    above = np.flatnonzero(values > threshold)
-    equal = np.flatnonzero(values == threshold)[: k - len(above)]
-    return np.sort(np.concatenate([above, equal]))
