@@ -29,6 +29,7 @@ _ORDER_SHIFT = 61
 _HASH_MASK = ((1 << _ORDER_SHIFT) - 1) & ~_POSITION_MASK
 _WORD = (1 << 64) - 1
 _BASE = 0x9E3779B97F4A7C15
+_POWERS = [pow(_BASE, size, 1 << 64) for size in range(ORDERS[-1])]
 _MIX = 0xD6E8FEB86659FD93
 _FORMAT = b"tokidx1\0"
 
@@ -162,9 +163,20 @@ class TokenIndex:
             at most k matches. The end of the index is not a match, since nothing follows it. At most MAX_CANDIDATES
             occurrences are examined, those of the longest indexed n-gram first, the latest first.
         """
-        recent = tuple(int(t) for t in suffix[-max_length:])
-        orders = [n for n in ORDERS if n <= len(recent)]
-        ranges = self._frozen.ranges(recent, orders) if self._frozen is not None else {}
+        return self.matches_of([suffix], k, max_length, min_length)[0]
+
+    def matches_of(
+        self, suffixes: Sequence[Sequence[int]], k: int, max_length: int = 10, min_length: int = 1
+    ) -> list[list[Match]]:
+        """`matches` of several suffixes of one length, in one search."""
+        recents = [tuple(int(t) for t in suffix[-max_length:]) for suffix in suffixes]
+        orders = [n for n in ORDERS if recents and n <= len(recents[0])]
+        ranges = [{}] * len(recents) if self._frozen is None else self._frozen.ranges(recents, orders)
+        return [self._matches(*of, orders, k, min_length) for of in zip(recents, ranges, strict=True)]
+
+    def _matches(
+        self, recent: tuple[int, ...], ranges: dict[int, tuple[int, int]], orders: list[int], k: int, min_length: int
+    ) -> list[Match]:
         lengths: dict[int, int] = {}  # end position -> match length
         examined = 0
         longest = len(recent)
@@ -277,20 +289,20 @@ class _FrozenBlock:
             blocks.append(np.sort(key))
         self._keys = np.concatenate(blocks)
 
-    def ranges(self, recent: tuple[int, ...], orders: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """For each size, the range of keys of the n-gram at the end of `recent`."""
+    def ranges(self, recents: Sequence[tuple[int, ...]], orders: Sequence[int]) -> list[dict[int, tuple[int, int]]]:
+        """For each text end and each size, the range of keys of the n-gram at the end."""
         needles = []
-        value, power, size = 0, 1, 0
-        for number, n in enumerate(orders):
-            while size < n:
-                size += 1
-                value = (value + (recent[-size] + 1) * power) & _WORD
-                power = power * _BASE & _WORD
-            mixed = value * _MIX & _WORD
-            mixed = (mixed ^ mixed >> 32) * _MIX & _HASH_MASK | number << _ORDER_SHIFT
-            needles += [mixed, mixed | _POSITION_MASK]
-        bounds = np.searchsorted(self._keys, np.array(needles, np.uint64)).tolist()
-        return {n: (bounds[2 * i], bounds[2 * i + 1]) for i, n in enumerate(orders)}
+        for recent in recents:
+            value, size = 0, 0
+            for number, n in enumerate(orders):
+                while size < n:
+                    value += (recent[-size - 1] + 1) * _POWERS[size]
+                    size += 1
+                mixed = value * _MIX & _WORD
+                mixed = (mixed ^ mixed >> 32) * _MIX & _HASH_MASK | number << _ORDER_SHIFT
+                needles += [mixed, mixed | _POSITION_MASK]
+        bounds = iter(np.searchsorted(self._keys, np.array(needles, np.uint64)).tolist())
+        return [{n: (next(bounds), next(bounds)) for n in orders} for _ in recents]
 
     def latest(self, bounds: tuple[int, int], most: int) -> list[int]:
         """The last end positions of a range, latest first."""
@@ -302,6 +314,6 @@ class _FrozenBlock:
 
     def earliest(self, ngram: tuple[int, ...]) -> list[int]:
         """The first end positions of an n-gram of an indexed size, ascending."""
-        low, high = self.ranges(ngram, [n for n in ORDERS if n <= len(ngram)])[len(ngram)]
+        low, high = self.ranges([ngram], [n for n in ORDERS if n <= len(ngram)])[0][len(ngram)]
         first: list[int] = (self._keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(_POSITION_MASK)).tolist()
         return first

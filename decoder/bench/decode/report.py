@@ -21,6 +21,9 @@ _TABLES: dict[str, Callable[[Row], str]] = {
     "Drafting and bookkeeping, of decode time": lambda row: (
         "–" if row["overhead"] is None else f"{100 * row['overhead']:.2f} %"
     ),
+    "Drafting and bookkeeping, milliseconds a step": lambda row: (
+        "–" if row["draft_ms_per_step"] is None else f"{row['draft_ms_per_step']:.2f}"
+    ),
     "Answers that differ from plain's": lambda row: f"{row['divergent']} of {row['prompts']}",
 }
 

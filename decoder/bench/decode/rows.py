@@ -19,6 +19,7 @@ def decode_rows(outcomes: Iterable[Outcome], modes: Sequence[str], *, model: str
 
     Counts (`mat`, `acceptance_rate`, `copied_fraction`, `drafted_per_step`, `tokens_per_s`) are ratios of sums over
     the prompts, and so is `overhead`: drafting and bookkeeping over all decode time, null if it was not timed.
+    `draft_ms_per_step` is the time of both in a step, null likewise.
     `by_source` has drafted and accepted tokens, `by_kind` the tokens copied from each kind of text. Speed-ups are
     plain's time over the drafter's on the same prompt, per token, because answers differ in length and a peer's first
     pass may choose several tokens: `speedup_vs_plain` and `total_speedup` are medians, `speedup_min` and
@@ -76,6 +77,7 @@ def _row(group: Sequence[Outcome], mode: str) -> Row:
         "control_flips_per_1000": control_rate(group, PLAIN),
         "near_ties": sum(answer.near_ties for answer in answers),
         "overhead": overhead(answers),
+        "draft_ms_per_step": draft_ms_per_step(answers),
         "by_source": _by_source(answers),
         "by_kind": dict(sum((Counter(answer.by_kind) for answer in answers), Counter())),
     }
@@ -86,6 +88,13 @@ def overhead(answers: Sequence[TimedAnswer]) -> float | None:
     draft = sum(answer.draft_ms for answer in answers)
     verify = sum(answer.verify_ms for answer in answers)
     return round(draft / (draft + verify), 5) if draft + verify else None
+
+
+def draft_ms_per_step(answers: Sequence[TimedAnswer]) -> float | None:
+    """Milliseconds of drafting and bookkeeping in a step; None if they were not timed."""
+    draft = sum(answer.draft_ms for answer in answers)
+    steps = sum(answer.steps for answer in answers)
+    return round(draft / steps, 4) if draft and steps else None
 
 
 def tokens_per_second(answers: Iterable[TimedAnswer]) -> float | None:

@@ -6,6 +6,8 @@ drafter that reads outputs which no recording has cannot be replayed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from decoder.bench.simulated.oracle import OracleDrafter
 from decoder.drafters import Drafter
 from decoder.drafters.context import DrafterContext
@@ -35,14 +37,29 @@ def replay(
 ) -> tuple[DecodeStats, int]:
     """Decode the recorded answer again, with its tokens in place of the target's choices.
 
+    Returns:
+        (counts of the answer, tokens accepted from copies). `ms` stays zero. Else as `replayed_steps`.
+    """
+    steps = list(replayed_steps(recording, drafter, max_nodes, context))
+    copied = sum(
+        source is not None and source.offset is not None for _, accepted in steps for source in accepted.sources
+    )
+    return steps[-1][0], copied
+
+
+def replayed_steps(
+    recording: Recording, drafter: Drafter, max_nodes: int = MAX_NODES, context: DrafterContext | None = None
+) -> Iterator[tuple[DecodeStats, Accepted]]:
+    """The steps of `replay`, one at a time; the first is the prefill, whose token no draft had.
+
     The last token of an answer with finish reason "stop" counts as an end token.
 
     Args:
         context: its cost curve cuts trees with values; its acceptance tables learn, with the recording's benchmark as
             their domain. Default: a new context.
 
-    Returns:
-        (counts of the answer, tokens accepted from copies). `ms` stays zero.
+    Yields:
+        (counts of the answer so far, what the step accepted).
 
     Raises:
         BenchError: the drafter reads outputs that were not recorded.
@@ -72,9 +89,9 @@ def replay(
         chosen = first + count - len(recording.prompt_ids)
         return RecordedOutputs({}) if archive is None else archive.outputs(first, count, chosen)
 
-    copied = 0
     tree, accepted = DraftTree(), Accepted(output[:1], [], [None])  # prefill chooses the first token
     _commit(sequence, tree, accepted, outputs(0, len(recording.prompt_ids)))
+    yield sequence.stats, accepted
     while len(sequence.tokens) < len(output):
         tree = DraftTree() if sequence.remaining <= 1 else drafter.draft(sequence, max_nodes).pruned(max_nodes)
         if tree.values:
@@ -83,10 +100,9 @@ def replay(
         accepted = walk(tree, output[len(sequence.tokens) :])
         sources = [source for source in accepted.sources if source is not None]
         sequence.stats.record(tree, sources)
-        copied += sum(source.offset is not None for source in sources)
         # The step's root is the last token before it.
         _commit(sequence, tree, accepted, outputs(sequence.position - 1, len(accepted.tokens)))
-    return sequence.stats, copied
+        yield sequence.stats, accepted
 
 
 def walk(tree: DraftTree, ahead: list[int]) -> Accepted:

@@ -12,6 +12,7 @@ from itertools import count
 import torch
 
 from decoder.drafters.auto.copies import GUESS, NO_PLACE, Candidate
+from decoder.drafters.best_tokens import best_tokens
 from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, feature_bucket
 from decoder.sequence import Sequence
 
@@ -53,15 +54,19 @@ class Guesses:
         worth = next(r for r in count() if r >= MOST or table.probability(_rank_bucket(r, recent_acceptance)) < least)
         if not worth:
             return []
-        best = self._logits.topk(min(worth + 1, len(self._logits))).indices.tolist()  # the chosen one may be among them
+        best = best_tokens(self._logits, worth + 1)  # the chosen one may be among them
+        guesses = [token for token in best if token != sequence.last_token][:worth]
         recent = sequence.suffix(_NGRAM - 1)
+        extended = [token for token in guesses[:_EXTENDED] if token not in copied]
+        found = sequence.index.matches_of([[*recent, token] for token in extended], 1, _NGRAM) if extended else []
+        matches = dict(zip(extended, found, strict=True))
         candidates = []
-        for rank, token in enumerate([token for token in best if token != sequence.last_token][:worth]):
+        for rank, token in enumerate(guesses):
             if token in copied:
                 continue
             position, length, following = NO_PLACE, 0, list[int]()
             if rank < _EXTENDED:
-                match = sequence.index.matches([*recent, token], 1, _NGRAM)
+                match = matches[token]
                 if match:
                     position, length = match[0].position - 1, match[0].length - 1
                     following = sequence.index.tokens[position + 1 : position + 1 + _CONTINUED].tolist()
@@ -77,7 +82,7 @@ class Guesses:
             table, recent_acceptance, copied: as for `candidates`.
             last: the token that these logits chose; token: the token after it.
         """
-        best = self._logits.topk(min(MOST + 1, len(self._logits))).indices.tolist()
+        best = best_tokens(self._logits, MOST + 1)
         for rank, guess in enumerate([guess for guess in best if guess != last][:MOST]):
             if guess not in copied:
                 table.learn(_rank_bucket(rank, recent_acceptance), guess == token)

@@ -34,7 +34,7 @@ FIELDS = [
     *("model", "dtype", "benchmark", "category", "turn", "drafter", "prompts", "tokens", "mat", "acceptance_rate"),
     *("copied_fraction", "drafted_per_step", "tokens_per_s", "speedup_vs_plain", "speedup_min", "speedup_max"),
     *("total_speedup", "identical", "divergent", "flips_per_1000", "control_flips_per_1000", "near_ties"),
-    *("overhead", "by_source", "by_kind"),
+    *("overhead", "draft_ms_per_step", "by_source", "by_kind"),
 ]
 
 
@@ -178,7 +178,7 @@ def test_speedups_are_medians_of_pairs() -> None:
     def outcome(name: str, plain_s: float, drafted_s: float) -> Outcome:
         answers = {
             "plain": measured([1, 2, 3, 4, 5], plain_s, 4),
-            "casd": measured([1, 2, 3, 4, 5], drafted_s, 2, drafted=8, accepted=2, copied=2),
+            "casd": measured([1, 2, 3, 4, 5], drafted_s, 2, drafted=8, accepted=2, copied=2, draft_ms=3.0),
         }
         return Outcome(name, "bench", "qa", 1, 7, answers, {})
 
@@ -188,6 +188,7 @@ def test_speedups_are_medians_of_pairs() -> None:
     assert row["total_speedup"] == 2.0  # 5/3, 13/3, 4/2
     assert (row["mat"], row["acceptance_rate"], row["copied_fraction"]) == (2.0, 0.25, 0.4)
     assert (row["drafted_per_step"], row["tokens_per_s"]) == (4.0, 2.4)
+    assert row["draft_ms_per_step"] == 1.5
 
 
 def test_answers_of_one_token_have_no_speedup() -> None:

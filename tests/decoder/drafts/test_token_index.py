@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,3 +148,34 @@ def test_damaged_bytes_are_refused() -> None:
 def test_sizes_that_are_not_indexed_are_refused() -> None:
     with pytest.raises(ValueError, match="the index has n-grams"):
         TokenIndex.build([[1, 2]]).first([1] * 5)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_matches_of_several_ends_are_those_of_each(frozen: bool) -> None:
+    random = np.random.default_rng(8)
+    for _ in range(30):
+        text = random.integers(0, 5, 200).tolist()
+        index = TokenIndex.build([text[:120]]) if frozen else TokenIndex()
+        index.extend(text[120:])
+        ends = [[*text[-5:], token] for token in range(6)]
+        for k, longest in ((1, 6), (3, 4), (24, 10)):
+            assert index.matches_of(ends, k, longest) == [index.matches(end, k, longest) for end in ends]
+    assert TokenIndex().matches_of([], 1) == []
+
+
+def test_an_index_gives_the_matches_of_a_plain_search() -> None:
+    """Length, place and order, whatever sizes are indexed and however they are looked up."""
+    random = np.random.default_rng(9)
+    for number in range(60):
+        text = random.integers(0, 3 + number % 6, 50).tolist()
+        index = TokenIndex.build([text[:30]])
+        index.extend(text[30:])
+        lengths = {}
+        for end in range(1, len(text)):
+            same = 0
+            while same < min(end, 10) and text[end - 1 - same] == text[-1 - same]:
+                same += 1
+            if same:
+                lengths[end] = same
+        expected = sorted(lengths.items(), key=lambda item: (-item[1], -item[0]))
+        assert [(m.position, m.length) for m in index.matches(text[-10:], 50, 10)] == expected
