@@ -226,5 +226,5 @@ def test_every_dtype_has_a_threshold_and_an_engine_its_own(target: TargetModel) 
     assert Engine(target, "plain", near_tie=0.0).near_tie == 0.0
     with pytest.raises(ValueError, match="near_tie"):
         Engine(target, "plain", near_tie=-1.0)
-    with pytest.raises(ValueError, match="'default' or 'strict'"):
+    with pytest.raises(ValueError, match="'default', 'strict' or 'bitwise'"):
         SamplingParams(exact="exactly")  # type: ignore[arg-type]
