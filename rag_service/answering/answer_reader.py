@@ -1,4 +1,4 @@
-"""An answer as it stands: its record, its events as they come, its result, its versions, and its cancellation.
+"""An answer as it stands: its record, events as they come, result, versions, feedback, and its cancellation.
 
 Knows what is kept of answers in Redis; knows no prompts and no HTTP.
 
@@ -13,14 +13,17 @@ from functools import partial
 
 import anyio
 
-from rag_service.answering import answers
+from rag_service.answering import answers, feedback
 from rag_service.contract.answer import Answer, Version
-from rag_service.contract.ids import unknown_answer
+from rag_service.contract.feedback import FeedbackOut, FeedbackRequest
+from rag_service.contract.ids import no_feedback, unknown_answer
 from rag_service.errors import Unavailable
 from rag_service.prompting import edits
 from rag_service.setting_sections import Answers
 from workers.broker.app import AsyncRedisClient, RedisClient
 from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent
+from workers.errors import AnswerMissing
+from workers.sessions.feedback import FeedbackStore
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerRecord, AnswerStream
@@ -50,6 +53,7 @@ class AnswerReader:
         self._sessions = sessions
         self._redis = redis
         self._async_redis = async_redis
+        self._feedback = FeedbackStore(redis, settings.session_ttl)
 
     def stream(self, answer_id: str) -> AnswerStream:
         return AnswerStream(self._redis, self._owner, answer_id, self._async_redis)
@@ -140,3 +144,42 @@ class AnswerReader:
         ids = await anyio.to_thread.run_sync(self._sessions.versions, self._owner, root)
         records = [await self.stream(one).arecord() for one in ids]
         return [answers.version(record) for record in records if record is not None]
+
+    async def rate(self, answer_id: str, request: FeedbackRequest) -> FeedbackOut:
+        """Keep feedback on an answer.
+
+        Raises:
+            NotFound: the answer is not kept (any more).
+            Conflict: it is not finished.
+        """
+        given = feedback.feedback_on(await self.result(answer_id), request)
+        try:
+            await anyio.to_thread.run_sync(self._feedback.give, self._owner, given)
+        except AnswerMissing:
+            raise unknown_answer(answer_id) from None
+        return feedback.shown(given)
+
+    async def feedback(self, answer_id: str) -> FeedbackOut:
+        """The feedback on an answer.
+
+        Raises:
+            NotFound: there is none.
+        """
+        given = await anyio.to_thread.run_sync(self._feedback.of, self._owner, answer_id)
+        if given is None:
+            raise no_feedback(answer_id)
+        return feedback.shown(given)
+
+    def feedback_of(self, answer_ids: list[str]) -> dict[str, FeedbackOut]:
+        """The feedback on those answers that have any, by their ids."""
+        given = self._feedback.of_several(self._owner, answer_ids)
+        return {answer_id: feedback.shown(one) for answer_id, one in given.items()}
+
+    async def withdraw_feedback(self, answer_id: str) -> None:
+        """Erase the feedback on an answer.
+
+        Raises:
+            NotFound: there is none.
+        """
+        if not await anyio.to_thread.run_sync(self._feedback.withdraw, self._owner, answer_id):
+            raise no_feedback(answer_id)

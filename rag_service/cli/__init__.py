@@ -19,6 +19,7 @@ from rag_service.cli.commands import (
     config,
     delegated,
     docs,
+    feedback,
     ingest,
     jobs,
     keys,
@@ -101,6 +102,9 @@ app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
+app.command("feedback", epilog=example("rag feedback --rating down --days 7", "rag feedback --json > feedback.json"))(
+    feedback.feedback
+)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")

@@ -16,6 +16,7 @@ from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
+from rag_service.contract.feedback import FeedbackOut, Rating
 from rag_service.contract.schemas import (
     CollectionInfo,
     DocumentList,
@@ -74,6 +75,18 @@ class AsyncRagClient(AsyncConnection):
     async def cancel(self, answer_id: str) -> bool:
         """Stop an answer; returns False if it had already ended."""
         return await self.send(calls.cancel(answer_id))
+
+    async def rate(self, answer_id: str, rating: Rating, *, comment: str = "") -> FeedbackOut:
+        """Rate a finished answer; it replaces earlier feedback on the same answer."""
+        return await self.send(calls.rate(answer_id, rating, comment))
+
+    async def feedback(self, answer_id: str) -> FeedbackOut:
+        """The feedback on an answer. Raises NotFound if there is none."""
+        return await self.send(calls.feedback(answer_id))
+
+    async def withdraw_feedback(self, answer_id: str) -> None:
+        """Withdraw the feedback on an answer. Raises NotFound if there is none."""
+        await self.send(calls.withdraw_feedback(answer_id))
 
     async def search(
         self,

@@ -13,6 +13,7 @@ from typing import IO, Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
+from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.file_names import sendable
 from rag_service.contract.schemas import (
     CollectionInfo,
@@ -128,6 +129,19 @@ def versions(answer_id: str) -> Call[list[Version]]:
 
 def cancel(answer_id: str) -> Call[bool]:
     return Call("DELETE", f"/v1/answers/{_part(answer_id)}", lambda body: bool(body["cancelled"]))
+
+
+def rate(answer_id: str, rating: str, comment: str) -> Call[FeedbackOut]:
+    body = {"rating": rating, "comment": comment}
+    return Call("POST", f"/v1/answers/{_part(answer_id)}/feedback", FeedbackOut.model_validate, json=body)
+
+
+def feedback(answer_id: str) -> Call[FeedbackOut]:
+    return Call("GET", f"/v1/answers/{_part(answer_id)}/feedback", FeedbackOut.model_validate)
+
+
+def withdraw_feedback(answer_id: str) -> Call[None]:
+    return Call("DELETE", f"/v1/answers/{_part(answer_id)}/feedback")
 
 
 def search(

@@ -15,6 +15,7 @@ from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
+from rag_service.contract.feedback import FeedbackOut, Rating
 from rag_service.contract.schemas import (
     CollectionInfo,
     DocumentList,
@@ -72,6 +73,18 @@ class RagClient(Connection):
     def cancel(self, answer_id: str) -> bool:
         """Stop an answer; returns False if it had already ended."""
         return self.send(calls.cancel(answer_id))
+
+    def rate(self, answer_id: str, rating: Rating, *, comment: str = "") -> FeedbackOut:
+        """Rate a finished answer; it replaces earlier feedback on the same answer."""
+        return self.send(calls.rate(answer_id, rating, comment))
+
+    def feedback(self, answer_id: str) -> FeedbackOut:
+        """The feedback on an answer. Raises NotFound if there is none."""
+        return self.send(calls.feedback(answer_id))
+
+    def withdraw_feedback(self, answer_id: str) -> None:
+        """Withdraw the feedback on an answer. Raises NotFound if there is none."""
+        self.send(calls.withdraw_feedback(answer_id))
 
     def search(
         self,

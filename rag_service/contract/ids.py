@@ -22,6 +22,12 @@ def unknown_answer(answer_id: str) -> NotFound:
     )
 
 
+def no_feedback(answer_id: str) -> NotFound:
+    return NotFound(
+        f"There is no feedback on the answer {answer_id[:80]!r}. POST one to the same address.", "unknown_feedback"
+    )
+
+
 def unknown_session(session_id: str) -> NotFound:
     return NotFound(
         f"There is no session {session_id[:80]!r}. It was erased, has expired, or never existed. "

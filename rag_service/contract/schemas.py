@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from decoder.drafter_names import DrafterName
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.collections import joined
+from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, ResponseBody, at_most
 from workers.broker.messages import Abstain, IngestFailure, JobProgress, ListedJob
@@ -236,6 +237,7 @@ class Turn(ResponseBody):
     answer: str
     passages: list[PassageOut]
     created: float
+    feedback: FeedbackOut | None = None
 
 
 class SessionSummary(ResponseBody):

@@ -44,6 +44,9 @@ USAGE_TENANTS = "rag:usage:tenants"
 USAGE_TOTALS = "rag:usage:totals"
 """Hash: tokens of all tenants since the service began, with the fields of `usage`."""
 
+FEEDBACK = "rag:feedback"
+"""Sorted set: answers with feedback (`owner id`) by the time at which it expires."""
+
 QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time of the last message sent to them."""
 
@@ -82,6 +85,16 @@ def answer_events(owner: str, answer_id: str) -> str:
 
 def answer_cancel(owner: str, answer_id: str) -> str:
     return f"{answer(owner, answer_id)}:cancel"
+
+
+def feedback(owner: str, answer_id: str) -> str:
+    """String: what a person says of an answer, with the answer, as JSON (`sessions.feedback`); expires."""
+    return f"rag:{_part(owner)}:feedback:{_part(answer_id)}"
+
+
+def feedback_member(owner: str, answer_id: str) -> str:
+    """The member of FEEDBACK that an answer has."""
+    return f"{_part(owner)} {_part(answer_id)}"
 
 
 def versions(owner: str, root: str) -> str:

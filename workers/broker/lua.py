@@ -70,6 +70,14 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 """
 
+GIVE_FEEDBACK = """
+-- keys: record, feedback, all feedback; args: the feedback, seconds for which it is kept, its member, when it expires
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
+redis.call('ZADD', KEYS[3], ARGV[4], ARGV[3])
+return 1
+"""
+
 REMEMBER = """
 -- keys: session; args: digest of a question in its conversation, what it was rewritten to
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

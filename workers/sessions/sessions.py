@@ -17,6 +17,7 @@ from workers.broker.messages import TurnRecord
 from workers.errors import QueueUnavailable, unavailable
 from workers.sessions import erased
 from workers.sessions.answer_store import erase_answers
+from workers.sessions.feedback import erase_feedback
 from workers.sessions.record_texts import read_turns
 from workers.sessions.streams import SESSION_TTL_S
 from workers.sessions.token_log import ID_BYTES, read_log
@@ -188,6 +189,7 @@ class Sessions:
                 pipe.delete(keys.session_texts(owner, session_id))
                 pipe.zrem(keys.sessions(owner), session_id)
                 existed = pipe.execute()[0]
+        erase_feedback(self._redis, owner, [str(answer_id) for answer_id in ids])
         if existed:
             erased.note(self._redis)
         return bool(existed)
@@ -207,6 +209,7 @@ class Sessions:
             for pattern in (keys.answer(owner, "*"), keys.rewrite(owner, "*")):
                 for name in self._redis.scan_iter(match=pattern, count=1000):
                     self._redis.delete(name)
+            erase_feedback(self._redis, owner, list(self._named(keys.feedback(owner, "*"))))
             self._redis.delete(keys.sessions(owner))
         erased.note(self._redis)
         return number

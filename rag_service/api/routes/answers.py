@@ -1,4 +1,4 @@
-"""/v1/answers: read an answer, resume its events, cancel it, edit it and list its versions."""
+"""/v1/answers: read an answer, resume its events, cancel it, edit it, list its versions and rate it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.answer import Answer, VersionList
+from rag_service.contract.feedback import FeedbackOut, FeedbackRequest
 from rag_service.contract.ids import AnswerPath
 from rag_service.contract.schemas import Cancelled, EditRequest
 from rag_service.errors import InvalidRequest
@@ -91,3 +92,26 @@ async def edit(answer_id: AnswerPath, body: EditRequest, pipeline: PipelineDep) 
 async def versions(answer_id: AnswerPath, pipeline: PipelineDep) -> VersionList:
     """List an answer and its edits, oldest first. The id of any version gives the same list."""
     return VersionList(versions=await pipeline.answers.versions(answer_id))
+
+
+@router.post("/{answer_id}/feedback", responses=error_responses(400, 404, 409, 413, 415, 422, 507))
+async def give_feedback(answer_id: AnswerPath, body: FeedbackRequest, pipeline: PipelineDep) -> FeedbackOut:
+    """Rate a finished answer, with a comment if wanted. It replaces earlier feedback on the same answer.
+
+    The question, the answer and its passages are kept beside it for the operator, who reads it all with `rag feedback`,
+    for `RAG_ANSWERS__SESSION_TTL` seconds. Erasing the session erases it. 409 `answer_running` while the answer is not
+    finished.
+    """
+    return await pipeline.answers.rate(answer_id, body)
+
+
+@router.get("/{answer_id}/feedback", responses=error_responses(404))
+async def read_feedback(answer_id: AnswerPath, pipeline: PipelineDep) -> FeedbackOut:
+    """Read the feedback on an answer."""
+    return await pipeline.answers.feedback(answer_id)
+
+
+@router.delete("/{answer_id}/feedback", status_code=204, responses=error_responses(404))
+async def withdraw_feedback(answer_id: AnswerPath, pipeline: PipelineDep) -> None:
+    """Withdraw the feedback on an answer."""
+    await pipeline.answers.withdraw_feedback(answer_id)

@@ -39,8 +39,11 @@ def erase_all(pipeline: PipelineDep, _all: All) -> ErasedSessions:
 @router.get("/{session_id}", responses=error_responses(404))
 def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
     """Read a session's finished turns, oldest first, and its memory in Redis."""
-    if not pipeline.sessions.exists(pipeline.principal.owner, session_id):
+    owner = pipeline.principal.owner
+    if not pipeline.sessions.exists(owner, session_id):
         raise unknown_session(session_id)
+    stored = pipeline.sessions.turns(owner, session_id)
+    rated = pipeline.answers.feedback_of([turn.answer_id for turn in stored])
     turns = [
         Turn(
             answer_id=turn.answer_id,
@@ -51,10 +54,11 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
             answer=turn.segments[-1].text,
             passages=[PassageOut(**passage) for passage in turn.passages],
             created=turn.created,
+            feedback=rated.get(turn.answer_id),
         )
-        for turn in pipeline.sessions.turns(pipeline.principal.owner, session_id)
+        for turn in stored
     ]
-    memory = SessionMemory(**pipeline.sessions.memory(pipeline.principal.owner, session_id))
+    memory = SessionMemory(**pipeline.sessions.memory(owner, session_id))
     return Session(session_id=session_id, turns=turns, memory=memory)
 
 

@@ -29,6 +29,7 @@ export class AnswerView {
     this.answerId = null;
     this.collection = null;
     this.problem = null;
+    this.recalled = false;
     this._detached = new AbortController();
     this.text = new AnswerText((mark, passages, from) =>
       sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null), earlier);
@@ -79,6 +80,7 @@ export class AnswerView {
     this.text.passages = turn.passages;
     this.text.finish(turn.answer, []);
     this.answer = { answer: turn.answer, passages: turn.passages, finish_reason: "stop" };
+    this.recalled = true;
     this._end(el("p", { class: "aside", text: "This answer is too old to show its sources and figures." }));
   }
 

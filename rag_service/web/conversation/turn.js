@@ -1,6 +1,7 @@
 // A question and its answer: its versions, one per edit, and the answer of plain decoding to compare with.
 
 import { asProblem, json } from "../api.js";
+import { Rating } from "../answer/rating.js";
 import { AnswerView } from "../answer/view.js";
 import { announce, button, el, freshId, problemBox } from "../dom.js";
 
@@ -10,14 +11,15 @@ export class Turn {
     this.question = question;
     this.collection = collection;
     this._page = page;
-    this.versions = []; // {view, instruction, stored?}
+    this.versions = []; // {view, instruction, rating, stored?}
     this.shown = -1;
     const title = freshId("question");
     this._body = el("div", { class: "answers" });
     this._tools = el("div", { class: "turn-tools" });
     this._edit = el("div", {});
+    this._rating = el("div", {});
     this.element = el("li", { class: "turn" }, el("article", { "aria-labelledby": title, tabindex: "-1" },
-      el("h2", { class: "question", id: title, text: question }), this._body, this._edit, this._tools));
+      el("h2", { class: "question", id: title, text: question }), this._body, this._edit, this._tools, this._rating));
   }
 
   get running() {
@@ -45,7 +47,8 @@ export class Turn {
     view.collection = this.collection;
     view.answerId = stored?.answer_id ?? null;
     view.onend = () => this._draw();
-    this.versions.push({ view, instruction, stored });
+    const rating = new Rating(view, stored?.feedback ?? null, () => this._draw());
+    this.versions.push({ view, instruction, rating, stored });
     return view;
   }
 
@@ -130,7 +133,7 @@ export class Turn {
   }
 
   _draw() {
-    const { view, instruction } = this.versions[this.shown];
+    const { view, instruction, rating } = this.versions[this.shown];
     const compared = this.plain && this.shown === 0 ? [this.plain.element] : [];
     this._body.classList.toggle("compared", compared.length > 0);
     const parts = [instruction ? el("p", { class: "instruction", text: `Changed: ${instruction}` }) : null,
@@ -149,7 +152,9 @@ export class Turn {
         tools.push(button("Copy with sources", (event) => copy(view.withSources(), event.currentTarget),
           { class: "quiet", "data-do": "copy-sources" }));
       }
+      if (!view.recalled) tools.push(...rating.thumbs());
     }
+    if (this._rating.firstChild !== rating.form) this._rating.replaceChildren(rating.form);
     const focused = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
     this._tools.replaceChildren(...tools);
     if (focused === null) return;

@@ -44,6 +44,7 @@ BODIES: dict[str, Any] = {
     "/v1/collections/{collection}/search": {"question": "green"},
     "/v1/collections/{collection}/documents": {"documents": [{"id": "more", "text": "Kiwis are furry."}]},
     "/v1/answers/{answer_id}/edits": {"instruction": "Shorter."},
+    "/v1/answers/{answer_id}/feedback": {"rating": "up"},
 }
 
 
@@ -177,7 +178,7 @@ async def test_other_collections_are_not_there_for_a_key_that_sees_some(place: P
 async def test_another_persons_sessions_and_answers_are_not_there(place: Place, other: dict[str, Any]) -> None:
     theirs = place.key(**other)
     routes = [(method, path) for method, path in await place.routes() if path.startswith(OF_A_PERSON)]
-    assert len(routes) == 7
+    assert len(routes) == 10
     for method, path in routes:
         response = await place.ask(method, path, theirs)
         assert response.status_code == 404, (method, path, response.text)

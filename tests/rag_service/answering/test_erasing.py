@@ -155,6 +155,9 @@ async def test_what_is_erased_is_nowhere(
                 answer = await client.post("/v1/query", json=question)
                 assert answer.status_code == 200, answer.text
                 assert MARKER in answer.json()["answer"]
+                given = {"rating": "up", "comment": f"Yes, the {MARKER}."}
+                rated = await client.post(f"/v1/answers/{answer.json()['answer_id']}/feedback", json=given)
+                assert rated.status_code == 200, rated.text
             assert MARKER in (await client.get("/v1/jobs")).text
             assert stack.found(), "before, it is everywhere"
             assert (await client.delete("/v1/sessions/mine")).status_code == 204

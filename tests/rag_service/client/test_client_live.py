@@ -53,6 +53,12 @@ def test_edits_versions_sessions(live_url: str, world: Any) -> None:
             with pytest.raises(InvalidRequest):
                 rag.answer(base.answer_id, token_ids=True)
         assert not rag.cancel(base.answer_id)
+        rated = rag.rate(edited.answer_id, "down", comment="Too short.")
+        assert (rated.rating, rated.comment) == ("down", "Too short.")
+        assert rag.feedback(edited.answer_id) == rated
+        rag.withdraw_feedback(edited.answer_id)
+        with pytest.raises(NotFound):
+            rag.feedback(edited.answer_id)
         assert base.session_id in {session.session_id for session in rag.sessions()}
         assert [turn.answer_id for turn in rag.session(base.session_id).turns] == [base.answer_id, edited.answer_id]
         rag.erase_session(base.session_id)

@@ -1,0 +1,62 @@
+"""Thumbs on the page: given, commented, changed, found again and withdrawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.rag_service.web.conftest import BACKUPS
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def kept(visit: Any) -> list[tuple[str, str]]:
+    """(rating, comment) of the session's turns that have feedback, as the API has it."""
+    session = await visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('session')")
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        turns = (await client.get(f"/v1/sessions/{session}")).json()["turns"]
+    given = [turn["feedback"] for turn in turns if turn["feedback"]]
+    return [(one["rating"], one["comment"]) for one in given]
+
+
+async def test_a_thumb_with_a_comment_is_kept_and_found_again(visit: Any, scene: Any) -> None:
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    bad = turn.get_by_role("button", name="Bad answer")
+    await expect(bad).to_have_attribute("aria-pressed", "false")
+    await bad.click()
+    await expect(bad).to_have_attribute("aria-pressed", "true")
+    assert await kept(visit) == [("down", "")]
+    await turn.get_by_label("What was wrong?").fill("It says <b>weeks</b>, I asked for days.")
+    await turn.get_by_role("button", name="Send").click()
+    await expect(turn.get_by_text("The operator can read your comment")).to_be_visible()
+    assert await kept(visit) == [("down", "It says <b>weeks</b>, I asked for days.")]
+
+    await visit.page.reload()
+    turn = await visit.answered()
+    good, bad = (turn.get_by_role("button", name=f"{which} answer") for which in ("Good", "Bad"))
+    await expect(bad).to_have_attribute("aria-pressed", "true")
+    await good.click()
+    await expect(good).to_have_attribute("aria-pressed", "true")
+    await expect(bad).to_have_attribute("aria-pressed", "false")
+    assert await kept(visit) == [("up", "It says <b>weeks</b>, I asked for days.")], "a comment is not lost by chance"
+    await visit.page.keyboard.press("Escape")
+    await good.click()
+    await expect(good).to_have_attribute("aria-pressed", "false")
+    assert await kept(visit) == []
+
+
+async def test_a_thumb_on_an_answer_that_is_gone_says_so(visit: Any, scene: Any) -> None:
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    session = await visit.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('session')")
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        assert (await client.delete(f"/v1/sessions/{session}")).status_code == 204
+    good = turn.get_by_role("button", name="Good answer")
+    await good.click()
+    await expect(turn.get_by_text("It was erased, has expired, or never existed.")).to_be_visible()
+    await expect(good).to_have_attribute("aria-pressed", "false")
+    visit.complaints = [one for one in visit.complaints if "404" not in one]  # the browser names every failed request
