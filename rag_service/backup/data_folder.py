@@ -1,6 +1,6 @@
 """What the embedded store has in the data folder: collections, and the uploads of accepted ingests.
 
-A collection is saved as its SQLite file at one moment, copied while others read and write. Its FAISS index is not saved:
+A collection is saved as its SQLite file is at one moment, while others read and write it. Its FAISS index is not saved:
 it is a cache of that file and made again when it is needed. Collections that are being copied or indexed anew are not
 complete yet, so they are not saved.
 """
@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rag_service.backup.archive import NAMES, ArchiveWriter
+from rag_service.backup.archive import NAMES, ArchiveWriter, sync
 from rag_service.backup.errors import BackupError
 from rag_service.backup.manifest import SavedCollection
 from retriever.errors import InvalidName
@@ -35,7 +35,7 @@ def save_jobs(uploads: Path, archive: ArchiveWriter) -> int:
     Do it before anything else: a job that ends meanwhile is in Redis as ended, and its documents are in its collection.
     """
     waiting = 0
-    for folder in sorted(uploads.glob("*/")) if uploads.is_dir() else []:
+    for folder in sorted(one for one in uploads.iterdir() if one.is_dir()) if uploads.is_dir() else []:
         copy = archive.folder / folder.name
         if _copied(folder, copy):
             waiting += not (copy / ENDED_NAME).exists()
@@ -119,21 +119,27 @@ def place_of(member: str) -> Path:
 
 @contextlib.contextmanager
 def put_in_place(staged: Path, data_dir: Path, names: Iterable[str]) -> Iterator[None]:
-    """Move folders of `staged` into the data folder, where these are missing or without files.
+    """Exchange folders of `staged` with those of the data folder, which have nothing of use.
 
-    An exception within the context moves them back.
+    An exception within the context puts those of the data folder back.
     """
-    moved: list[str] = []
+    done: list[tuple[Path, Path]] = []
+
+    def move(one: Path, other: Path) -> None:
+        if one.exists():
+            one.rename(other)
+            done.append((one, other))
+
     try:
         for name in names:
             if (staged / name).exists():
-                shutil.rmtree(data_dir / name, ignore_errors=True)
-                (staged / name).rename(data_dir / name)
-                moved.append(name)
+                move(data_dir / name, staged / f"{name}.before")
+                move(staged / name, data_dir / name)
+        sync(data_dir)
         yield
     except BaseException:
-        for name in moved:
-            (data_dir / name).rename(staged / name)
+        for one, other in reversed(done):
+            other.rename(one)
         raise
 
 

@@ -29,13 +29,17 @@ SENT = 2000
 """Words of the commands that are sent together, or a few more."""
 
 
-def refuse_keys(client: RedisClient) -> None:
-    """Raises BackupError if the service has anything in this Redis, or uses it. Raises QueueUnavailable."""
+def refuse_workers(client: RedisClient) -> None:
+    """Raises BackupError if workers use this Redis, and QueueUnavailable while it is away."""
     with unavailable():
         now, _ = client.time()
         alive = client.zcount(keys.WORKERS, now - ALIVE_S, "+inf")
     if alive:
         raise BackupError("Workers use this Redis. Stop the service, API and workers, and restore again.")
+
+
+def refuse_keys(client: RedisClient) -> None:
+    """Raises BackupError if the service keeps anything in this Redis, and QueueUnavailable while it is away."""
     held = [name for name in names(client) if redis_kinds.is_carried(name)]
     if held:
         raise BackupError(

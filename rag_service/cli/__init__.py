@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from rag_service.cli.commands import (
     ask,
+    backup,
     chat,
     collections,
     config,
@@ -101,6 +102,10 @@ app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
+app.command("backup", epilog=example("rag backup rag.tar.gz", "rag backup /mnt/backups/$(date +%F).tar.gz --json"))(
+    backup.backup
+)
+app.command("restore", epilog=example("rag restore rag.tar.gz", "rag restore rag.tar.gz --check"))(backup.restore)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")
