@@ -54,11 +54,11 @@ def save_tables(url: str, tenants: Iterable[str], archive: ArchiveWriter, manife
         tenants: those that are known from elsewhere; tenants that ever ingested are found here.
 
     Raises:
+        BackupError: the role may not read the tables.
         StoreUnavailable, DatabaseUnavailable: the database cannot be used.
     """
     _prepare(url)
-    database = Database(url)
-    with database.alone() as connection:
+    with Database(url).alone() as connection, _explained():
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         known = sorted({DEFAULT_TENANT, *tenants, *_tenants(connection)})
         manifest.layouts = dict(LAYOUTS)
@@ -216,20 +216,21 @@ def _not_empty() -> BackupError:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
+    """BackupError for what PostgreSQL rejects; that it cannot be used is left to `Database`."""
     try:
         yield
     except psycopg.errors.LockNotAvailable:
         raise BackupError(
             "Something uses the database's tables. Stop the service, APIs and workers, and restore again."
         ) from None
+    except psycopg.OperationalError:
+        raise
     except psycopg.errors.InsufficientPrivilege as error:
         raise BackupError(
-            f"The role of RAG_STORE_URL may not restore ({error}). Use the role that the tables belong to."
+            f"The role of RAG_STORE_URL may not do this ({error}). Use the role that the tables belong to."
         ) from error
-    except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
-        raise BackupError(
-            f"The database does not take what is in the archive ({error}); nothing was changed."
-        ) from error
+    except psycopg.Error as error:
+        raise BackupError(f"PostgreSQL rejects the backup's rows ({error}); nothing was changed.") from error
 
 
 def _number(connection: Connection, query: str) -> int:

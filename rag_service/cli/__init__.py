@@ -102,7 +102,7 @@ app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
-app.command("backup", epilog=example("rag backup rag.tar.gz", "rag backup /mnt/backups/$(date +%F).tar.gz --json"))(
+app.command("backup", epilog=example("rag backup rag.tar.gz", "rag backup /mnt/backups/rag.tar.gz --force --json"))(
     backup.backup
 )
 app.command("restore", epilog=example("rag restore rag.tar.gz", "rag restore rag.tar.gz --check"))(backup.restore)

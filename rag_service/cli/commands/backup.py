@@ -79,7 +79,9 @@ def restore(
     told = {"file": str(file), **_told(manifest), "expired": expired, "missing_models": missing}
     print_result(told, text, as_json)
     for name in missing:
-        say_dim(f"The model {name} is not here: `rag models pull {name}` gets it.")
+        own = name.startswith(("/", ".", "~")) or name.count("/") > 1
+        fix = "copy its folder, or name another model" if own else f"`rag models pull {name}` gets it"
+        say_dim(f"The model {name} is not here: {fix}.")
     _compare(manifest, settings)
 
 
@@ -125,6 +127,9 @@ def _errors() -> Iterator[None]:
         raise CliError(_sentence(error), UNREACHABLE) from None
     except (RetrieverError, EmbeddedRedisError, OSError) as error:
         raise CliError(_sentence(error)) from error
+    except ImportError as error:
+        reason = f"RAG_STORE_URL needs a package that is missing ({error}); install `rag-service[postgres]`"
+        raise CliError(f"{reason}.") from error
     except ValueError as error:  # of a URL
         raise CliError(_sentence(error), USAGE) from None
 

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,7 @@ def test_a_killed_backup_leaves_no_archive(saved: dict[str, Any], tiny_models: P
         waiting = tmp_path / "held.tar.gz.partial.d" / "collection.sqlite3"
         while not waiting.exists():
             assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
         process.kill()
         process.communicate()
         assert not (tmp_path / "held.tar.gz").exists()
