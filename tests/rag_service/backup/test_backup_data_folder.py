@@ -189,6 +189,41 @@ def test_a_job_that_ends_while_it_is_copied_is_whole(tmp_path: Path, monkeypatch
     }
 
 
+@pytest.mark.parametrize("step", ["save_jobs", "read_all", "collections", "save_collection"])
+def test_an_ingest_that_ends_during_the_backup_is_not_lost(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It was accepted before the backup; whenever it ends, its document is there or it runs again."""
+    uploads = tmp_path / "one" / "uploads"
+    with library(tmp_path / "one") as one, closing(make_redis(redis_url)) as client:
+        one.of("t").create("fruit")
+        ledger = RedisJobLedger(client, JobFiles(uploads))
+        ledger.add(accepted(uploads, "job").model_copy(update={"created": time.time()}))
+        module = saving.redis_reading if step == "read_all" else data_folder
+        original_step = getattr(module, step)
+
+        def meanwhile(*arguments: object) -> object:
+            if (claim := ledger.take("worker")) is not None:
+                one.of("t").collection("fruit").ingest([SourceDocument(document_id="kiwi", text="A kiwi is green.")])
+                claim.end(JobProgress(job_id="job", status="succeeded"))
+            return original_step(*arguments)
+
+        monkeypatch.setattr(module, step, meanwhile)
+        saved(tmp_path / "one", redis_url, tmp_path / "all")
+    restored(tmp_path / "all", tmp_path / "two", None)
+    with (
+        library(tmp_path / "two") as two,
+        EmbeddedRedis(tmp_path / "two" / "redis") as server,
+        closing(make_redis(server.url)) as client,
+    ):
+        ledger = RedisJobLedger(client, JobFiles(tmp_path / "two" / "uploads"))
+        claim = ledger.take("worker")
+        assert (claim is not None) == (step in ("collections", "save_collection"))
+        assert [document.id for document in two.of("t").collection("fruit").documents()] == ["kiwi"]
+        (job,) = ledger.jobs("t", 10)
+        assert job.status == ("succeeded" if claim is None else "running")
+
+
 @pytest.fixture
 def archive(tmp_path: Path, redis_url: str) -> Path:
     """Of a collection, a job and a key."""
