@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from rag_service.cli.commands import (
     ask,
+    backup,
     chat,
     collections,
     config,
@@ -105,6 +106,10 @@ app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant re
 app.command("feedback", epilog=example("rag feedback --rating down --days 7", "rag feedback --json > feedback.json"))(
     feedback.feedback
 )
+app.command("backup", epilog=example("rag backup rag.tar.gz", "rag backup /mnt/backups/rag.tar.gz --force --json"))(
+    backup.backup
+)
+app.command("restore", epilog=example("rag restore rag.tar.gz", "rag restore rag.tar.gz --check"))(backup.restore)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")
