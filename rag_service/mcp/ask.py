@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any
 
 import anyio
 from pydantic import Field
@@ -15,7 +14,7 @@ from rag_service.mcp.answer import GivenAnswer, given
 from rag_service.mcp.collections import chosen
 from rag_service.mcp.quoted import one_line
 from rag_service.mcp.search import FILTER, Filter
-from rag_service.mcp.tool import Arguments, Result, Running, Tool
+from rag_service.mcp.tool import Arguments, Running, Tool
 
 CANCEL_S = 5.0
 """Longest time that a cancelled call takes to cancel its answer."""
@@ -43,7 +42,7 @@ class Ask(Arguments):
     filter: Filter = Field(default=None, description=FILTER)
 
 
-async def ask(arguments: Ask, running: Running) -> Result:
+async def ask(arguments: Ask, running: Running) -> GivenAnswer:
     retrieval = {"document_id": arguments.document_id, "filter": arguments.filter}
     options: QueryOptions = {"retrieval": {name: value for name, value in retrieval.items() if value is not None}}
     if arguments.session_id is not None:
@@ -112,7 +111,7 @@ def _in_titles(titles: Iterable[str]) -> str:
     return f" in {', '.join(named[:NAMED_TITLES])}{more}" if named else ""
 
 
-ASK: Tool[Any] = Tool(
+ASK = Tool(
     name="ask",
     title="Ask the documents",
     description=(

@@ -25,5 +25,5 @@ def serve_http(server: Server[Any], host: str, bound: socket.socket) -> None:
         allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:*" for name in names]
     )
     app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
-    config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=GRACE_S)
+    config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=GRACE_S)
     uvicorn.Server(config).run(sockets=[bound])

@@ -1,4 +1,4 @@
-"""Text of documents inside the text of a result. Every line of it is marked, so none can pose as the result's own. Pure."""
+"""Text of documents inside the text of a result: each of its lines is marked, so none can pose as the result's. Pure."""
 
 from __future__ import annotations
 

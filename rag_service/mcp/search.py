@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from rag_service.contract.answer import PassageOut
 from rag_service.contract.collections import MOST_COLLECTIONS, joined, split
 from rag_service.mcp.collections import chosen
 from rag_service.mcp.quoted import heading, lines, place, quoted
@@ -13,7 +14,7 @@ from rag_service.mcp.tool import Arguments, Result, Running, Tool, decoded
 
 MOST_PASSAGES = 30
 FILTER = (
-    "Only documents whose metadata has these values: {\"team\": \"travel\", \"date\": {\"$gte\": \"2025\"}}. Operators: "
+    'Only documents whose metadata has these values, such as {"team": "travel", "date": {"$gte": "2025"}}. Operators: '
     "$gt, $gte, $lt, $lte, $in, $nin, $ne, $contains, $and, $or, $not. list_documents shows the metadata."
 )
 Filter = Annotated[dict[str, Any] | None, BeforeValidator(decoded, json_schema_input_type=dict[str, Any] | None)]
@@ -76,10 +77,12 @@ class Passages(Result):
 
 async def search(arguments: Search, running: Running) -> Passages:
     names = arguments.collections or [await chosen(running.rag)]
-    options = {"top_k": arguments.top_k, "mode": arguments.mode, "filter": arguments.filter}
-    found = [
-        (passage, name) for name in names for passage in await running.rag.search(name, arguments.question, **options)
-    ]
+    found: list[tuple[PassageOut, str]] = []
+    for name in names:
+        passages = await running.rag.search(
+            name, arguments.question, top_k=arguments.top_k, mode=arguments.mode, filter=arguments.filter
+        )
+        found += [(passage, name) for passage in passages]
     found.sort(key=lambda pair: pair[0].rank)  # scores of different collections cannot be compared
     return Passages(
         passages=[
