@@ -1,4 +1,4 @@
-"""Text of documents inside the text of a result: each of its lines is marked, so none can pose as the result's. Pure."""
+"""Text of documents inside the text of a result: its lines are marked, so none can pose as the result's. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,168 @@
+"""Calls of `rag mcp` that run: they are cancelled with their answers, and they do not wait for each other."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from rag_service.client import RagClient
+from tests.support.mcp_clients import COMMAND, ERAS, ROOT, http_server, over_http, over_stdio, said
+
+ASKED = {"question": "What jumps?", "collection": "animals"}
+
+
+async def _cancelled(client: Client, world: Any) -> None:
+    """Ask, cancel the call once the answer is being written, and see that the answer was cancelled."""
+    world.stage.hold_at = 3
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "ask", ASKED)
+        assert await anyio.to_thread.run_sync(world.stage.waiting.wait, 30)
+        group.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(world.wait_for_cancel)
+    world.stage.open.set()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cancelled_call_cancels_its_answer(live_url: str, world: Any, tmp_path: Path, era: str) -> None:
+    async with over_stdio(live_url, tmp_path, era=era) as client:
+        await _cancelled(client, world)
+        world.stage.hold_at = None
+        again = await client.call_tool("ask", ASKED)
+        assert again.structured_content["finish_reason"] == "stop", said(again)
+    with RagClient(live_url) as rag:
+        reasons = [rag.answer(turn.answer_id).finish_reason for one in rag.sessions()[:2] for turn in _turns(rag, one)]
+    assert reasons[0] == "stop"
+    assert "Traceback" not in (tmp_path / "mcp.log").read_text()
+
+
+def _turns(rag: RagClient, session: Any) -> list[Any]:
+    return rag.session(session.session_id).turns
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cancelled_call_over_http_cancels_its_answer(
+    live_url: str, world: Any, tmp_path: Path, era: str
+) -> None:
+    with http_server(live_url, tmp_path) as address:
+        async with over_http(address, era=era) as client:
+            await _cancelled(client, world)
+            world.stage.hold_at = None
+            again = await client.call_tool("ask", ASKED)
+            assert again.structured_content["finish_reason"] == "stop", said(again)
+
+
+async def test_a_client_that_leaves_cancels_its_answer(live_url: str, world: Any, tmp_path: Path) -> None:
+    world.stage.hold_at = 3
+    with pytest.raises(Exception):  # noqa: B017, PT011 – the call ends with its client, however that is told
+        async with over_stdio(live_url, tmp_path) as client, anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "ask", ASKED)
+            assert await anyio.to_thread.run_sync(world.stage.waiting.wait, 30)
+            raise RuntimeError("the client ends")
+    await anyio.to_thread.run_sync(world.wait_for_cancel)
+    world.stage.open.set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_and_cancels_its_answers(
+    live_url: str, world: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    world.stage.hold_at = 3
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "ask", "arguments": ASKED}},
+    ]
+    with subprocess.Popen(
+        COMMAND,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "RAG_URL": live_url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+        assert world.stage.waiting.wait(30)
+        process.send_signal(number)
+        world.wait_for_cancel()
+        world.stage.open.set()
+        assert process.wait(30) == 130
+        assert [json.loads(line)["jsonrpc"] for line in process.stdout]
+
+
+async def test_calls_run_beside_each_other(live_url: str, world: Any, tmp_path: Path) -> None:
+    """While one answer waits in the middle, others of the same client are given, and searches too."""
+    world.stage.hold_at = 3
+    results: dict[int, Any] = {}
+
+    async def call(number: int, client: Client, tool: str, arguments: dict[str, Any]) -> None:
+        results[number] = await client.call_tool(tool, arguments)
+
+    async with over_stdio(live_url, tmp_path) as client, over_stdio(live_url, tmp_path) as other:
+        async with anyio.create_task_group() as group:
+            for number, one in enumerate((client, client, other)):
+                group.start_soon(call, number, one, "ask", ASKED)
+            assert await anyio.to_thread.run_sync(world.stage.waiting.wait, 30)
+            for number, one in enumerate((client, other), 3):
+                await call(number, one, "search", {"question": "fox", "collections": ["animals"]})
+            assert not {0, 1, 2} & set(results)
+            world.stage.open.set()
+        assert len({results[number].structured_content["session_id"] for number in (0, 1, 2)}) == 3
+    assert [results[number].structured_content["answer"] for number in (0, 1, 2)] == [world.stage.text] * 3
+    assert results[3].structured_content == results[4].structured_content
+
+
+def test_nothing_but_the_protocol_goes_to_standard_output(
+    live_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even what a library prints while a tool runs."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import builtins, json\nplain = json.loads\n"
+        "def loud(*given, **options):\n    print('LOUD')\n    return plain(*given, **options)\njson.loads = loud\n"
+    )
+    messages = [
+        {"id": 1, "method": "tools/list", "params": _META},
+        {"id": 2, "method": "tools/call", "params": {"name": "list_collections", "arguments": {}, **_META}},
+    ]
+    with subprocess.Popen(
+        COMMAND,
+        cwd=tmp_path,
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "", "RAG_URL": live_url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        answered = []
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+            answered.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert b"LOUD" in process.stderr.read()
+    assert [one["id"] for one in answered] == [1, 2]
+    assert answered[1]["result"]["structuredContent"]["collections"]
+
+
+_META = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
