@@ -11,6 +11,7 @@ _ADVICE = {
     "base_url or RAG_URL": "RAG_URL in the settings of this MCP server (or `rag mcp --url`)",
     "create it first, or list the collections there are": "list_collections lists those there are",
     "GET /v1/collections/NAME/documents lists": "list_documents lists",
+    "list its documents for their ids": "list_documents lists those there are",
 }
 """Advice for programs, from the service and its client -> the same for a model with these tools."""
 _NO_KEY_STDIO = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,15 +79,9 @@ async def test_no_stack_runs_and_then_one_does(live_url: str, tmp_path: Path) ->
             assert result.is_error
             assert "Start the service with `rag up`" in said(result)
             assert "RAG_URL in the settings of this MCP server" in said(result)
-        running = {"pid": _alive(), "url": live_url, "redis_url": "redis://127.0.0.1:1/0"}
+        running = {"pid": os.getpid(), "url": live_url, "redis_url": "redis://127.0.0.1:1/0"}
         (data / "run.json").write_text(json.dumps(running))  # as `rag up` does
         assert not (await client.call_tool("list_collections")).is_error
-
-
-def _alive() -> int:
-    import os
-
-    return os.getpid()
 
 
 @pytest.mark.parametrize("key", ["", "rag_notakey", "no key"])

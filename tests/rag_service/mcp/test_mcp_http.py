@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.client import RagClient
+from rag_service.access.api_keys import ApiKeys
 from tests.support.mcp_clients import ERAS, http_server, over_http, said
 
 HELLO = {
@@ -67,14 +67,19 @@ async def test_a_key_of_the_server_serves_those_without_one(guarded_url: str, lo
             assert (await wrong.call_tool("list_collections")).is_error
 
 
-async def test_a_key_reads_its_own_collections_only(
-    guarded_url: str, local_key: str, world: Any, tmp_path: Path
-) -> None:
-    """Two clients of one server: sessions of the one are not those of the other."""
-    with RagClient(guarded_url, local_key) as rag, http_server(guarded_url, tmp_path) as address:
-        async with over_http(address, local_key) as client:
-            answer = await client.call_tool("ask", {"question": "What jumps?", "collection": "animals"})
-        assert rag.session(answer.structured_content["session_id"]).turns
+async def test_clients_of_one_server_see_what_their_keys_show(guarded_url: str, world: Any, tmp_path: Path) -> None:
+    keys = ApiKeys(world.place.client)
+    asked = {"question": "What jumps?", "collection": "animals"}
+    mine = keys.create("assistant", "default", role="reader")[1]
+    other = keys.create("other", "default", role="reader", collections=["sea"])[1]
+    with http_server(guarded_url, tmp_path) as address:
+        async with over_http(address, mine) as client, over_http(address, other) as stranger:
+            seen = await client.call_tool("list_collections")
+            assert "animals" in {one["name"] for one in seen.structured_content["collections"]}
+            assert (await stranger.call_tool("list_collections")).structured_content["collections"] == []
+            assert not (await client.call_tool("ask", asked)).is_error
+            hidden = await stranger.call_tool("ask", asked)
+    assert "no collection 'animals'" in said(hidden)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,19 @@ import anyio
 import pytest
 from mcp import Client
 
-from rag_service.client import RagClient
 from tests.support.mcp_clients import COMMAND, ERAS, ROOT, http_server, over_http, over_stdio, said
 
+LOUD = """
+import json, os, sys
+plain = json.loads
+def loud(*given, **options):
+    if "rag_service.mcp.stdio" in sys.modules:
+        print("LOUD")
+        os.write(1, b"LOUD")
+    return plain(*given, **options)
+json.loads = loud
+"""
+"""Makes every response of the service print something."""
 ASKED = {"question": "What jumps?", "collection": "animals"}
 
 
@@ -37,14 +46,7 @@ async def test_a_cancelled_call_cancels_its_answer(live_url: str, world: Any, tm
         world.stage.hold_at = None
         again = await client.call_tool("ask", ASKED)
         assert again.structured_content["finish_reason"] == "stop", said(again)
-    with RagClient(live_url) as rag:
-        reasons = [rag.answer(turn.answer_id).finish_reason for one in rag.sessions()[:2] for turn in _turns(rag, one)]
-    assert reasons[0] == "stop"
     assert "Traceback" not in (tmp_path / "mcp.log").read_text()
-
-
-def _turns(rag: RagClient, session: Any) -> list[Any]:
-    return rag.session(session.session_id).turns
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -61,11 +63,15 @@ async def test_a_cancelled_call_over_http_cancels_its_answer(
 
 async def test_a_client_that_leaves_cancels_its_answer(live_url: str, world: Any, tmp_path: Path) -> None:
     world.stage.hold_at = 3
-    with pytest.raises(Exception):  # noqa: B017, PT011 – the call ends with its client, however that is told
+
+    async def leave() -> None:
         async with over_stdio(live_url, tmp_path) as client, anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "ask", ASKED)
             assert await anyio.to_thread.run_sync(world.stage.waiting.wait, 30)
-            raise RuntimeError("the client ends")
+            raise KeyError("the client ends")
+
+    with pytest.raises(ExceptionGroup):
+        await leave()
     await anyio.to_thread.run_sync(world.wait_for_cancel)
     world.stage.open.set()
 
@@ -124,14 +130,9 @@ async def test_calls_run_beside_each_other(live_url: str, world: Any, tmp_path: 
     assert results[3].structured_content == results[4].structured_content
 
 
-def test_nothing_but_the_protocol_goes_to_standard_output(
-    live_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_but_the_protocol_goes_to_standard_output(live_url: str, tmp_path: Path) -> None:
     """Even what a library prints while a tool runs."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import builtins, json\nplain = json.loads\n"
-        "def loud(*given, **options):\n    print('LOUD')\n    return plain(*given, **options)\njson.loads = loud\n"
-    )
+    (tmp_path / "sitecustomize.py").write_text(LOUD)
     messages = [
         {"id": 1, "method": "tools/list", "params": _META},
         {"id": 2, "method": "tools/call", "params": {"name": "list_collections", "arguments": {}, **_META}},
