@@ -33,6 +33,7 @@ SAID: dict[str, Callable[[list[str]], bool]] = {
     "langchain.md": lambda lines: (
         lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 11" in lines and lines[-1].endswith(SPOKEN)
     ),
+    "mcp.md": lambda lines: lines[0] == SPOKEN and any(line.startswith("Backups ") for line in lines[1:]),
     "openai.md": lambda lines: SPOKEN in lines and any(line.startswith("backups ") for line in lines),
 }
 """What the python examples of a page have to print."""
