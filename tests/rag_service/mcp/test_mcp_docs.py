@@ -27,12 +27,12 @@ async def test_a_configuration_works(
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    key = (world.data_dir / "key").read_text().strip()
     configuration = json.loads(block.code)
     (servers,) = (configuration[name] for name in ("servers", "mcpServers") if name in configuration)
     (server,) = servers.values()
     with serve(world, open_without_key=False) as url, contextlib.ExitStack() as stack:
         (data / "key").symlink_to(world.data_dir / "key")
+        key = (data / "key").read_text().strip()
         (data / "run.json").write_text(json.dumps({"pid": 1, "url": url, "redis_url": world.redis_url}))
         if "url" in server:
             assert server["url"].endswith(":8090/mcp")
