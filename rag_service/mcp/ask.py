@@ -92,7 +92,8 @@ class _Reports:
     async def of(self, event: Event) -> None:
         match event:
             case Passages():
-                message = f"Found {len(event.passages)} passages{_in_titles(one.title for one in event.passages)}."
+                number, titles = len(event.passages), _in_titles(one.title for one in event.passages)
+                message = f"Found {number} passage{'s' * (number != 1)}{titles}."
             case Token():
                 self._text += event.text
                 message = self._text[-SHOWN_CHARS:]

@@ -22,6 +22,10 @@ class CollectionSize(BaseModel):
     documents: int
     passages: int
 
+    def shown(self) -> str:
+        documents, passages = "s" * (self.documents != 1), "s" * (self.passages != 1)
+        return f"{self.name}: {self.documents} document{documents}, {self.passages} passage{passages}"
+
 
 class CollectionNames(Result):
     collections: list[CollectionSize]
@@ -29,7 +33,7 @@ class CollectionNames(Result):
     def text(self) -> str:
         if not self.collections:
             return NO_COLLECTIONS
-        return "\n".join(f"{one.name}: {one.documents} documents, {one.passages} passages" for one in self.collections)
+        return "\n".join(one.shown() for one in self.collections)
 
 
 async def list_collections(arguments: ListCollections, running: Running) -> CollectionNames:
