@@ -17,6 +17,8 @@ from rag_service.client import RagClient
 from tests.support.command_line import nowhere
 from tests.support.mcp_clients import COMMAND, ERAS, ROOT, over_stdio, said
 
+pytestmark = pytest.mark.decoder_only("errors do not depend on the engine")
+
 WRONG = {
     "unknown collection": ("search", {"question": "x", "collections": ["animal"]}, "did you mean 'animals'?"),
     "unknown collection asked": ("ask", {"question": "x", "collection": "none"}, "list_collections lists those"),

@@ -13,6 +13,8 @@ import pytest
 from rag_service.access.api_keys import ApiKeys
 from tests.support.mcp_clients import ERAS, http_server, over_http, said
 
+pytestmark = pytest.mark.decoder_only("the transport does not depend on the engine")
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

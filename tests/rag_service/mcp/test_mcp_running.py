@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +29,53 @@ json.loads = loud
 ASKED = {"question": "What jumps?", "collection": "animals"}
 
 
-async def _cancelled(client: Client, world: Any) -> None:
+class Answers:
+    """The answers of a test, as the service keeps them."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._before = self._keys()
+
+    def _keys(self) -> set[str]:
+        client = self._world.place.client
+        return {key for key in client.scan_iter("rag:*:answer:*") if client.type(key) == "hash"}
+
+    def all_cancelled(self) -> None:
+        """Wait until each was cancelled and has ended."""
+        client, stage = self._world.place.client, self._world.stage
+        keys = self._keys() - self._before
+        assert keys
+        while not all(client.exists(f"{key}:cancel") or client.hget(key, "result") for key in keys):
+            time.sleep(0.01)
+        for seen in list(self._world.place.cancels._watched):
+            assert seen.wait(30)
+        stage.open.set()
+        while not all(client.hget(key, "result") for key in keys):
+            time.sleep(0.01)
+        assert {json.loads(client.hget(key, "result"))["finish_reason"] for key in keys} == {"cancelled"}
+
+
+@pytest.fixture
+def answers(world: Any) -> Answers:
+    return Answers(world)
+
+
+async def _cancelled(client: Client, world: Any, answers: Answers) -> None:
     """Ask, cancel the call once the answer is being written, and see that the answer was cancelled."""
     world.stage.hold_at = 3
     async with anyio.create_task_group() as group:
         group.start_soon(client.call_tool, "ask", ASKED)
         assert await anyio.to_thread.run_sync(world.stage.waiting.wait, 30)
         group.cancel_scope.cancel()
-    await anyio.to_thread.run_sync(world.wait_for_cancel)
-    world.stage.open.set()
+    await anyio.to_thread.run_sync(answers.all_cancelled)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_cancelled_call_cancels_its_answer(live_url: str, world: Any, tmp_path: Path, era: str) -> None:
+async def test_a_cancelled_call_cancels_its_answer(
+    live_url: str, world: Any, answers: Answers, tmp_path: Path, era: str
+) -> None:
     async with over_stdio(live_url, tmp_path, era=era) as client:
-        await _cancelled(client, world)
+        await _cancelled(client, world, answers)
         world.stage.hold_at = None
         again = await client.call_tool("ask", ASKED)
         assert again.structured_content["finish_reason"] == "stop", said(again)
@@ -51,17 +84,19 @@ async def test_a_cancelled_call_cancels_its_answer(live_url: str, world: Any, tm
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_call_over_http_cancels_its_answer(
-    live_url: str, world: Any, tmp_path: Path, era: str
+    live_url: str, world: Any, answers: Answers, tmp_path: Path, era: str
 ) -> None:
     with http_server(live_url, tmp_path) as address:
         async with over_http(address, era=era) as client:
-            await _cancelled(client, world)
+            await _cancelled(client, world, answers)
             world.stage.hold_at = None
             again = await client.call_tool("ask", ASKED)
             assert again.structured_content["finish_reason"] == "stop", said(again)
 
 
-async def test_a_client_that_leaves_cancels_its_answer(live_url: str, world: Any, tmp_path: Path) -> None:
+async def test_a_client_that_leaves_cancels_its_answer(
+    live_url: str, world: Any, answers: Answers, tmp_path: Path
+) -> None:
     world.stage.hold_at = 3
 
     async def leave() -> None:
@@ -72,13 +107,12 @@ async def test_a_client_that_leaves_cancels_its_answer(live_url: str, world: Any
 
     with pytest.raises(ExceptionGroup):
         await leave()
-    await anyio.to_thread.run_sync(world.wait_for_cancel)
-    world.stage.open.set()
+    await anyio.to_thread.run_sync(answers.all_cancelled)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_server_and_cancels_its_answers(
-    live_url: str, world: Any, tmp_path: Path, number: signal.Signals
+    live_url: str, world: Any, answers: Answers, tmp_path: Path, number: signal.Signals
 ) -> None:
     world.stage.hold_at = 3
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -102,8 +136,7 @@ def test_a_signal_ends_the_server_and_cancels_its_answers(
             process.stdin.flush()
         assert world.stage.waiting.wait(30)
         process.send_signal(number)
-        world.wait_for_cancel()
-        world.stage.open.set()
+        answers.all_cancelled()
         assert process.wait(30) == 130
         assert [json.loads(line)["jsonrpc"] for line in process.stdout]
 
