@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp.client.stdio  # noqa: F401 – it keeps the standard error of its import, which must be a file
 import pytest
 
 from rag_service.client import RagClient
