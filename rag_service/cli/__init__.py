@@ -24,6 +24,7 @@ from rag_service.cli.commands import (
     ingest,
     jobs,
     keys,
+    mcp,
     models,
     search,
     sessions,
@@ -102,6 +103,10 @@ app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
+app.command(
+    "mcp",
+    epilog=example("rag mcp", "rag mcp --url http://rag.example.org:8080", "rag mcp --http --port 8090"),
+)(mcp.mcp)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
 app.command("feedback", epilog=example("rag feedback --rating down --days 7", "rag feedback --json > feedback.json"))(
     feedback.feedback

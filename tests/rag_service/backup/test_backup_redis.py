@@ -28,7 +28,7 @@ from workers.sessions.streams import AnswerStream
 from workers.sessions.token_log import SessionLog
 from workers.tokens.tokenizer import Tokens
 
-NO_KEYS = {"owner", "tenant_of", "answer_task"}
+NO_KEYS = {"owner", "tenant_of", "answer_task", "feedback_member"}
 """Functions of `workers.broker.keys` whose result is no key."""
 PATIENCE_S = 60
 
