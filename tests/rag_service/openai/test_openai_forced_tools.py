@@ -13,8 +13,8 @@ import openai
 import pytest
 
 from decoder import Engine
-from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.schemas import ChatRequest
+from rag_service.replying.forced_calls import CallReader
 from retriever import Library
 from tests.support.fake_workers import make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder

@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from rag_service.contract.answer import Answer
-from rag_service.openai.tools import Withheld, split
+from rag_service.replying.written_calls import Withheld, split
 from retriever import Library
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
