@@ -18,7 +18,7 @@ from workers.sessions.streams import AnswerStream
 
 MODEL = "smollm2-135m"
 ASKED: list[Any] = [{"role": "user", "content": "What does the fox jump over?"}]
-BASIC: dict[str, Any] = {"model": MODEL, "messages": ASKED, "max_tokens": 100}
+BASIC: dict[str, Any] = {"model": MODEL, "messages": ASKED, "max_tokens": 300}
 FOX = "The quick brown fox jumps over the lazy dog every morning before breakfast."
 VISITORS = "Over the bridge of Köln walk 東京 visitors 😀 and many naïve café owners each year."
 
@@ -33,7 +33,11 @@ def ask(api: anthropic.Anthropic, **changes: Any) -> Any:
     return api.messages.create(**{**BASIC, **changes})
 
 
-def test_a_message_answers_without_retrieval(api: anthropic.Anthropic, world: Any) -> None:
+def parts(message: Any) -> list[tuple[str, Any]]:
+    return [(block.text, block.citations) for block in message.content]
+
+
+def test_a_message_answers_without_retrieval(api: anthropic.Anthropic, api_url: str, world: Any) -> None:
     reply = ask(api)
     assert (reply.type, reply.role, reply.model) == ("message", "assistant", MODEL)
     assert reply.id.startswith("msg_")
@@ -45,7 +49,7 @@ def test_a_message_answers_without_retrieval(api: anthropic.Anthropic, world: An
     assert reply.usage.output_tokens > 5
     assert reply.usage.cache_read_input_tokens == 0
     assert not hasattr(reply, "documents")
-    kept = httpx.get(f"{api.base_url}v1/answers/{reply.id.removeprefix('msg_')}").json()
+    kept = httpx.get(f"{api_url}/v1/answers/{reply.id.removeprefix('msg_')}").json()
     assert kept["answer"] == world.stage.text
 
 
@@ -117,7 +121,7 @@ def test_a_stream_says_the_same(api: anthropic.Anthropic, world: Any, model: str
         events = list(stream)
         final = stream.get_final_message()
         assert stream.request_id is not None
-    assert final.content == whole.content
+    assert parts(final) == parts(whole)
     assert (final.stop_reason, final.stop_sequence) == ("end_turn", None)
     assert final.usage.to_dict() == whole.usage.to_dict()
     assert "".join(event.text for event in events if event.type == "text") == world.stage.text
@@ -128,10 +132,10 @@ def test_a_stream_says_the_same(api: anthropic.Anthropic, world: Any, model: str
 
 
 @pytest.mark.parametrize("model", [MODEL, "rag:animals"])
-def test_the_events_of_a_stream(api: anthropic.Anthropic, world: Any, model: str) -> None:
+def test_the_events_of_a_stream(api: anthropic.Anthropic, api_url: str, world: Any, model: str) -> None:
     whole = ask(api, model=model)
     body = {**BASIC, "model": model, "stream": True}
-    response = httpx.post(f"{api.base_url}v1/messages", json=body, headers={"anthropic-version": "2023-06-01"})
+    response = httpx.post(f"{api_url}/v1/messages", json=body, headers={"anthropic-version": "2023-06-01"})
     assert response.headers["content-type"].startswith("text/event-stream")
     assert response.headers["request-id"].startswith("req_")
     events = []
@@ -218,7 +222,7 @@ def test_sampling_reaches_the_job(api: anthropic.Anthropic, world: Any) -> None:
     job, used = record["job"], record["job"].sampling
     assert (used.temperature, used.top_p, used.top_k, used.min_p) == (0.5, 1e-9, 40, 0.1)
     assert (used.seed, used.presence_penalty, used.logit_bias) == (2**63 - 5, 0.5, {5: 10.0})
-    assert (job.prediction, job.speculation.drafter, used.max_tokens) == (world.stage.text, "off", 100)
+    assert (job.prediction, job.speculation.drafter, used.max_tokens) == (world.stage.text, "off", 300)
     again = AnswerStream(world.place.client, "default", ask(api).answer_id).record()
     assert again is not None
     assert again["job"].sampling.temperature == 1.0
@@ -241,8 +245,10 @@ def test_tokens_are_counted_without_an_answer(api: anthropic.Anthropic, world: A
     counted = api.messages.count_tokens(**asked).input_tokens
     assert not world.stage.prompts
     ask(api, **asked)
-    assert counted == len(world.stage.prompts[0])
-    long: list[Any] = [{"role": "user", "content": "What jumps? " * 1000}]
+    if world.engine == "decoder":  # a model server's template and tokens are its own
+        assert counted == len(world.stage.prompts[0])
+    assert counted > 20
+    long: list[Any] = [{"role": "user", "content": "What jumps? " * 600}]
     assert api.messages.count_tokens(**{**asked, "messages": long}).input_tokens > world.window
     with pytest.raises(anthropic.NotFoundError):
         api.messages.count_tokens(**{**asked, "model": "claude"})
