@@ -8,6 +8,7 @@ Knows texts and citations; knows no events.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,7 @@ class TextBlocks:
     @property
     def spans(self) -> list[Span]:
         """(start, end) of the blocks, in code points of the text."""
-        return list(zip(self._starts, [*self._starts[1:], len(self.text)], strict=True))
+        return list(itertools.pairwise([*self._starts, len(self.text)]))
 
     def push(self, text: str, last: bool = False) -> list[tuple[int, str]]:
         """Add a text. Returns what of the blocks became certain: (index of the block, its next piece).

@@ -228,7 +228,6 @@ def test_sampling_reaches_the_job(api: anthropic.Anthropic, world: Any) -> None:
     assert again["job"].sampling.temperature == 1.0
 
 
-@pytest.mark.decoder_only("the scripted model server has no grammar")
 def test_json_follows_its_schema(api: anthropic.Anthropic, world: Any) -> None:
     world.stage.text = '{"days": 35}'
     schema = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
