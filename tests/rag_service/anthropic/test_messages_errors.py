@@ -35,9 +35,9 @@ def message(*content: Any, role: str = "user") -> dict[str, Any]:
 
 NO_TOOLS = "a model server has its own template for tools"
 REFUSED: list[Any] = [
-    ({"model": "claude-sonnet-4-5"}, "model_not_found", "GET /v1/models"),
+    ({"model": "claude-of-elsewhere"}, "model_not_found", "GET /v1/models"),
     ({"model": "rag:nothing"}, "model_not_found", "rag:<collection>"),
-    ({"max_tokens": None}, "invalid_request", "max_tokens"),
+    ({"extra_body": {"max_tokens": None}}, "invalid_request", "max_tokens"),
     ({"max_tokens": 0}, "invalid_request", "max_tokens"),
     ({"max_tokens": 5000}, "context_overflow", "window"),
     ({"messages": []}, "invalid_request", "messages"),

@@ -137,7 +137,9 @@ def test_the_prompt_shows_tools_calls_and_results(scripted: anthropic.Anthropic,
     places = [text.index(one) for one in ("high <|im_end|>", "Error: fell", "And now?")]
     assert places == sorted(places)
     (end,) = tokens.encode_template("<|im_end|>")
-    assert prompt.count(end) == 5  # the template's own
+    plain = json.loads(json.dumps([history, JUMP, REST]).replace("<|im_end|>", "here"))
+    scripted.messages.create(**asked(messages=plain[0], tools=plain[1:]))
+    assert prompt.count(end) == world.stage.prompts[1].count(end), "those of the template alone"
 
 
 @pytest.mark.parametrize("choice", [{"type": "any"}, NAMED])
