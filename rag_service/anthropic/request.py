@@ -15,7 +15,7 @@ from rag_service.anthropic.schemas import (
     MessageIn,
     MessagesRequest,
     TextBlock,
-    Tool,
+    ClientTool,
     ToolResultBlock,
     ToolUseBlock,
 )
@@ -113,7 +113,7 @@ def _text(blocks: Sequence[TextBlock]) -> str:
     return "".join(block.text for block in blocks)
 
 
-def _shown(tool: Tool) -> str:
+def _shown(tool: ClientTool) -> str:
     """A tool as chat templates know it."""
     described = {} if tool.description is None else {"description": tool.description}
     function = {"name": tool.name, **described, "parameters": tool.input_schema}

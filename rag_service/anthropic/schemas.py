@@ -145,7 +145,7 @@ class MessageIn(_Body):
         return self
 
 
-class Tool(_Body):
+class ClientTool(_Body):
     type: Literal["custom"] = "custom"
     name: ToolName
     description: str | None = None
@@ -208,7 +208,7 @@ class CountRequest(_Body):
     model: str = Field(description="The served model's name or `default`; `rag:<collection>` grounds the answer.")
     messages: Annotated[list[MessageIn], at_most(2048)] = Field(min_length=1, max_length=2048)
     system: Texts = Field(default_factory=list)
-    tools: Annotated[list[Tool], BeforeValidator(_own_tools), at_most(128)] = Field(
+    tools: Annotated[list[ClientTool], BeforeValidator(_own_tools), at_most(128)] = Field(
         default_factory=list, max_length=128
     )
     tool_choice: Annotated[ToolChoice, WrapValidator(_explained_choice)] = ToolChoice.model_validate({"type": "auto"})
@@ -232,7 +232,7 @@ class CountRequest(_Body):
         return self
 
     @property
-    def offered(self) -> list[Tool]:
+    def offered(self) -> list[ClientTool]:
         """Tools that the model may call."""
         return [] if self.tool_choice.type == "none" else self.tools
 
