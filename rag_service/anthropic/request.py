@@ -11,11 +11,11 @@ from typing import Any
 from rag_service.answering import engine_limits
 from rag_service.anthropic.schemas import (
     Block,
+    ClientTool,
     CountRequest,
     MessageIn,
     MessagesRequest,
     TextBlock,
-    ClientTool,
     ToolResultBlock,
     ToolUseBlock,
 )

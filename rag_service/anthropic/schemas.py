@@ -41,7 +41,7 @@ from rag_service.replying.bodies import (
 )
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields, StopString
 
-NOT_HERE = "its models run tools nowhere; call your own"
+NOT_HERE = "the client runs every tool, so offer tools of your own"
 REASONS: Reasons = {
     "allowed_callers": (NOT_HERE, (["direct"],)),
     "container": ("it has no containers", ()),

@@ -157,6 +157,20 @@ def test_the_events_of_a_stream(api: anthropic.Anthropic, api_url: str, world: A
     assert head["id"] == f"msg_{last['delta']['answer_id']}"
 
 
+def test_a_silent_stream_has_pings(serve: Any, world: Any) -> None:
+    world.stage.hold_at = 4
+    with serve(world, answers={"heartbeat": 0.01}) as url:
+        with httpx.stream("POST", f"{url}/v1/messages", json={**BASIC, "stream": True}, timeout=30) as response:
+            lines = response.iter_lines()
+            while next(lines) != "event: ping":
+                pass
+            assert json.loads(next(lines).removeprefix("data: ")) == {"type": "ping"}
+            world.stage.open.set()
+            assert "event: message_stop" in list(lines)
+        with anthropic.Anthropic(base_url=url, api_key="none") as api, api.messages.stream(**BASIC) as stream:
+            assert stream.get_final_text() == world.stage.text
+
+
 def test_a_client_that_goes_away_from_a_stream_cancels_its_answer(api: anthropic.Anthropic, world: Any) -> None:
     world.stage.hold_at = 4
     with api.messages.stream(**BASIC) as stream:

@@ -189,7 +189,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"tool_choice": "any"}, "invalid_request", '"type": "any"'),
     ({"tool_choice": NAMED, "tools": [{"name": "jump", "input_schema": {"type": "string"}}]}, "invalid_schema",
      "input_schema"),
-    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "invalid_request", "call your own"),
+    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "invalid_request", "tools of your own"),
     ({"tools": [{**REST, "defer_loading": True}]}, "invalid_request", "defer_loading"),
 ]  # fmt: skip
 
