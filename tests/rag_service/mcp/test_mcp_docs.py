@@ -17,7 +17,7 @@ from rag_service.mcp.server import TOOLS
 from tests.support.markdown_blocks import blocks
 from tests.support.mcp_clients import COMMAND, ROOT, http_server, over_http, said
 
-pytestmark = pytest.mark.decoder_only("configurations do not depend on the engine")
+pytestmark = [pytest.mark.full, pytest.mark.decoder_only("configurations do not depend on the engine")]
 
 PAGE = ROOT / "docs" / "mcp.md"
 CONFIGURATIONS = [block for block in blocks(PAGE) if block.language == "json"]

@@ -15,6 +15,8 @@ from mcp import Client
 
 from tests.support.mcp_clients import COMMAND, ERAS, ROOT, http_server, over_http, over_stdio, said
 
+pytestmark = pytest.mark.decoder_only("how calls run does not depend on the engine")
+
 LOUD = """
 import json, os, sys
 plain = json.loads
