@@ -8,22 +8,25 @@ from collections.abc import Iterable
 PACKAGE = "langchain_rag_service"
 PLACES = {
     "rag_service.langchain": PACKAGE,
-    "rag_service": PACKAGE,
-    "workers.broker": f"{PACKAGE}.contract",
+    "rag_service.client": f"{PACKAGE}.client",
+    "rag_service.contract": f"{PACKAGE}.contract",
+    "rag_service.access": f"{PACKAGE}.access",
+    "rag_service.service_error": f"{PACKAGE}.service_error",
+    "workers.broker.progress": f"{PACKAGE}.contract.progress",
 }
-"""Packages of this repository, and where the package has their modules."""
-MERGED = ("rag_service", "workers", "workers.broker")
-"""Packages that another one takes the place of. Their `__init__.py` must be without code."""
+"""What the package may have of this repository, modules and packages, and where it has them."""
+LEFT_OUT = ("rag_service", "workers", "workers.broker")
+"""Packages that hold those. Their `__init__.py` is left out, so it must be without code."""
 
 
 def new_name(module: str, importer: str) -> str:
     """Raises ValueError if the package has no place for the module."""
-    for old, new in PLACES.items():  # the longer name of two comes first
+    for old, new in PLACES.items():
         if module == old or module.startswith(f"{old}."):
             return new + module.removeprefix(old)
     raise ValueError(
-        f"{importer} imports {module}, which the package has no place for. Move what is needed of it to "
-        "rag_service.contract, or to a module of workers.broker that imports pydantic only."
+        f"{importer} imports {module}, which the package has no place for. Move what is needed of it to a module "
+        "without other imports, and name that one in scripts/langchain_package/names.py."
     )
 
 
@@ -38,12 +41,12 @@ class Names:
     """
 
     def __init__(self, importers: dict[str, str]) -> None:
-        self.modules = {old: new_name(old, importer) for old, importer in importers.items() if old not in MERGED}
+        self.modules = {old: new_name(old, importer) for old, importer in importers.items() if old not in LEFT_OUT}
         olds: dict[str, str] = {}
         for old, new in self.modules.items():
             if (other := olds.setdefault(new, old)) != old:
                 raise ValueError(f"{other} and {old} would both be {new}; rename one of them")
-        self._names = {**PLACES, **self.modules}
+        self._names = {"rag_service": PACKAGE, **self.modules}
         self._pattern = re.compile(rf"(?<![\w./-])({_any_of(self._names)})(?![\w/-])")
 
     def renamed(self, text: str) -> str:

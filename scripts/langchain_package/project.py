@@ -22,7 +22,7 @@ BROUGHT_BY = {
     "pydantic_core": "pydantic",
 }
 """What the package may import from elsewhere, and the dependency that brings it."""
-LEFT_OUT = ("Which to install", "Examples")
+UNUSED = ("Which to install", "Examples")
 """Sections of docs/langchain.md that are of no use to readers of the package's page."""
 
 
@@ -77,9 +77,9 @@ def page(root: Path, names: Names) -> str:
     """
     text = (root / "docs" / "langchain.md").read_text(encoding="utf-8")
     start, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    kept = [section for section in sections if not section.startswith(tuple(f"## {title}\n" for title in LEFT_OUT))]
-    if len(sections) - len(kept) != len(LEFT_OUT):
-        raise ValueError(f"docs/langchain.md lacks one of the sections {', '.join(LEFT_OUT)}")
+    kept = [section for section in sections if not section.startswith(tuple(f"## {title}\n" for title in UNUSED))]
+    if len(sections) - len(kept) != len(UNUSED):
+        raise ValueError(f"docs/langchain.md lacks one of the sections {', '.join(UNUSED)}")
     body = re.sub(r"^# .*\n", f"# {NAME}\n\n{DESCRIPTION}.\n", start, count=1) + "".join(kept)
     if link := re.search(r"\]\((?!https?://|#)[^)]*\)", body):
         raise ValueError(f"docs/langchain.md links to {link[0][2:-1]} in a section that the package's page has")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from closure import OWN, Closure, closure
-from names import MERGED, PACKAGE, Names
+from names import LEFT_OUT, PACKAGE, Names
 from project import page, project_file
 
 MODULES = ("rag_service.langchain", "rag_service.client")
@@ -26,9 +26,9 @@ def write(root: Path, folder: Path) -> None:
     """
     found = closure(root, MODULES)
     names = Names({module: found.importers[module] for module in found.files})
-    _check_merged(found)
+    _check_left_out(found)
     for old, file in found.files.items():
-        if old in MERGED:
+        if old in LEFT_OUT:
             continue
         path = folder.joinpath(*names.modules[old].split("."))
         path = path / "__init__.py" if file.name == "__init__.py" else path.with_suffix(".py")
@@ -41,8 +41,8 @@ def write(root: Path, folder: Path) -> None:
     _check_self_contained(folder, names)
 
 
-def _check_merged(found: Closure) -> None:
-    for module in MERGED:
+def _check_left_out(found: Closure) -> None:
+    for module in LEFT_OUT:
         if module in found.files:
             code = ast.parse(found.files[module].read_text(encoding="utf-8")).body
             if any(not isinstance(statement, ast.Expr) for statement in code):
