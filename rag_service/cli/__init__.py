@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from rag_service.cli.commands import (
     ask,
+    backup,
     chat,
     collections,
     config,
@@ -23,6 +24,7 @@ from rag_service.cli.commands import (
     ingest,
     jobs,
     keys,
+    mcp,
     models,
     search,
     sessions,
@@ -102,10 +104,18 @@ app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)
 app.command("bench", context_settings=delegated.CONTEXT, epilog=example("rag bench decode --help"))(delegated.bench)
 app.command("train", context_settings=delegated.CONTEXT, epilog=example("rag train eagle --help"))(delegated.train)
+app.command(
+    "mcp",
+    epilog=example("rag mcp", "rag mcp --url http://rag.example.org:8080", "rag mcp --http --port 8090"),
+)(mcp.mcp)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
 app.command("feedback", epilog=example("rag feedback --rating down --days 7", "rag feedback --json > feedback.json"))(
     feedback.feedback
 )
+app.command("backup", epilog=example("rag backup rag.tar.gz", "rag backup /mnt/backups/rag.tar.gz --force --json"))(
+    backup.backup
+)
+app.command("restore", epilog=example("rag restore rag.tar.gz", "rag restore rag.tar.gz --check"))(backup.restore)
 app.add_typer(collections.app, name="collections")
 app.add_typer(docs.app, name="docs")
 app.add_typer(jobs.app, name="jobs")

@@ -8,6 +8,7 @@ import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
 import { Sources } from "./answer/sources.js";
+import { Starters } from "./conversation/starters.js";
 import { Theme } from "./theme.js";
 
 const question = byId("question");
@@ -16,6 +17,7 @@ const compare = byId("compare");
 const banner = byId("banner");
 
 onMissingKey(askForKey);
+const starters = new Starters(byId("starters"), (text) => conversation.ask(text, compare.checked));
 const sources = new Sources();
 const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
@@ -27,6 +29,7 @@ function refresh() {
   byId("welcome").hidden = !conversation.empty || Boolean(conversation.session);
   byId("export").hidden = conversation.empty;
   byId("no-documents").hidden = !collections.haveNoDocuments;
+  if (!byId("welcome").hidden) starters.show(collections.all.find(({ name }) => name === collections.name) ?? null);
   askButton.textContent = running ? "Stop" : "Ask";
   askButton.classList.toggle("stop", Boolean(running));
   askButton.disabled = Boolean(running) && !running.cancellable;

@@ -69,6 +69,8 @@ _TABLES = {
         {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, job text NOT NULL,
         document text NOT NULL, PRIMARY KEY (collection, job, document)""",
 }
+TABLES = tuple(_TABLES)
+"""Their names; each comes after those that it refers to."""
 _PACKED = {"postings": "entries", "document_lengths": "documents"}
 """Columns that are not compressed: their parts are all different, so it would cost time and save nothing."""
 _INDEXES = (

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp.client.stdio  # noqa: F401 – it keeps the standard error of its import, which must be a file
 import pytest
 
 from rag_service.client import RagClient
@@ -33,6 +34,7 @@ SAID: dict[str, Callable[[list[str]], bool]] = {
     "langchain.md": lambda lines: (
         lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 11" in lines and lines[-1].endswith(SPOKEN)
     ),
+    "mcp.md": lambda lines: lines[0] == SPOKEN and any(line.startswith("Backups ") for line in lines[1:]),
     "openai.md": lambda lines: SPOKEN in lines and any(line.startswith("backups ") for line in lines),
 }
 """What the python examples of a page have to print."""

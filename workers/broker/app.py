@@ -92,10 +92,16 @@ def broker_url(redis_url: str) -> str:
     )
 
 
-def make_redis(redis_url: str) -> RedisClient:
-    """A client whose replies are str (UTF-8). Safe to use from several threads. It connects on first use."""
+def make_redis(redis_url: str, *, decode: bool = True, timeout_s: float = TIMEOUT_S) -> RedisClient:
+    """A client whose replies are str (UTF-8). Safe to use from several threads. It connects on first use.
+
+    Args:
+        decode: False for replies in bytes.
+        timeout_s: seconds to wait for a reply.
+    """
     broker_url(redis_url)  # rejects other schemes
-    client: RedisClient = redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **_options())
+    options = {**_options(), "decode_responses": decode, "socket_timeout": timeout_s}
+    client: RedisClient = redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **options)
     return client
 
 

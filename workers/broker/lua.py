@@ -305,7 +305,7 @@ return moved
 """
 
 
-def run(client: Any, script: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
+def run(client: Any, script: str, keys: Sequence[str | bytes], args: Sequence[object] = ()) -> Any:
     """Run a script on a sync client. Raises QueueUnavailable while Redis is away."""
     with unavailable():
         return client.register_script(script)(keys=list(keys), args=list(args))

@@ -43,6 +43,9 @@ TABLES = (
     "CREATE TABLE ingest_ended (status text PRIMARY KEY, jobs bigint NOT NULL)",
 )
 
+KEPT = ("ingest_jobs", "ingest_pieces", "ingest_turns", "ingest_ended")
+"""The tables that have more than who is alive; each comes after those that it refers to."""
+
 FENCED = ("ingest_jobs", "ingest_pieces", "ingest_turns")
 """The tables that have rows of tenants; the others have names of workers, and numbers of all jobs together."""
 

@@ -28,7 +28,7 @@ def feedback(
         str | None, typer.Option("--tenant", "-t", metavar="NAME", help="Only this tenant.  [default: all]")
     ] = None,
     rating: Annotated[
-        Literal["up", "down"] | None, typer.Option("--rating", "-r", help="Only these.  [default: both]")
+        Literal["up", "down"] | None, typer.Option("--rating", help="Only these.  [default: both]")
     ] = None,
     days: Annotated[
         int, typer.Option("--days", metavar="N", help="Only that of the last N times 24 hours.", min=1, max=3660)

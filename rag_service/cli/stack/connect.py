@@ -27,10 +27,16 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
         CliError: the address or the key is invalid.
     """
     settings = load_settings()
+    address = address_of(settings, url)
+    return Api(address, patience, api_key=key_for(address, api_key, settings))
+
+
+def address_of(settings: Settings, url: str | None) -> str:
+    """The address of the running stack: `url`, else that of the settings. Raises CliError if it is none."""
     address = api_url(settings, url)
     if not _is_address(address):
         raise CliError(f"{address} is not an address; give one like http://127.0.0.1:8080.", USAGE)
-    return Api(address, patience, api_key=key_for(address, api_key, settings))
+    return address
 
 
 def key_for(url: str, api_key: str | None, settings: Settings) -> str | None:

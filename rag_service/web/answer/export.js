@@ -30,9 +30,10 @@ export function conversationText(turns) {
   }).join("\n");
 }
 
-/** Offers a text as a file. */
-export function save(name, text) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/markdown;charset=utf-8" }));
+/** Offers a text (of Markdown) or a blob as a file. */
+export function save(name, content) {
+  const blob = content instanceof Blob ? content : new Blob([content], { type: "text/markdown;charset=utf-8" });
+  const url = URL.createObjectURL(blob);
   const link = el("a", { href: url, download: name, hidden: true });
   document.body.append(link);
   link.click();

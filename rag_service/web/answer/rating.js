@@ -16,13 +16,13 @@ export class Rating {
 
   /** The two thumbs. */
   thumbs() {
-    return Object.entries(NAMES).map(([rating, name]) => {
+    return el("span", { role: "group", "aria-label": "Rate this answer", class: "item-tools" }, ...Object.entries(NAMES).map(([rating, name]) => {
       const pressed = button("", () => this._press(rating), { class: `quiet icon thumb ${rating}`,
         "data-do": `rate-${rating}`, title: name, "aria-label": name,
         "aria-pressed": String(this._given?.rating === rating) });
       pressed.append(thumb());
       return pressed;
-    });
+    }));
   }
 
   get _path() {

@@ -1,7 +1,7 @@
 // The panel with the passages of one answer, the copied words marked: a column in a wide window, else a sheet at the
 // bottom.
 
-import { asProblem, documentPath, json } from "../api.js";
+import { asProblem, documentPath, json, open } from "../api.js";
 import { rendered } from "./markdown.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
@@ -91,6 +91,10 @@ export class Sources {
       passage.in_prompt === false ? "not read: the model's window was full" : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
     const from = passage.collection || collection;
+    if (from && passage.page && ending(passage) === "pdf") {
+      card.append(button(`Open the PDF at page ${passage.page}`, (event) => openPdf(event.target, passage, from),
+        { class: "link" }));
+    }
     if (from) {
       card.append(button("Show the whole document", (event) => showDocument(event.target, card, passage, from, mark),
         { class: "link" }));
@@ -99,9 +103,14 @@ export class Sources {
   }
 }
 
+/** The ending of the file that a document came from: its id is the file's name, by default with a digest behind it. */
+function ending({ document_id: id }) {
+  return /\.([a-z0-9]+)(-[0-9a-f]{10})?$/i.exec(id)?.[1].toLowerCase() ?? null;
+}
+
 /** A text of a passage's document with the words of `mark`, if any, marked. Markdown is shown as such. */
-function textOf(passage, text, classes, mark, base = 0) {
-  if (!/\.(md|markdown)$/i.test(passage.document_id)) {
+export function textOf(passage, text, classes, mark = null, base = 0) {
+  if (!["md", "markdown"].includes(ending(passage))) {
     return el("p", { class: `passage-text ${classes}` }, ...marked(Array.from(text), mark, base));
   }
   const [from, to] = mark?.from === undefined || mark.from === null ? [0, 0] : [mark.from + base, mark.to + base];
@@ -150,6 +159,19 @@ async function showDocument(pressed, card, passage, collection, mark) {
     text.replaceWith(whole);
     whole.querySelector("mark")?.scrollIntoView({ block: "center" });
     pressed.remove();
+  } catch (error) {
+    pressed.replaceWith(problemBox(asProblem(error)));
+  }
+}
+
+/** Opens a passage's PDF at its page in another tab. */
+async function openPdf(pressed, passage, collection) {
+  pressed.disabled = true;
+  try {
+    const response = await open("GET", `${documentPath(collection, passage.document_id)}/original`);
+    const url = URL.createObjectURL(new Blob([await response.blob()], { type: "application/pdf" }));
+    window.open(`${url}#page=${passage.page}`, "_blank", "noopener");
+    pressed.disabled = false;
   } catch (error) {
     pressed.replaceWith(problemBox(asProblem(error)));
   }

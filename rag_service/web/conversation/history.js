@@ -1,4 +1,4 @@
-// The history dialog: earlier conversations, to open or erase.
+// Earlier conversations at the side of the page, to find, open or erase.
 
 import { asProblem, json, part } from "../api.js";
 import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
@@ -7,27 +7,43 @@ export class History {
   /** @param conversation the one on the page. */
   constructor(conversation) {
     this._conversation = conversation;
-    this._list = el("ul", { class: "session-list" });
-    this._dialog = sheet("history", "Conversations", this._list);
+    this._all = [];
+    this._filter = el("input", { type: "search", id: "history-filter", autocomplete: "off", spellcheck: "false",
+      placeholder: "Filter by question", oninput: () => this._draw() });
+    this._list = el("ul", { class: "session-list", "aria-label": "Earlier conversations" });
+    this._dialog = sheet("history", "Conversations", el("div", { class: "filter" },
+      el("label", { class: "unseen", for: "history-filter", text: "Filter the conversations" }), this._filter), this._list);
   }
 
   async open() {
     if (!this._dialog.open) this._dialog.showModal();
     try {
-      const { sessions } = await json("GET", "v1/sessions?limit=100");
-      const answered = sessions.filter((session) => session.turns > 0);
-      this._list.replaceChildren(...answered.map((session) => this._item(session)));
-      if (!answered.length) this._list.append(el("li", { class: "hint", text: "There are no conversations yet." }));
+      const { sessions } = await json("GET", "v1/sessions?limit=1000");
+      this._all = sessions.filter((session) => session.turns > 0);
+      this._draw();
     } catch (error) {
       this._list.replaceChildren(el("li", {}, problemBox(asProblem(error), () => this.open())));
     }
+  }
+
+  _draw() {
+    const words = this._filter.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+    const matching = this._all.filter(({ question }) => {
+      const text = question.toLocaleLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    this._list.replaceChildren(...matching.map((session) => this._item(session)));
+    if (matching.length) return;
+    const hint = this._all.length ? "No conversation begins with such a question." : "There are no conversations yet.";
+    this._list.append(el("li", { class: "hint", text: hint }));
   }
 
   _item(session) {
     const when = new Date(session.updated * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
     const erase = confirmButton("Erase", "Erase for good?", () => this._erase(session),
       { class: "quiet", "aria-label": `Erase “${session.question}”` });
-    return el("li", {}, el("a", { class: "session", href: `#session=${part(session.session_id)}`,
+    const here = session.session_id === this._conversation.session;
+    return el("li", {}, el("a", { class: "session", "aria-current": here ? "true" : null, href: `#session=${part(session.session_id)}`,
       onclick: () => this._dialog.close() },
     el("span", { class: "document-title", text: session.question }),
     el("span", { class: "place", text: `${count(session.turns, "turn")} · ${when}` })), erase);

@@ -152,7 +152,7 @@ export class Turn {
         tools.push(button("Copy with sources", (event) => copy(view.withSources(), event.currentTarget),
           { class: "quiet", "data-do": "copy-sources" }));
       }
-      if (!view.recalled) tools.push(...rating.thumbs());
+      if (!view.recalled) tools.push(rating.thumbs());
     }
     if (this._rating.firstChild !== rating.form) this._rating.replaceChildren(rating.form);
     const focused = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;

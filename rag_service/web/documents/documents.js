@@ -1,8 +1,10 @@
-// The documents dialog: lists, adds and removes documents, and creates collections.
+// The documents dialog: lists, adds, replaces and removes documents, creates and deletes collections.
 
-import { asProblem, documentPath, json, part } from "../api.js";
+import { asProblem, documentPath, json, part, Problem } from "../api.js";
 import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
-import { ingest } from "./upload.js";
+import { DocumentList } from "./list.js";
+import { Reading } from "./reading.js";
+import { ingest, replace } from "./upload.js";
 
 const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
 const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
@@ -18,9 +20,15 @@ export class Documents {
     });
     this._drop = el("label", { class: "drop", for: "files" },
       el("span", { class: "drop-lead", text: "Choose files" }), el("span", { text: " or drop them here" }),
-      el("span", { class: "place", text: "Markdown, HTML, PDF and text" }));
+      el("span", { class: "place", text: "PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file of the same name is replaced" }));
     this._progress = el("div", { class: "uploads" });
-    this._list = el("ul", { class: "document-list", "aria-label": "Documents in this collection" });
+    this._reading = new Reading();
+    this._list = new DocumentList({
+      open: (one) => this._reading.open(this._collections.name, one),
+      replace: (one, file) => this._replace(one, file),
+      remove: (one) => this._remove(one),
+    });
+    this._whole = el("div", { class: "row" });
     this._name = el("input", { id: "new-collection", required: true, pattern: NAME, maxlength: "64",
       autocomplete: "off", spellcheck: "false", title: "Letters, digits, - and _; a letter or digit first" });
     this._problem = el("div", {});
@@ -28,7 +36,7 @@ export class Documents {
       el("label", { for: "new-collection", text: "New collection" }), this._name,
       el("button", { type: "submit", class: "quiet", text: "Create" }));
     this._dialog = sheet("documents", "Documents",
-      this._place, this._files, this._drop, this._progress, this._list, create, this._problem);
+      this._place, this._files, this._drop, this._progress, this._list.element, create, this._whole, this._problem);
     this._acceptDrops(this._dialog);
   }
 
@@ -42,8 +50,9 @@ export class Documents {
     const name = this._collections.name;
     this._place.textContent = name === null
       ? "No collection is chosen. Files go into the collection “default”." : `In the collection “${name}”`;
+    this._whole.replaceChildren();
     if (name === null) {
-      this._list.replaceChildren();
+      this._list.show([], false);
       return;
     }
     try {
@@ -53,31 +62,50 @@ export class Documents {
         const page = await json("GET", `v1/collections/${part(name)}/documents?limit=200&after=${part(next)}`);
         items.push(...page.documents);
         next = page.next;
-      } while (next && items.length < 2000);
+      } while (next && items.length < 20000);
       if (name !== this._collections.name) return;
-      this._list.replaceChildren(...items.map((one) => this._item(name, one)));
-      if (!items.length) this._list.append(el("li", { class: "hint", text: "There are no documents yet." }));
+      this._list.show(items);
+      const held = count(items.length, "document");
+      this._whole.replaceChildren(confirmButton("Delete this collection", `Delete “${name}” with ${held} for good?`,
+        () => this._delete(name), { class: "quiet" }));
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));
     }
   }
 
-  _item(collection, one) {
-    const remove = confirmButton("Remove", "Remove for good?", () => this._remove(collection, one),
-      { class: "quiet", "aria-label": `Remove ${one.title}` });
-    return el("li", {}, el("div", {}, el("span", { class: "document-title", text: one.title }),
-      el("span", { class: "place", text: `${one.name !== one.title ? `${one.name} · ` : ""}${count(one.chunks, "passage")}` })),
-    remove);
+  async _remove(one) {
+    await this._change(async (name) => {
+      await json("DELETE", documentPath(name, one.document_id));
+      announce(`${one.title} was removed.`);
+    });
   }
 
-  async _remove(collection, one) {
+  async _replace(one, file) {
+    await this._change(async (name) => {
+      announce(`Replacing ${one.title}.`);
+      const [failure] = await replace(name, one.document_id, file);
+      if (failure) throw new Problem({ title: `${one.title} was not replaced`, detail: failure.reason });
+      announce(`${one.title} was replaced.`);
+    });
+  }
+
+  async _delete(name) {
+    await this._change(async () => {
+      await json("DELETE", `v1/collections/${part(name)}`);
+      announce(`The collection ${name} was deleted.`);
+    });
+  }
+
+  /** Does something to the chosen collection and shows it again, or why it could not be done. */
+  async _change(act) {
+    this._problem.replaceChildren();
     try {
-      await json("DELETE", documentPath(collection, one.document_id));
-      announce(`${one.title} was removed.`);
-      await Promise.all([this._collections.load(), this._show()]);
+      await act(this._collections.name);
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error)));
     }
+    await this._collections.load();
+    await this._show();
   }
 
   async _create(event) {

@@ -28,6 +28,14 @@ export async function ingest(collection, files, report) {
   return failures;
 }
 
+/** Puts a file in a document's place; the document keeps its id. Returns what could not be read, as `ingest` does. */
+export async function replace(collection, documentId, file) {
+  const described = JSON.stringify([{ id: documentId }]);
+  const job = await wait(await send(collection, [file], () => {}, described), () => {});
+  return job.status === "failed" && !job.failures.length
+    ? [{ name: file.name, reason: "The worker gave up on it. Try again." }] : job.failures;
+}
+
 function* batches(files) {
   let batch = [];
   let bytes = 0;
@@ -42,8 +50,9 @@ function* batches(files) {
   if (batch.length) yield batch;
 }
 
-function send(collection, files, report) {
+function send(collection, files, report, described = null) {
   const form = new FormData();
+  if (described) form.append("documents", described);
   for (const file of files) form.append("files", file, file.name);
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

@@ -1,0 +1,45 @@
+// Questions to begin with, from the headings of the chosen collection's documents.
+
+import { json, part } from "../api.js";
+import { button, el } from "../dom.js";
+
+const MOST = 3;
+
+export class Starters {
+  /** @param ask called with a question. */
+  constructor(element, ask) {
+    this._element = element;
+    this._ask = ask;
+    this._for = null;
+  }
+
+  /** Shows those of a collection. @param collection of the list of collections; none for null. */
+  async show(collection) {
+    const wanted = collection && collection.documents ? `${collection.name}\n${collection.generation}` : null;
+    if (wanted === this._for) return;
+    this._for = wanted;
+    this._element.replaceChildren();
+    if (wanted === null) return;
+    const questions = await questionsOf(collection.name).catch(() => []); // the page works without them
+    if (wanted !== this._for) return;
+    this._element.replaceChildren(...questions.map((question) =>
+      el("li", {}, button(question, () => this._ask(question), { class: "quiet" }))));
+  }
+}
+
+async function questionsOf(name) {
+  const { documents } = await json("GET", `v1/collections/${part(name)}/documents?limit=50`);
+  const step = Math.max(1, Math.floor(documents.length / MOST));
+  const chosen = documents.filter((_, index) => index % step === 0).slice(0, MOST);
+  return Promise.all(chosen.map((one) => questionOf(name, one)));
+}
+
+async function questionOf(name, { document_id: id, title }) {
+  const { passages } = await json("POST", `v1/collections/${part(name)}/search`,
+    { body: { question: title, top_k: 12, mode: "lexical" } });
+  const headings = passages.filter((passage) => passage.document_id === id && passage.heading)
+    .map((passage) => passage.heading.split(" > ").at(-1)).filter((heading) => heading !== title && heading.length < 80);
+  const asked = headings.find((heading) => heading.endsWith("?"));
+  if (asked) return asked;
+  return headings.length ? `What does “${title}” say about ${headings[0]}?` : `What is in “${title}”?`;
+}
