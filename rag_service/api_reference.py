@@ -19,9 +19,10 @@ A running service shows this reference at `/docs`, and its OpenAPI document at `
 `python -m rag_service.reference docs`.
 
 Requests and responses are JSON in UTF-8 unless a call says otherwise. Calls below `/v1` send an API key as
-`Authorization: Bearer KEY`, unless the service is open without one. Errors are problem documents (RFC 9457,
-`application/problem+json`): `{type, title, status, detail, code}`. `code` is stable, and `detail` says what to do.
-OpenAI's endpoints return errors in OpenAI's format. Bad input never gives a 5xx. 429 and 503 have `Retry-After`.
+`Authorization: Bearer KEY` or `x-api-key: KEY`, unless the service is open without one. Errors are problem documents
+(RFC 9457, `application/problem+json`): `{type, title, status, detail, code}`. `code` is stable, and `detail` says what
+to do. OpenAI's and Anthropic's endpoints return errors in the formats of these APIs. Bad input never gives a 5xx. 429
+and 503 have `Retry-After`.
 
 | status | meaning of the error |
 |---|---|

@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from rag_service.access import local_key
 from rag_service.answering.pipeline import Pipeline
+from rag_service.anthropic import routes as anthropic
 from rag_service.api import problems
 from rag_service.api.authentication import KeyCheck
 from rag_service.api.body_limit import BodyLimit
@@ -47,7 +48,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     bearer = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
-    for module in (query, answers, sessions, collections, documents, jobs, usage, openai, openai_models):
+    for module in (query, answers, sessions, collections, documents, jobs, usage, openai, openai_models, anthropic):
         app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)

@@ -8,6 +8,7 @@ Next: `Retrieval.find` (`retrieval.py`).
 from __future__ import annotations
 
 import contextlib
+import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -22,12 +23,13 @@ from rag_service.contract.answer import Answer
 from rag_service.contract.collections import split
 from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
-from rag_service.errors import Forbidden, InvalidRequest
+from rag_service.errors import ContextOverflow, Forbidden, InvalidRequest
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
 from rag_service.prompting.generation_options import Repetitions
 from rag_service.prompting.jobs import NO_TURN
+from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate
 from retriever.languages import language_of
 from workers.broker.messages import Abstain, GenerateJob, TurnRecord
@@ -73,13 +75,17 @@ class Pipeline(Service):
         """Reject what can be rejected before any other work."""
         if isinstance(request, QueryRequest) and request.prompt is not None and not self.principal.may("editor"):
             raise Forbidden("Your key has the role reader, and `prompt` needs the role editor. Leave it out.")
+        self._check_names(request)
+        if isinstance(request, Conversation) or (isinstance(request, QueryRequest) and request.collection is not None):
+            self.admission.check_engine(request, request.collection)
+        self.admission.check_capacity()
+
+    def _check_names(self, request: QueryRequest | EditRequest | Conversation) -> None:
+        """Reject what is too large, and what names something that there is not."""
         self.admission.check(request)
         if not isinstance(request, EditRequest) and request.collection is not None:
             for name in split(request.collection):  # unknown names are rejected in every mode
                 self.library.collection(name)
-        if isinstance(request, Conversation) or (isinstance(request, QueryRequest) and request.collection is not None):
-            self.admission.check_engine(request, request.collection)
-        self.admission.check_capacity()
 
     async def _next_turn(
         self, request: AnswerOptions, session_id: str, make: Callable[[str], Awaitable[GenerateJob]]
@@ -155,13 +161,7 @@ class Pipeline(Service):
             built = await self._query(request, request.session_id or "", answer_id)
             job = built.model_copy(update={"turn": NO_TURN})
         else:
-            question, collection = QuestionInContext(request.question, request.past), request.collection
-            prose = not (request.json_schema or request.calls or request.tools)
-            retrieved = await self.retrieval.find(
-                self.library, self.principal, collection, request.retrieval, question, lists=prose
-            )
-            asked = retrieved.in_full(request.question)
-            template, support = await anyio.to_thread.run_sync(self._template, asked, collection, request.abstain)
+            retrieved, template, support = await self._retrieved(request)
             make = partial(
                 conversation.job,
                 request,
@@ -172,7 +172,7 @@ class Pipeline(Service):
                 window=self.window,
                 max_tokens=request.max_tokens or self.settings.answers.max_tokens,
                 template=template,
-                grounded=request.collection is not None and self.retrieval.mode(request.retrieval) != "none",
+                grounded=self._grounded(request),
                 drafter=self.settings.drafter,
                 repetitions=self._repetitions,
                 support=support,
@@ -181,6 +181,47 @@ class Pipeline(Service):
         await anyio.to_thread.run_sync(self.queue.enqueue_generate, self._addressed(job))
         self.totals.answers += 1
         return answer_id
+
+    async def count(self, request: Conversation) -> int:
+        """Tokens of a conversation's prompt as it would be asked now, with its passages, but for rewriting a follow-up.
+
+        Raises:
+            Problem: the request would be rejected for something else than its length.
+        """
+        await anyio.to_thread.run_sync(self._check_names, request)
+        as_it_stands = {"retrieval": request.retrieval.model_copy(update={"rewrite": False})}
+        retrieved, template, _ = await self._retrieved(request.model_copy(update=as_it_stands))
+        build = partial(
+            conversation.build,
+            request,
+            tokens=self.tokens,
+            max_tokens=request.max_tokens or self.settings.answers.max_tokens,
+            template=template,
+            grounded=self._grounded(request),
+            whole=retrieved.whole,
+        )
+
+        def count() -> int:
+            try:
+                return build(retrieved.read, window=self.window).tokens
+            except ContextOverflow:
+                return build((), window=sys.maxsize).tokens
+
+        return await anyio.to_thread.run_sync(count)
+
+    async def _retrieved(self, request: Conversation) -> tuple[Retrieved, PromptTemplate, Support | None]:
+        """What was found for a conversation's question, and our own texts for it."""
+        question, collection = QuestionInContext(request.question, request.past), request.collection
+        prose = not (request.json_schema or request.calls or request.tools)
+        retrieved = await self.retrieval.find(
+            self.library, self.principal, collection, request.retrieval, question, lists=prose
+        )
+        asked = retrieved.in_full(request.question)
+        template, support = await anyio.to_thread.run_sync(self._template, asked, collection, request.abstain)
+        return retrieved, template, support
+
+    def _grounded(self, request: Conversation) -> bool:
+        return request.collection is not None and self.retrieval.mode(request.retrieval) != "none"
 
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self.answers.stream(base.answer_id).record() is None:  # erased while the edit waited for its turn

@@ -1,4 +1,4 @@
-"""Authentication: requests below /v1 send `Authorization: Bearer KEY`, and the key gives the principal.
+"""Authentication: requests below /v1 send `Authorization: Bearer KEY` or `x-api-key: KEY`; the key gives the principal.
 
 The check runs before the body is read. Liveness, readiness, metrics, the web page and the API's description need no
 key. Knows headers and keys; knows no endpoint.
@@ -17,6 +17,8 @@ from rag_service.api import problems
 from rag_service.errors import Unauthorized
 
 GUARDED = "/v1"
+_HEADERS = {"Authorization": "Bearer KEY", "x-api-key": "KEY"}
+"""Headers with a key, in the order in which they count, and the forms of their values."""
 _PROXY_PREFIXES = (b"forwarded", b"x-forwarded", b"x-original-forwarded", b"x-envoy-external", b"cf-", b"fastly-")
 """Prefixes of the headers by which proxies name the client of a forwarded request."""
 _PROXY_HEADERS = frozenset(
@@ -65,11 +67,12 @@ class KeyCheck:
     async def _principal(self, scope: Scope) -> Principal:
         """Raises Unauthorized, QueueUnavailable."""
         is_open = self._open and not any(_is_proxy_header(name) for name, _ in scope["headers"])
-        token = _bearer(scope)
+        token = _token(scope)
         if token is None and not is_open:
             raise Unauthorized(
-                "This service needs an API key. Send one as `Authorization: Bearer KEY`. On the service's machine, "
-                "`rag keys create NAME` creates a key; the local key is the file `key` in the data folder."
+                "This service needs an API key. Send one as `Authorization: Bearer KEY` or `x-api-key: KEY`. On the "
+                "service's machine, `rag keys create NAME` creates a key; the local key is the file `key` in the data "
+                "folder."
             )
         if token is None or (is_open and not token.startswith(PREFIX)):
             return ANYONE
@@ -96,15 +99,15 @@ def _is_proxy_header(name: bytes) -> bool:
     return name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIXES)
 
 
-def _bearer(scope: Scope) -> str | None:
-    """The token of the Authorization header; None without the header. Raises Unauthorized if it is not a token."""
-    values = [value for name, value in scope["headers"] if name == b"authorization"]
-    if not values:
-        return None
-    scheme, _, token = values[0].partition(b" ")
-    token = token.strip()
-    if len(values) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
-        raise Unauthorized(
-            "The Authorization header cannot be read. Send one, as `Authorization: Bearer KEY`.", "invalid_key"
-        )
-    return str(token, "ascii")
+def _token(scope: Scope) -> str | None:
+    """The token in the first of `_HEADERS` that is there; None without any. Raises Unauthorized if it is unreadable."""
+    for name, form in _HEADERS.items():
+        values = [value for header, value in scope["headers"] if header == name.lower().encode()]
+        if not values:
+            continue
+        prefix = form.removesuffix("KEY").encode()
+        scheme, token = values[0][: len(prefix)], values[0][len(prefix) :].strip()
+        if len(values) > 1 or scheme.lower() != prefix.lower() or not token or not token.isascii() or b" " in token:
+            raise Unauthorized(f"The {name} header cannot be read. Send one, as `{name}: {form}`.", "invalid_key")
+        return str(token, "ascii")
+    return None

@@ -40,3 +40,8 @@ def error_document(problem: Problem, status: int | None = None) -> dict[str, Any
             "code": _CODES.get(problem.code, problem.code),
         }
     }
+
+
+def headers_of(document: dict[str, Any]) -> dict[str, str]:
+    """The headers of a response with such a body: none of its own."""
+    return {}

@@ -10,7 +10,8 @@ import errno
 import logging
 import re
 import sqlite3
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from rag_service import errors
-from rag_service.api.openai_errors import error_document, is_openai, status_of
+from rag_service.api import anthropic_errors, openai_errors
+from rag_service.api.anthropic_errors import is_anthropic
+from rag_service.api.openai_errors import is_openai
 from rag_service.errors import Problem
 from retriever import (
     CollectionBusy,
@@ -58,17 +61,42 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def response(problem: Problem, path: str) -> JSONResponse:
-    """The response for a problem: a problem document, or an error in OpenAI's format on OpenAI's endpoints.
+class _Format(Protocol):
+    """Errors as another service's API writes them."""
+
+    def status_of(self, problem: Problem) -> int: ...
+
+    def error_document(self, problem: Problem, status: int | None = None) -> dict[str, Any]: ...
+
+    def headers_of(self, document: dict[str, Any]) -> dict[str, str]: ...
+
+
+def response(
+    problem: Problem, path: str, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """The response for a problem: a problem document, or the format of the API whose endpoint the path is.
 
     Args:
         path: the path of the request.
+        status: replaces the status of the problem's class.
+        headers: replace the problem's.
     """
+    headers = problem.headers() if headers is None else headers
+    style = _format(path)
+    if style is None:
+        status = problem.status if status is None else status
+        body = errors.problem_document(status, problem.code, problem.detail, **problem.extra)
+        return JSONResponse(body, status, dict(headers), MEDIA_TYPE)
+    status = style.status_of(problem) if status is None else status
+    body = style.error_document(problem, status)
+    return JSONResponse(body, status, {**headers, **style.headers_of(body)})
+
+
+def _format(path: str) -> _Format | None:
+    """The format of errors of a path; None for problem documents."""
     if is_openai(path):
-        return JSONResponse(error_document(problem), status_code=status_of(problem), headers=problem.headers())
-    return JSONResponse(
-        problem.document(), status_code=problem.status, headers=problem.headers(), media_type=MEDIA_TYPE
-    )
+        return openai_errors
+    return anthropic_errors if is_anthropic(path) else None
 
 
 def as_problem(error: Exception) -> Problem:
@@ -199,10 +227,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         headers = {**(headers or {}), "Allow": ", ".join(_methods(request))}
     elif status == 400 and text == "There was an error parsing the body":
         text, code = "The body cannot be read. Send well-formed JSON in UTF-8, or multipart files.", "invalid_json"
-    if is_openai(request.url.path):
-        return JSONResponse(error_document(Problem(sentence(text), code), status), status, headers)
-    body = errors.problem_document(status, code, sentence(text))
-    return JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+    return response(Problem(sentence(text), code), request.url.path, status, headers or {})
 
 
 def _methods(request: Request) -> list[str]:

@@ -11,13 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 from rag_service.contract.answer import Answer
-from rag_service.errors import BadGateway, InvalidRequest, Problem, Unavailable
-from rag_service.openai import tools as openai_tools
-from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.logprobs import Measured, chat_form, completion_form
+from rag_service.replying import written_calls
+from rag_service.replying.forced_calls import CallReader
+from rag_service.replying.grounding import document_url, extras, grounding
 from workers.tokens.call_form import CallForm
 from workers.tokens.tokenizer import Tokens
 
@@ -79,13 +78,13 @@ class Form(ABC):
             reader = CallReader(self.forced, answer.answer_id)
             reader.push(answer.answer or "")
             return answer.model_copy(update={"answer": None, "citations": []}), reader.calls
-        return (answer, []) if self.most_calls == 0 else openai_tools.split(answer, self.most_calls)
+        return (answer, []) if self.most_calls == 0 else written_calls.split(answer, self.most_calls)
 
-    def reader(self, answer_id: str) -> CallReader | openai_tools.Withheld | None:
+    def reader(self, answer_id: str) -> CallReader | written_calls.Withheld | None:
         """What reads calls from an answer's text while it comes; None where there are none to be read."""
         if self.forced is not None:
             return CallReader(self.forced, answer_id)
-        return None if self.most_calls == 0 else openai_tools.Withheld()
+        return None if self.most_calls == 0 else written_calls.Withheld()
 
     def response(self, choices: list[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
         return {**self._head(self.whole_object), "choices": choices, "usage": usage}
@@ -93,30 +92,17 @@ class Form(ABC):
     def chunk(self, *choices: dict[str, Any], usage: dict[str, Any] | None = None) -> dict[str, Any]:
         return {**self._head(self.chunk_object), "choices": list(choices), "usage": usage}
 
-    def extras(self, answer: Answer) -> dict[str, Any]:
-        """What a choice carries besides OpenAI's fields."""
-        return {"answer_id": answer.answer_id, "speculation": answer.speculation, "timings": answer.timings}
-
     def grounding(self, answer: Answer) -> dict[str, Any]:
         """What a grounded answer's message carries besides OpenAI's fields."""
-        if self.collection is None:
-            return {}
-        return {
-            "citations": [citation.model_dump() for citation in answer.citations or ()],
-            "passages": [passage.model_dump() for passage in answer.passages],
-            **answer.model_dump(include={"support", "sentences", "answerable", "calibrated", "abstained"}),
-            "grounded": answer.grounded,
-            "note": answer.note,
-            "retrieval_query": answer.retrieval_query,
-        }
+        return {} if self.collection is None else grounding(answer)
 
     def annotations(self, answer: Answer) -> list[dict[str, Any]]:
         """Citations as `url_citation`; the URL is the document's, its fragment the characters (RFC 5147)."""
         titles = {(passage.collection, passage.document_id): passage.title for passage in answer.passages}
         annotations = []
         for citation in answer.citations or ():
-            document = f"v1/collections/{quote(citation.collection, safe='')}/documents/{quote(citation.document_id)}"
-            url = f"{self.base_url}{document}#char={citation.source_start},{citation.source_end}"
+            document = document_url(self.base_url, citation.collection, citation.document_id)
+            url = f"{document}#char={citation.source_start},{citation.source_end}"
             place = {"start_index": citation.answer_start, "end_index": citation.answer_end}
             title = titles.get((citation.collection, citation.document_id), citation.document_id)
             annotations.append({"type": "url_citation", "url_citation": {**place, "title": title, "url": url}})
@@ -145,7 +131,7 @@ class ChatForm(Form):
             "message": {**message, "annotations": self.annotations(answer), **self.grounding(answer)},
             "logprobs": chat_form(run, self.tokens) if self.measured else None,
             "finish_reason": self._reason(answer, calls),
-            **self.extras(answer),
+            **extras(answer),
         }
 
     def opening(self, index: int) -> dict[str, Any]:
@@ -161,7 +147,7 @@ class ChatForm(Form):
         delta = {**({"annotations": self.annotations(answer)} if self.collection else {}), **self.grounding(answer)}
         if calls and self.forced is None:  # forced calls were streamed as they were written
             delta["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
-        return {**self._delta(index, delta), "finish_reason": self._reason(answer, calls), **self.extras(answer)}
+        return {**self._delta(index, delta), "finish_reason": self._reason(answer, calls), **extras(answer)}
 
     def _reason(self, answer: Answer, calls: Sequence[Any]) -> str:
         """As OpenAI says it: `tool_calls`, but `stop` for a named function; a forced call may be cut off."""
@@ -190,7 +176,7 @@ class CompletionForm(Form):
 
     def ending(self, index: int, answer: Answer) -> dict[str, Any]:
         last = {**self.piece(index, "", ()), "logprobs": None, "finish_reason": finish_reason(answer)}
-        return {**last, **self.grounding(answer), **self.extras(answer)}
+        return {**last, **self.grounding(answer), **extras(answer)}
 
 
 def finish_reason(answer: Answer) -> str:
@@ -216,14 +202,6 @@ def usage(answers: Sequence[Answer], n: int) -> dict[str, Any]:
             for name in ("accepted_prediction_tokens", "rejected_prediction_tokens")
         }
     return total
-
-
-def failed(answer: Answer) -> Problem:
-    """Why an answer failed, as a refusal of its request."""
-    error = answer.error or {}
-    kind = {422: InvalidRequest, 502: BadGateway, 503: Unavailable}.get(int(error.get("status", 500)), Problem)
-    detail, code = str(error.get("detail", "The answer failed.")), str(error.get("code", "internal_error"))
-    return kind(detail, code, retry_after=error.get("retry_after"))
 
 
 def _count(usage: dict[str, Any], name: str) -> int:

@@ -5,38 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rag_service.answering.pipeline import Pipeline
-from rag_service.answering.served_model import served_name, served_names, short_name
-from rag_service.contract.collections import joined, split
+from rag_service.answering.served_model import served_name, short_name
 from rag_service.errors import NotFound
+from rag_service.replying.model_names import PREFIX, collection_of
 from rag_service.settings import Settings
-from retriever import InvalidName, UnknownCollection
-
-DEFAULT = "default"
-PREFIX = "rag:"
-"""Before the name of a collection that grounds the answer."""
 
 
 def embedding_name(settings: Settings) -> str:
     return short_name(settings.embedding_model)
-
-
-def collection_of(model: str, pipeline: Pipeline) -> str | None:
-    """The collection that grounds a model's answers; None for the model itself.
-
-    Raises:
-        NotFound: there is no such model.
-    """
-    if model.startswith(PREFIX):
-        try:
-            names = str(joined(model.removeprefix(PREFIX)))
-            for name in split(names):
-                pipeline.library.collection(name)
-        except (UnknownCollection, InvalidName, ValueError):
-            raise _unknown(model, pipeline.settings) from None
-        return names
-    if model != DEFAULT and model not in served_names(pipeline.settings):
-        raise _unknown(model, pipeline.settings)
-    return None
 
 
 def check_embedding(model: str, settings: Settings) -> None:
@@ -72,12 +48,3 @@ def one(name: str, pipeline: Pipeline) -> dict[str, Any]:
         return describe(name)
     collection = collection_of(name, pipeline)
     return describe(name, pipeline.library.collection(collection).stats().created if collection else 0.0)
-
-
-def _unknown(model: str, settings: Settings) -> NotFound:
-    return NotFound(
-        f"There is no model {model[:80]!r}: use {served_name(settings)!r}, or rag:<collection> with one of your "
-        "collections; GET /v1/models lists them.",
-        "model_not_found",
-        param="model",
-    )

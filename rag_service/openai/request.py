@@ -8,18 +8,16 @@ from typing import Any
 
 from rag_service.answering import engine_limits
 from rag_service.errors import BadRequest
-from rag_service.openai.schemas import ChatMessage, ChatRequest, CompletionRequest, Function, ResponseFormat
+from rag_service.openai.schemas import ChatMessage, ChatRequest, CompletionRequest
 from rag_service.prompting.conversation import Conversation, Message
+from rag_service.replying.required_calls import check_tools, checked_schema, required
 from workers.broker.capabilities import Capabilities
-from workers.broker.messages import CallableFunction, Calls
+from workers.broker.messages import Calls
 from workers.broker.sampling import SamplingFields
-from workers.grammar.schemas import BadSchema, check_calls, check_schema
 from workers.tokens.call_form import CallForm
 
 _SAME = {*SamplingFields.model_fields, "logit_bias", "stop", "speculation", "retrieval", "abstain"}
 """Fields with the same name and meaning."""
-_OPEN = {"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"}
-"""What says more about an object's properties than `properties`."""
 
 
 def chat(body: ChatRequest, collection: str | None, form: CallForm | None) -> list[Conversation]:
@@ -28,13 +26,7 @@ def chat(body: ChatRequest, collection: str | None, form: CallForm | None) -> li
     Args:
         form: of calls; None where the model's chat template has no tools.
     """
-    if form is None and (body.tools or any(m.tool_calls or m.role == "tool" for m in body.messages)):
-        raise BadRequest(
-            "This model's chat template has no tools, so it can call none: leave `tools` and messages of tools out, or "
-            "serve a model that has them.",
-            "unsupported_tools",
-            param="tools",
-        )
+    check_tools(bool(body.tools) or any(m.tool_calls or m.role == "tool" for m in body.messages), form)
     messages = [_message(message) for message in body.messages]
     common = _common(body, collection)
     common |= {"messages": tuple(messages), "logprobs": body.measured}
@@ -96,7 +88,7 @@ def _common(body: ChatRequest | CompletionRequest, collection: str | None) -> di
         "seed": seed,
         "collection": collection,
         "predicted": (body.prediction.text or None) if body.prediction else None,
-        "json_schema": _schema(body.response_format),
+        "json_schema": checked_schema(body.response_format.schema_asked, "response_format"),
     }
 
 
@@ -104,61 +96,5 @@ def _calls(body: ChatRequest, form: CallForm | None) -> Calls | None:
     """The calls that the answer has to be. Raises BadRequest."""
     if not body.forces:
         return None
-    if not body.tools:
-        raise BadRequest(
-            "tool_choice asks for a call, and there is nothing to call: send `tools`, or leave tool_choice out.",
-            "missing_tools",
-            param="tool_choice",
-        )
-    if not body.forced:
-        names = ", ".join(sorted({tool.function.name for tool in body.tools}))
-        raise BadRequest(
-            f"tool_choice names the function {body.named!r}, which is not among `tools`: name one of {names}.",
-            "unknown_tool",
-            param="tool_choice",
-        )
-    functions = [
-        CallableFunction(name=tool.function.name, parameters=_arguments(tool.function)) for tool in body.forced
-    ]
-    calls = Calls(functions=functions, many=body.named is None and body.parallel_tool_calls)
-    try:
-        check_calls(calls, form)
-    except BadSchema as error:
-        raise BadRequest(
-            f"Arguments of a function cannot be made to follow the JSON schema in its `parameters`: {error}.",
-            "invalid_schema",
-            param="tools",
-        ) from None
-    return calls
-
-
-def _arguments(function: Function) -> dict[str, Any]:
-    """The JSON schema that the arguments of a call follow: an object, of what the function declares and no more.
-
-    Raises BadRequest.
-    """
-    schema = function.parameters or {"type": "object", "properties": {}}
-    kinds = schema.get("type", "object")
-    if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
-        raise BadRequest(
-            f"Arguments are an object, and the `parameters` of the function {function.name!r} describe none: let their "
-            'type be "object".',
-            "invalid_schema",
-            param="tools",
-        )
-    closed = {"additionalProperties": False} if "properties" in schema and not _OPEN & set(schema) else {}
-    return {**schema, **closed, "type": "object"}
-
-
-def _schema(form: ResponseFormat) -> dict[str, Any] | None:
-    schema = form.schema_asked
-    if schema is not None:
-        try:
-            check_schema(schema)
-        except BadSchema as error:
-            raise BadRequest(
-                f"The answer cannot be made to follow this JSON schema: {error}.",
-                "invalid_schema",
-                param="response_format",
-            ) from None
-    return schema
+    functions = [(tool.function.name, tool.function.parameters) for tool in body.tools]
+    return required(functions, body.named, form, many=body.parallel_tool_calls, schema_field="parameters")

@@ -15,12 +15,13 @@ from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import Responses, error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.api.sse import HEADERS
-from rag_service.openai import models as openai_models
 from rag_service.openai import replies as openai_replies
 from rag_service.openai import request as openai_request
 from rag_service.openai.answers import ChatForm, CompletionForm, Form
 from rag_service.openai.schemas import ChatRequest, CompletionRequest, OpenAIErrorOut
 from rag_service.prompting.conversation import Conversation
+from rag_service.replying import attended
+from rag_service.replying.model_names import collection_of
 
 responses = error_responses(401, 403, 503, model=OpenAIErrorOut)
 streaming: Responses = {
@@ -39,7 +40,7 @@ async def chat(body: ChatRequest, pipeline: PipelineDep, request: Request) -> di
     kept: the client sends its history every time. A client that goes away cancels its
     answers.
     """
-    collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    collection = await anyio.to_thread.run_sync(collection_of, body.model, pipeline)
     openai_request.check_engine(body, pipeline.admission.engine(collection))
     conversations = await anyio.to_thread.run_sync(openai_request.chat, body, collection, pipeline.tokens.call_form)
     form = _form(ChatForm, body, pipeline, request, collection, body.logprobs)
@@ -52,7 +53,7 @@ async def complete(body: CompletionRequest, pipeline: PipelineDep, request: Requ
 
     The model `rag:<collection>` answers the prompt as a question instead.
     """
-    collection = await anyio.to_thread.run_sync(openai_models.collection_of, body.model, pipeline)
+    collection = await anyio.to_thread.run_sync(collection_of, body.model, pipeline)
     conversations = await anyio.to_thread.run_sync(
         openai_request.completion, body, collection, pipeline.tokens.vocab_size
     )
@@ -67,18 +68,12 @@ async def _reply(
     body: ChatRequest | CompletionRequest,
     request: Request,
 ) -> dict[str, Any] | Response:
-    ids = await openai_replies.ask(pipeline, conversations)
+    ids = await attended.ask(pipeline, conversations)
     if not body.stream:
-        reply = await openai_replies.whole(pipeline, ids, form, body.n, lambda: _gone(request))
+        reply = await openai_replies.whole(pipeline, ids, form, body.n, lambda: attended.gone(request))
         return Response(status_code=204) if reply is None else reply  # nobody reads it
     chunks = openai_replies.stream(pipeline, ids, form, body.n, body.stream_options.include_usage)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=HEADERS)
-
-
-async def _gone(request: Request) -> None:
-    """Wait until the client has closed the connection. The body was read, so nothing else can come."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _form(

@@ -14,24 +14,27 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
     model_validator,
 )
 
-from rag_service.contract.json_body import RequestBody, at_most
+from rag_service.contract.json_body import at_most
 from rag_service.contract.schemas import ABSTAIN, AbstainOption, GenerationOptions, Prediction, RetrievalOptions
+from rag_service.replying.bodies import (
+    ForeignBody,
+    Ignored,
+    Reasons,
+    Rejected,
+    SchemaBody,
+    check_rejected,
+    list_harmless_values,
+)
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT
 
-Ignored = Annotated[Any, Field(default=None, description="Accepted; changes nothing here.")]
-
-
-REJECTED = "Rejected unless its value has no effect."
-Rejected = Annotated[Any, Field(default=None, description=REJECTED)]
 NO_FUNCTIONS = "send `tools` and `tool_choice` instead"
-REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
+REASONS: Reasons = {
     "audio": ("it supports text only", ()),
     "echo": ("the prompt is not repeated", (False,)),
     "function_call": (NO_FUNCTIONS, ("none", "auto")),
@@ -45,31 +48,11 @@ REASONS: dict[str, tuple[str, tuple[Any, ...]]] = {
 """Why a field cannot be honoured, and the values without effect."""
 
 
-def _check_rejected(value: Any, info: ValidationInfo) -> Any:
-    reason, harmless = REASONS[str(info.field_name)]
-    if value not in harmless:
-        raise ValueError(f"this service cannot honour {info.field_name!r}: {reason}")
-    return value
+_check_rejected = check_rejected(REASONS)
 
 
-def _list_harmless_values(schema: dict[str, Any]) -> None:
-    """In the JSON schema, rejected fields allow the values without effect."""
-    for name, field in schema.get("properties", {}).items():
-        if field.get("description") == REJECTED:
-            field["enum"] = [None, *REASONS[name][1]]
-
-
-class _Body(RequestBody):
-    """A body in which null means that a field was left out."""
-
-    model_config = ConfigDict(json_schema_extra=_list_harmless_values)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: item for name, item in value.items() if item is not None}
-        return value
+class _Body(ForeignBody):
+    model_config = ConfigDict(json_schema_extra=list_harmless_values(REASONS))
 
 
 class ContentPart(_Body):
@@ -178,25 +161,10 @@ class StreamOptions(_Body):
     include_obfuscation: Ignored
 
 
-class JsonSchema(_Body):
-    model_config = ConfigDict(populate_by_name=True)
-
+class JsonSchema(SchemaBody):
     name: str = Field(default="answer", max_length=64)
     description: Ignored
-    schema_: dict[str, Any] = Field(alias="schema")
     strict: Ignored
-
-    @classmethod
-    def _unknown(cls, name: str) -> str:
-        return f"there is no field {name[:80]!r} here; the fields are description, name, schema, strict"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _alias(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "schema" in value and "schema_" not in value:
-            value = {**value, "schema_": value["schema"]}
-            del value["schema"]
-        return value
 
 
 class ResponseFormat(_Body):

@@ -31,6 +31,9 @@ SPOKEN = "Backups are kept for thirty-five days."
 NOTE = f"# Backups\n\n{SPOKEN} Only the night shift may restore them.\n"
 PRELUDE = 'set -euo pipefail\ncurl() { command curl --fail-with-body --no-progress-meter "$@"; }\n'
 SAID: dict[str, Callable[[list[str]], bool]] = {
+    "anthropic.md": lambda lines: (
+        lines[:2] == [SPOKEN, f"Backups 11 49 {SPOKEN}"] and SPOKEN in lines[2:] and lines[-1].isdigit()
+    ),
     "langchain.md": lambda lines: (
         lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 11" in lines and lines[-1].endswith(SPOKEN)
     ),

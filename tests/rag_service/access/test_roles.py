@@ -39,6 +39,15 @@ BODIES: dict[str, Any] = {
     "/v1/query": {"question": "What is green?", "collection": "secret"},
     "/v1/chat/completions": {"model": "rag:secret", "messages": [{"role": "user", "content": "What is green?"}]},
     "/v1/completions": {"model": "rag:secret", "prompt": "What is green?"},
+    "/v1/messages": {
+        "model": "rag:secret",
+        "max_tokens": 20,
+        "messages": [{"role": "user", "content": "What is green?"}],
+    },
+    "/v1/messages/count_tokens": {
+        "model": "rag:secret",
+        "messages": [{"role": "user", "content": "What is green?"}],
+    },
     "/v1/embeddings": {"model": "all-minilm-l6-v2", "input": "green"},
     "/v1/collections": {"name": "secret"},
     "/v1/collections/{collection}/search": {"question": "green"},

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
 
-from decoder import Engine
-from rag_service.openai.forced_calls import CallReader
 from rag_service.openai.schemas import ChatRequest
-from retriever import Library
-from tests.support.fake_workers import make_worker_context, running_worker, save_tokenizer
-from tests.support.hash_embedder import HashEmbedder
-from tests.support.tiny_models import tiny_target
-from workers.broker import keys
-from workers.broker.embedded_redis import EmbeddedRedis
+from rag_service.replying.forced_calls import CallReader
+from tests.support.tool_stack import tiny_engine, tool_stack
 from workers.tokens.call_form import CallForm
-from workers.tokens.tokenizer import Tokens
 
 ASKED: list[Any] = [{"role": "user", "content": "Jump!"}]
 OVER: dict[str, Any] = {
@@ -37,14 +28,8 @@ NAMED: Any = {"type": "function", "function": {"name": "jump"}}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[Any]:
-    tokens = Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "tools"))
-    engine = Engine(tiny_target(vocab_size=tokens.vocab_size, window=2400, memory=0.05), "auto", tokens.eos_ids)
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        place = make_worker_context(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
-        with running_worker(server.url, place, info={"model": "tiny", "tokenizer": tokens.hash}):
-            while not place.client.exists(keys.WORKERS):
-                time.sleep(0.01)
-            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, window=2400)
+    with tool_stack(tmp_path_factory.mktemp, data_dir, tiny_engine, window=2400) as world:
+        yield world
 
 
 @pytest.fixture

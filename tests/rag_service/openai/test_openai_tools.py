@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +12,8 @@ import openai
 import pytest
 
 from rag_service.contract.answer import Answer
-from rag_service.openai.tools import Withheld, split
-from retriever import Library
-from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
-from tests.support.hash_embedder import HashEmbedder
-from workers.broker import keys
-from workers.broker.embedded_redis import EmbeddedRedis
-from workers.tokens.tokenizer import Tokens
+from rag_service.replying.written_calls import Withheld, split
+from tests.support.tool_stack import speaking_engine, tool_stack
 
 TOOL: Any = {
     "type": "function",
@@ -38,20 +32,10 @@ CALLS = (
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[Any]:
-    tokens = Tokens.load(save_tokenizer(tmp_path_factory.mktemp("tokenizer"), "tools"))
     stage = SimpleNamespace(text=CALLS, prompts=[])
-
-    def script(prompt: Any) -> list[int]:
-        stage.prompts.append(list(prompt))
-        return tokens.encode_content(stage.text).ids
-
-    engine = FakeEngine(tokens, script, window=2000)
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        place = make_worker_context(server.url, tokens, engine, Library(data_dir, HashEmbedder()), data_dir / "uploads")
-        with running_worker(server.url, place, info={"model": "fake", "tokenizer": tokens.hash}):
-            while not place.client.exists(keys.WORKERS):
-                time.sleep(0.01)
-            yield SimpleNamespace(redis_url=server.url, data_dir=data_dir, tokens=tokens, stage=stage, window=1200)
+    with tool_stack(tmp_path_factory.mktemp, data_dir, speaking_engine(stage), window=1200) as world:
+        world.stage = stage
+        yield world
 
 
 @pytest.fixture

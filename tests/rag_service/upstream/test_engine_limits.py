@@ -11,6 +11,8 @@ import pytest
 
 from rag_service.answering import engine_limits
 from rag_service.answering.engine_limits import capabilities_of, check, check_tools
+from rag_service.anthropic.request import check_engine
+from rag_service.anthropic.schemas import MessagesRequest
 from rag_service.contract.schemas import QueryRequest
 from rag_service.errors import BadRequest
 from rag_service.prompting.conversation import Conversation
@@ -182,6 +184,42 @@ async def test_openais_endpoints_refuse_in_openais_form(
     error = refused.json()["error"]
     assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "not_supported_by_engine", name)
     assert (await upstream.post("/v1/chat/completions", json=CHAT)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"logit_bias": {"1": 1}}, "logit_bias"),
+        ({"top_k": 5}, "top_k"),
+        ({"tools": [{"name": "jump", "input_schema": {}}], "tool_choice": {"type": "any"}}, "tool_choice"),
+    ],
+)
+async def test_anthropics_endpoints_refuse_in_anthropics_form(
+    upstream: httpx.AsyncClient, fields: dict[str, Any], name: str
+) -> None:
+    body = {**CHAT, "max_tokens": 40}
+    refused = await upstream.post("/v1/messages", json={**body, **fields})
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert (error["type"], error["details"]["error_code"]) == ("invalid_request_error", "not_supported_by_engine")
+    assert f"`{name}`" in error["message"]
+    assert (await upstream.post("/v1/messages", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
+        ({"seed": 5, "temperature": 1}, "seed"),
+        ({"tools": [{"name": "jump", "input_schema": {}}]}, "tools"),
+    ],
+)
+def test_anthropics_fields_are_refused_by_their_own_names(fields: dict[str, Any], name: str) -> None:
+    body = MessagesRequest.model_validate({**CHAT, "max_tokens": 40, **fields})
+    check_engine(body, DECODER)
+    with pytest.raises(BadRequest, match=f"`{name}`") as refused:
+        check_engine(body, LEAST)
+    assert refused.value.extra["param"] == name
 
 
 async def test_a_text_without_roles_is_refused_and_a_question_is_not(upstream: httpx.AsyncClient) -> None:

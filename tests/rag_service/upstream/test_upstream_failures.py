@@ -9,7 +9,7 @@ import pytest
 from rag_service.answering.answers import failure
 from rag_service.api.openai_errors import error_document, status_of
 from rag_service.contract.answer import Answer
-from rag_service.openai.answers import failed
+from rag_service.replying.attended import failed
 from workers.broker.messages import ErrorEvent
 
 
