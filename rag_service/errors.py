@@ -27,9 +27,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-
-class RagServiceError(Exception):
-    """Base of the exceptions that this package raises. The message is a sentence for a person."""
+from rag_service.service_error import RagServiceError
 
 
 class InvalidSettings(RagServiceError):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from rag_service.api.problems import MEDIA_TYPE
-from rag_service.contract.schemas import ProblemOut
+from rag_service.contract.responses import ProblemOut
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_service.errors import RagServiceError
+from rag_service.service_error import RagServiceError
 
 
 class BackupError(RagServiceError):

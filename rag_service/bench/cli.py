@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from decoder.drafter_names import DRAFTER_NAMES
-from rag_service.errors import RagServiceError
+from rag_service.service_error import RagServiceError
 
 
 def run(argv: Sequence[str], program: str) -> int:

@@ -35,7 +35,8 @@ from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
 from rag_service.cli.stack import doctor, serve, up
 from rag_service.cli.sync import command as sync
-from rag_service.errors import InvalidSettings, RagServiceError
+from rag_service.errors import InvalidSettings
+from rag_service.service_error import RagServiceError
 from rag_service.stack.exit_status import FAILED, INTERRUPTED, USAGE
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
 from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.file_names import sendable
-from rag_service.contract.schemas import (
+from rag_service.contract.responses import (
     CollectionInfo,
     CollectionList,
     DocumentList,

@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from rag_service.errors import RagServiceError
+from rag_service.service_error import RagServiceError
 
 
 class RagError(RagServiceError):

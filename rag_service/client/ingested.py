@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rag_service.contract.schemas import IngestFailure, JobProgress
+from rag_service.contract.responses import IngestFailure, JobProgress
 
 
 @dataclass(frozen=True)

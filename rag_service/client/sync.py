@@ -16,7 +16,7 @@ from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
 from rag_service.contract.feedback import FeedbackOut, Rating
-from rag_service.contract.schemas import (
+from rag_service.contract.responses import (
     CollectionInfo,
     DocumentList,
     DocumentOut,

@@ -6,6 +6,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 60.0
 """Seconds of silence after which a request fails. A stream sends a sign of life more often than that."""
 CONNECT_S = 5.0
+DISTRIBUTION = __name__.partition(".")[0].replace("_", "-")
+"""The distribution that this module is installed with."""
 _SAFE = {"GET", "HEAD", "DELETE", "PUT"}
 """Methods that may be sent twice."""
 
@@ -76,6 +79,15 @@ def trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+@cache
+def user_agent() -> str:
+    """The distribution's name and version, as requests carry them: `NAME/VERSION`; the name alone if not installed."""
+    try:
+        return f"{DISTRIBUTION}/{metadata.version(DISTRIBUTION)}"
+    except metadata.PackageNotFoundError:
+        return DISTRIBUTION
+
+
 @dataclass(frozen=True)
 class Address:
     """The service's address and the key sent to it. None stands for RAG_URL and RAG_API_KEY.
@@ -110,7 +122,7 @@ class Address:
         return {
             "base_url": self.base_url,
             "timeout": httpx.Timeout(self.timeout, connect=min(CONNECT_S, self.timeout)),
-            "headers": self.headers,
+            "headers": {"User-Agent": user_agent(), **self.headers},
             "verify": trusted(),
             "trust_env": not local_key.is_loopback(self.base_url),
         }

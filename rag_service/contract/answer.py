@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from rag_service.contract.json_body import ResponseBody
-from workers.broker.messages import FinishReason, JobStatus
+from workers.broker.progress import FinishReason, JobStatus
 
 
 class CitationOut(ResponseBody):

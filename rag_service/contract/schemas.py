@@ -1,4 +1,4 @@
-"""Request and response bodies of the HTTP API, as OpenAPI shows them.
+"""Request bodies of the HTTP API, as OpenAPI shows them.
 
 Knows names, types and ranges; knows no storage. A field whose default is a setting is None here.
 """
@@ -10,15 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from decoder.drafter_names import DrafterName
-from rag_service.contract.answer import PassageOut
 from rag_service.contract.collections import joined
-from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
-from rag_service.contract.json_body import RequestBody, ResponseBody, at_most
-from workers.broker.messages import Abstain, IngestFailure, JobProgress, ListedJob
+from rag_service.contract.json_body import RequestBody, at_most
+from workers.broker.messages import Abstain
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
-
-__all__ = ["IngestFailure", "JobProgress", "ListedJob"]
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
 TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -226,112 +222,3 @@ class UploadedDocument(RequestBody):
 
 class UploadedDocuments(RequestBody):
     documents: list[UploadedDocument]
-
-
-class Turn(ResponseBody):
-    answer_id: str
-    base: str | None = Field(default=None, description="Of an edit: id of the version that was edited.")
-    instruction: str | None = Field(default=None, description="Of an edit: its instruction.")
-    question: str
-    retrieval_query: str | None = Field(default=None, description="Query of the search for passages.")
-    answer: str
-    passages: list[PassageOut]
-    created: float
-    feedback: FeedbackOut | None = None
-
-
-class SessionSummary(ResponseBody):
-    session_id: str
-    created: float
-    updated: float
-    turns: int
-    question: str
-
-
-class SessionList(ResponseBody):
-    sessions: list[SessionSummary]
-
-
-class SessionMemory(ResponseBody):
-    """Memory of a session in Redis."""
-
-    tokens: int = Field(description="Tokens of its prompt and last answer, stored for its next turn.")
-    epoch: int = Field(description="How often these tokens were rebuilt from the start.")
-    ids_bytes: int = Field(description="Bytes of these tokens and their segments.")
-    turns_bytes: int = Field(description="Bytes of the texts of questions, answers and passages.")
-    answers_bytes: int = Field(description="Bytes of its answers' records and events, which expire sooner.")
-
-
-class Session(ResponseBody):
-    session_id: str
-    turns: list[Turn]
-    memory: SessionMemory
-
-
-class ErasedSessions(ResponseBody):
-    sessions: int = Field(description="How many sessions were erased.")
-
-
-class CollectionInfo(ResponseBody):
-    name: str
-    documents: int
-    chunks: int
-    bytes: int
-    embedder: str = Field(description="The embedding model, with its prefixes if it has any.")
-    dimension: int
-    created: float
-    generation: int
-    vector_dtype: str = Field(
-        description="Number format of the stored vectors: `float16`, or `float32` in collections of earlier versions."
-    )
-    embedder_dtype: str = Field(description="Number format of the embedding model where the collection was created.")
-
-
-class CollectionList(ResponseBody):
-    collections: list[CollectionInfo]
-
-
-class DocumentInfo(ResponseBody):
-    document_id: str
-    name: str
-    title: str
-    chunks: int
-    bytes: int
-    content_hash: str
-    metadata: dict[str, Any]
-    updated: float
-
-
-class DocumentOut(DocumentInfo):
-    text: str
-
-
-class DocumentList(ResponseBody):
-    documents: list[DocumentInfo]
-    next: str | None = Field(default=None, description="Value of `after` for the next page; null on the last page.")
-
-
-class SearchResult(ResponseBody):
-    passages: list[PassageOut]
-
-
-class JobList(ResponseBody):
-    jobs: list[ListedJob]
-
-
-class JobAccepted(ResponseBody):
-    job_id: str
-
-
-class Cancelled(ResponseBody):
-    cancelled: bool = Field(description="False: it had already ended.")
-
-
-class ProblemOut(ResponseBody):
-    """A problem document (RFC 9457). `code` is stable."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
-    code: str

@@ -11,7 +11,8 @@ from pydantic import AliasChoices, ConfigDict, Field, SecretStr
 from rag_service.client import AsyncRagClient, RagClient, Retries
 from rag_service.client.transport import DEFAULT_URL, TIMEOUT_S
 
-NAMESPACE = ["rag_service", "langchain"]
+NAMESPACE = __name__.split(".")[:-1]
+"""The package that has the classes."""
 
 
 class Service(Serializable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from rag_service.client import RagProblem, Unauthorized
-from rag_service.errors import RagServiceError
+from rag_service.service_error import RagServiceError
 
 _ADVICE = {
     "base_url or RAG_URL": "RAG_URL in the settings of this MCP server (or `rag mcp --url`)",

@@ -12,7 +12,6 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from rag_service.errors import RagServiceError
 from rag_service.mcp.ask import ASK
 from rag_service.mcp.collections import LIST_COLLECTIONS
 from rag_service.mcp.documents import LIST_DOCUMENTS
@@ -21,6 +20,7 @@ from rag_service.mcp.place import Locate
 from rag_service.mcp.problem import explained, of_arguments
 from rag_service.mcp.search import SEARCH
 from rag_service.mcp.tool import Result, Running, Tool
+from rag_service.service_error import RagServiceError
 
 INSTRUCTIONS = """\
 This server answers questions over the user's own documents, with citations. Use it whenever the user asks about what \

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rag_service.client import AsyncRagClient
 from rag_service.contract.json_body import RequestBody
-from rag_service.errors import RagServiceError
+from rag_service.service_error import RagServiceError
 
 
 class ToolFailed(RagServiceError):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workers.broker.messages import FinishReason, Logprob, TokenEvent, TokenOrigin
+from workers.broker.messages import Logprob, TokenEvent, TokenOrigin
+from workers.broker.progress import FinishReason
 from workers.errors import QueueUnavailable, StreamAhead
 from workers.sessions.streams import AnswerStream
 from workers.tokens.text_stream import TextStream

@@ -10,12 +10,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.broker import keys
+from workers.broker.progress import FinishReason
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction", "notes"]
-FinishReason = Literal["stop", "length", "repetition", "cancelled", "error"]
 Abstain = Literal["off", "warn", "refuse"]
-JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 class _Message(BaseModel):
@@ -273,29 +272,6 @@ class IngestJob(_Message):
     tenant: str = "default"
     collection: str
     files: list[IngestFile]
-    created: float
-
-
-class IngestFailure(_Message):
-    name: str
-    reason: str
-
-
-class JobProgress(_Message):
-    """The response of `GET /v1/jobs/{id}`."""
-
-    job_id: str
-    status: JobStatus
-    done: int = 0
-    total: int = 0
-    failures: list[IngestFailure] = Field(default_factory=list)
-    notes: list[str] = Field(default_factory=list, description="What one should know of the documents that went in.")
-
-
-class ListedJob(JobProgress):
-    """A job in the response of `GET /v1/jobs`."""
-
-    collection: str
     created: float
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from workers.broker.messages import IngestFailure, JobProgress
+from workers.broker.progress import IngestFailure, JobProgress
 
 GONE = IngestFailure(name="a deleted document", reason="the document was deleted since")
 """In place of a failure."""

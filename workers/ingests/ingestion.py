@@ -19,7 +19,8 @@ from retriever import (
     StoreUnavailable,
     UnknownDocument,
 )
-from workers.broker.messages import IngestFailure, IngestFile, JobProgress, JobStatus
+from workers.broker.messages import IngestFile
+from workers.broker.progress import IngestFailure, JobProgress, JobStatus
 from workers.errors import RuntimeClosed
 from workers.ingests.ledger import JobClaim
 from workers.sessions.passage_ids import PassageIds

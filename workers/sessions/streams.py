@@ -22,12 +22,12 @@ from workers.broker.messages import (
     DoneEvent,
     ErrorEvent,
     GenerateJob,
-    JobStatus,
     PassagesEvent,
     RestartEvent,
     TokenEvent,
     TurnRecord,
 )
+from workers.broker.progress import JobStatus
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken, QueueUnavailable, StreamAhead, unavailable
 from workers.sessions import costs
 from workers.sessions.costs import Cost

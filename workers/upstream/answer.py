@@ -26,7 +26,8 @@ from workers.answers.ending import decided, finish, state_answer
 from workers.answers.notes import noted
 from workers.answers.relay import Relay
 from workers.broker.capabilities import Capabilities
-from workers.broker.messages import DoneEvent, FinishReason, GenerateJob, Sampling, Segment, Support
+from workers.broker.messages import DoneEvent, GenerateJob, Sampling, Segment, Support
+from workers.broker.progress import FinishReason
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.sessions.costs import Cost, TokenCounts, added
 from workers.sessions.passage_ids import PassageIds

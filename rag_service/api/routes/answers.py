@@ -14,7 +14,8 @@ from rag_service.api.json_route import JsonRoute
 from rag_service.contract.answer import Answer, VersionList
 from rag_service.contract.feedback import FeedbackOut, FeedbackRequest
 from rag_service.contract.ids import AnswerPath
-from rag_service.contract.schemas import Cancelled, EditRequest
+from rag_service.contract.responses import Cancelled
+from rag_service.contract.schemas import EditRequest
 from rag_service.errors import InvalidRequest
 
 router = APIRouter(prefix="/v1/answers", tags=["answers"], route_class=JsonRoute, dependencies=[READER])

@@ -10,7 +10,8 @@ from rag_service.api.deps import EDITOR, READER, CollectionDep, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.api.json_route import JsonRoute
 from rag_service.contract.answer import PassageOut
-from rag_service.contract.schemas import CollectionInfo, CollectionList, CreateCollection, SearchRequest, SearchResult
+from rag_service.contract.responses import CollectionInfo, CollectionList, SearchResult
+from rag_service.contract.schemas import CreateCollection, SearchRequest
 from rag_service.errors import Forbidden
 from retriever.search.around import around
 

@@ -23,15 +23,8 @@ from rag_service.api.json_route import JSON, check_media_type, media_type, valid
 from rag_service.api.uploads import MULTIPART, save_uploads
 from rag_service.contract.file_names import sendable
 from rag_service.contract.ids import After, DocumentPath, PageSize
-from rag_service.contract.schemas import (
-    AddDocuments,
-    DocumentInfo,
-    DocumentList,
-    DocumentOut,
-    JobAccepted,
-    UploadedDocument,
-    UploadedDocuments,
-)
+from rag_service.contract.responses import DocumentInfo, DocumentList, DocumentOut, JobAccepted
+from rag_service.contract.schemas import AddDocuments, UploadedDocument, UploadedDocuments
 from rag_service.errors import InvalidRequest, NotFound, TooLarge
 from retriever.types import DocumentInfo as StoredInfo
 from workers.broker.messages import IngestFile, IngestJob

@@ -8,7 +8,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.ids import JobPath, PageSize, unknown_job
-from rag_service.contract.schemas import Cancelled, JobList, JobProgress
+from rag_service.contract.responses import Cancelled, JobList, JobProgress
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[READER])
 

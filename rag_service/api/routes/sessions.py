@@ -10,7 +10,7 @@ from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.ids import Offset, PageSize, SessionPath, unknown_session
-from rag_service.contract.schemas import ErasedSessions, Session, SessionList, SessionMemory, SessionSummary, Turn
+from rag_service.contract.responses import ErasedSessions, Session, SessionList, SessionMemory, SessionSummary, Turn
 
 All = Annotated[
     Literal["true"],

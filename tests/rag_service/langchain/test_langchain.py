@@ -320,17 +320,20 @@ async def test_documents_say_where_they_stand(retriever: RagServiceRetriever, li
 
 
 @BETA
-@pytest.mark.parametrize("kind", [ChatRagService, RagServiceLLM, RagServiceRetriever])
+@pytest.mark.parametrize("name", ["ChatRagService", "RagServiceLLM", "RagServiceRetriever"])
 def test_objects_are_written_down_without_their_key_and_read_again(
-    kind: type[ChatRagService | RagServiceLLM | RagServiceRetriever], monkeypatch: pytest.MonkeyPatch
+    package: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kind: type[ChatRagService | RagServiceLLM | RagServiceRetriever] = getattr(package, name)
+    place = package.__name__.split(".")
     made = kind(base_url="http://there:1", api_key=SecretStr("rag-secret"), collection="animals", timeout=9)
     written = dumpd(made)
     assert "rag-secret" not in json.dumps(written)
     assert "rag-secret" not in repr(made)
-    assert written["id"] == ["rag_service", "langchain", kind.__name__]
+    assert written["id"] == [*place, name]
     monkeypatch.setenv("RAG_API_KEY", "rag-secret")
-    read = load(written, allowed_objects=[kind], valid_namespaces=["rag_service"], secrets_from_env=True)
+    read = load(written, allowed_objects=[kind], valid_namespaces=place[:1], secrets_from_env=True)
+    assert type(read) is kind
     assert read.api_key.get_secret_value() == "rag-secret"
     assert (read.base_url, read.collection, read.timeout) == ("http://there:1", "animals", 9)
 

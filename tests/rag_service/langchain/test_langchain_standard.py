@@ -1,6 +1,7 @@
 """LangChain's own standard tests, for the chat model and the retriever, against a live service with a tiny model.
 
-The properties say what the classes can do; no test is changed.
+They run for the classes of the service's environment and for those of langchain-rag-service. The properties say what
+the classes can do; no test is changed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from langchain_tests.unit_tests import ChatModelUnitTests
 
 from decoder import Engine
 from rag_service.client import RagClient
-from rag_service.langchain import ChatRagService, RagServiceRetriever
 from retriever import Library
 from tests.rag_service.conftest import make_settings, upstream_settings
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
@@ -129,10 +129,20 @@ def live(zoo: str, own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_URL", zoo)
 
 
-class _Chat:
+class _Package:
+    package: Any = None
+    """The one that has the classes."""
+
+    @pytest.fixture(autouse=True)
+    def _of_each_package(self, package: Any) -> None:
+        self.package = package
+
+
+class _Chat(_Package):
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
-        return ChatRagService
+        kind: type[BaseChatModel] = self.package.ChatRagService
+        return kind
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
@@ -142,7 +152,7 @@ class _Chat:
 class TestChatModelUnit(_Chat, ChatModelUnitTests):
     @pytest.fixture(autouse=True)
     def _not_on_the_list(self, request: pytest.FixtureRequest) -> None:
-        if request.node.name == "test_serdes":
+        if request.node.originalname == "test_serdes":
             reason = (
                 "load(allowed_objects='all') takes only classes on langchain-core's own list (langchain_core.load."
                 "mapping), which packages get onto by a change of langchain-core. test_langchain.py loads ours by name."
@@ -207,10 +217,11 @@ class TestChatModelTools(_Chat, ChatModelIntegrationTests):
 
 
 @pytest.mark.usefixtures("live")
-class TestRetrieverLive(RetrieversIntegrationTests):
+class TestRetrieverLive(_Package, RetrieversIntegrationTests):
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
-        return RagServiceRetriever
+        kind: type[BaseRetriever] = self.package.RagServiceRetriever
+        return kind
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:

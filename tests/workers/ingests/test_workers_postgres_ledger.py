@@ -17,7 +17,8 @@ from tests.support.hash_embedder import HashEmbedder
 from tests.support.ledgers import seen_by
 from tests.support.postgres import PostgresServer
 from workers.broker.app import make_app
-from workers.broker.messages import IngestFile, IngestJob, JobProgress
+from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.progress import JobProgress
 from workers.errors import DatabaseFull, DatabaseUnavailable, QueueUnavailable
 from workers.ingests.database import EVERYONE, SCHEMA
 from workers.ingests.ledger import JobClaim
