@@ -1,6 +1,8 @@
 // Requests to the service that this page came from: the API key, problems, JSON. Addresses are relative, so that the
 // page also works below a path of a proxy.
 
+import { t } from "./language.js";
+
 const KEY = "rag.key";
 
 /** An error of the service. `detail` is a sentence for people that says what to do. */
@@ -67,21 +69,22 @@ export function problemFrom(text, status, retryAfter = null) {
     if (typeof body.detail === "string") return new Problem(body, status, retryAfter);
   } catch { /* a proxy's own page */ }
   return new Problem({
-    title: "The service answered with an error",
-    detail: `It sent status ${status} without an explanation. Try again; if that does not help, see its log.`,
+    title: t("The service answered with an error"),
+    detail: t("It sent status {status} without an explanation. Try again; if that does not help, see its log.", { status }),
   }, status, retryAfter);
 }
 
 export function unreachable() {
   return new Problem({
-    title: "The service cannot be reached",
-    detail: "Check that it is running (rag up) and that you are online, then try again.",
+    title: t("The service cannot be reached"),
+    detail: t("Check that it is running (rag up) and that you are online, then try again."),
     code: "unreachable",
   });
 }
 
 export const asProblem = (error) => error instanceof Problem ? error : new Problem({
-  title: "The page has an error", detail: `${error?.message ?? error} Reload the page; nothing is lost.`,
+  title: t("The page has an error"),
+  detail: t("{error} Reload the page; nothing is lost.", { error: error?.message ?? error }),
 });
 
 export const part = encodeURIComponent;

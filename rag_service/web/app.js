@@ -7,6 +7,7 @@ import { Documents } from "./documents/documents.js";
 import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
+import { t, translate } from "./language.js";
 import { Sources } from "./answer/sources.js";
 import { Starters } from "./conversation/starters.js";
 import { Theme } from "./theme.js";
@@ -30,10 +31,10 @@ function refresh() {
   byId("export").hidden = conversation.empty;
   byId("no-documents").hidden = !collections.haveNoDocuments;
   if (!byId("welcome").hidden) starters.show(collections.all.find(({ name }) => name === collections.name) ?? null);
-  askButton.textContent = running ? "Stop" : "Ask";
+  askButton.textContent = running ? t("Stop") : t("Ask");
   askButton.classList.toggle("stop", Boolean(running));
   askButton.disabled = Boolean(running) && !running.cancellable;
-  question.placeholder = conversation.empty ? "Ask a question" : "Ask a follow-up";
+  question.placeholder = conversation.empty ? t("Ask a question") : t("Ask a follow-up");
 }
 
 function fit() {
@@ -89,7 +90,7 @@ function showModel(model) {
   compare.closest("label").hidden = model.engine === "openai";
   if (model.engine === "openai") compare.checked = false;
   const line = byId("model");
-  line.textContent = model.toy ? `Model: ${model.name}, ${model.note}` : `Model: ${model.name}`;
+  line.textContent = t("Model: {name}", { name: model.toy ? `${model.name}, ${t(model.note)}` : model.name });
   line.classList.toggle("toy", model.toy);
   line.hidden = false;
 }
@@ -112,6 +113,7 @@ async function watchReadiness() {
   if (!banner.querySelector(".problem")) banner.hidden = true;
 }
 
+translate(document);
 new Theme(byId("theme"));
 keyFromAddress();
 start();

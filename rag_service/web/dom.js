@@ -1,5 +1,7 @@
 // Elements. Text stays text: nothing on the page parses markup.
 
+import { t } from "./language.js";
+
 /**
  * An element. Attributes that start with "on" are listeners, `text` is the content, and null and false leave an
  * attribute out.
@@ -28,11 +30,6 @@ export function announce(text) {
   byId("announce").textContent = text;
 }
 
-/** A number with its noun: `count(1, "source")`, `count(3, "source")`. */
-export function count(number, word) {
-  return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
-}
-
 /** A button that acts on the second click: the first one turns its label into @param question. */
 export function confirmButton(label, question, act, attributes) {
   const pressed = button(label, () => {
@@ -51,7 +48,7 @@ export function sheet(id, title, ...children) {
   const dialog = byId(id);
   dialog.append(
     el("div", { class: "sheet-head" }, el("h2", { id: `${id}-title`, text: title }),
-      button("✕", () => dialog.close(), { class: "quiet icon", "aria-label": `Close ${title.toLowerCase()}` })),
+      button("✕", () => dialog.close(), { class: "quiet icon", "aria-label": t("Close: {what}", { what: title }) })),
     ...children);
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   return dialog;
@@ -63,8 +60,8 @@ export const freshId = (prefix) => `${prefix}-${++numbers}`;
 /** A problem: what went wrong, what to do and, with @param again, a button that tries again. */
 export function problemBox(problem, again = null) {
   const box = el("div", { class: "problem", role: "alert" },
-    el("strong", { text: problem.title || "That did not work" }),
+    el("strong", { text: problem.title || t("That did not work") }),
     el("p", { text: problem.detail }));
-  if (again) box.append(button("Try again", again, { class: "quiet" }));
+  if (again) box.append(button(t("Try again"), again, { class: "quiet" }));
   return box;
 }

@@ -2,6 +2,7 @@
 
 import { clearKey, hasKey, setKey } from "./api.js";
 import { byId, el } from "./dom.js";
+import { t } from "./language.js";
 
 let asking = null;
 
@@ -34,13 +35,12 @@ function ask(problem, refused) {
       setKey(input.value.trim());
       dialog.close("entered");
     } },
-    el("h2", { id: "key-title", text: "API key" }),
+    el("h2", { id: "key-title", text: t("API key") }),
     el("p", { text: refused ? problem.detail
-      : "This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the "
-        + "service creates keys with “rag keys create NAME”." }),
-    el("label", { class: "unseen", for: "key-field", text: "API key" }), input,
-    el("p", { class: "place", text: "The key is kept in this tab only, until the tab is closed." }),
-    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Use this key" })));
+      : t("This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the service creates keys with “rag keys create NAME”.") }),
+    el("label", { class: "unseen", for: "key-field", text: t("API key") }), input,
+    el("p", { class: "place", text: t("The key is kept in this tab only, until the tab is closed.") }),
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Use this key") })));
     dialog.replaceChildren(form);
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "entered"), { once: true });
     dialog.returnValue = "";

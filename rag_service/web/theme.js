@@ -1,9 +1,10 @@
 // Light or dark: as the system has it, or as chosen here. The choice is kept in this browser.
 
 import { announce } from "./dom.js";
+import { t } from "./language.js";
 
 const KEPT = "rag-service-theme";
-const THEMES = [["auto", "◐"], ["light", "☀"], ["dark", "☾"]];
+const THEMES = [["auto", "◐", "Theme: auto"], ["light", "☀", "Theme: light"], ["dark", "☾", "Theme: dark"]];
 
 export class Theme {
   /** @param pressed a button that goes from one theme to the next. */
@@ -12,7 +13,7 @@ export class Theme {
     this._show(Math.max(0, THEMES.findIndex(([name]) => name === kept())));
     pressed.addEventListener("click", () => {
       this._show((this._at + 1) % THEMES.length);
-      announce(`Theme: ${THEMES[this._at][0]}.`);
+      announce(t(THEMES[this._at][2]));
       try {
         localStorage.setItem(KEPT, THEMES[this._at][0]);
       } catch { /* a browser that keeps nothing */ }
@@ -21,11 +22,11 @@ export class Theme {
 
   _show(at) {
     this._at = at;
-    const [name, sign] = THEMES[at];
+    const [name, sign, label] = THEMES[at];
     document.documentElement.dataset.theme = name;
     this._button.textContent = sign;
-    this._button.setAttribute("aria-label", `Theme: ${name}`);
-    this._button.title = `Theme: ${name}`;
+    this._button.setAttribute("aria-label", t(label));
+    this._button.title = t(label);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { el } from "../dom.js";
 import { placeOf } from "./provenance.js";
+import { t } from "../language.js";
 
 /** An answer with the numbers of its citations in it, and its sources below. @param runs of provenance.js. */
 export function withSources(runs, passages) {
@@ -19,13 +20,13 @@ export function withSources(runs, passages) {
     const passage = passages[index];
     return `[${index + 1}] ${[passage.title, placeOf(passage), passage.document_id].filter(Boolean).join(" · ")}`;
   });
-  return `${text}\n\nSources:\n\n${sources.map((source) => `* ${source}`).join("\n")}`;
+  return `${text}\n\n${t("Sources")}:\n\n${sources.map((source) => `* ${source}`).join("\n")}`;
 }
 
 /** A conversation: its questions as headings. @param turns [{question, instruction, answer}]. */
 export function conversationText(turns) {
   return turns.map(({ question, instruction, answer }) => {
-    const changed = instruction ? `*Changed: ${instruction}*\n\n` : "";
+    const changed = instruction ? `*${t("Changed: {instruction}", { instruction })}*\n\n` : "";
     return `## ${question.replace(/\s+/g, " ")}\n\n${changed}${answer}\n`;
   }).join("\n");
 }

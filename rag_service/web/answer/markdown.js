@@ -5,6 +5,7 @@
 
 import { announce, button, el } from "../dom.js";
 import { parse } from "../vendor/markdown.js";
+import { t } from "../language.js";
 
 const SAFE = /^(https?:|mailto:)/i;
 const ENTITY = /^&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/i;
@@ -46,7 +47,7 @@ class Renderer {
       case "break": return [el("br")];
       case "thematicBreak": return [el("hr")];
       case "definition": return [];
-      case "table": return [el("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, this._table(node))];
+      case "table": return [el("div", { class: "table", tabindex: "0", role: "region", "aria-label": t("Table") }, this._table(node))];
       case "html": return this._raw(node, node.position.start.offset === 0 || this._text[node.position.start.offset - 1] === "\n");
       case "image": case "imageReference": return this._raw(node);
       default: return node.children ? this.children(node) : this._raw(node);
@@ -72,10 +73,10 @@ class Renderer {
   }
 
   _block(node) {
-    const copy = button("Copy", async () => {
+    const copy = button(t("Copy"), async () => {
       const done = await navigator.clipboard.writeText(node.value).then(() => true, () => false);
-      announce(done ? "Copied." : "Could not copy.");
-    }, { class: "quiet copy-code", "aria-label": "Copy the code" });
+      announce(done ? t("Copied.") : t("Could not copy."));
+    }, { class: "quiet copy-code", "aria-label": t("Copy the code") });
     return el("div", { class: "code" }, copy, el("pre", { tabindex: "0" }, el("code", {}, ...this._code(node))));
   }
 

@@ -3,6 +3,7 @@
 // tokens and time.
 
 import { el } from "../dom.js";
+import { count, t } from "../language.js";
 
 const PASSES = "A pass is one run of the whole model. Plain decoding takes one for every token.";
 
@@ -12,32 +13,33 @@ export class Meter {
     this._bar = el("span", { class: "meter-bar", "aria-hidden": "true" }, this._fill);
     this._text = el("span", { class: "meter-text" });
     this._figures = el("dl", {});
-    this.element = el("details", { class: "meter", hidden: true, title: PASSES },
-      el("summary", {}, el("span", { text: "How it was made" }), this._text), this._bar, this._figures);
+    this.element = el("details", { class: "meter", hidden: true, title: t(PASSES) },
+      el("summary", {}, el("span", { text: t("How it was made") }), this._text), this._bar, this._figures);
   }
 
   /** Of a model server. @param tokens so far. @param ms of the answer, once known. @param estimated the count is ours. */
   setTime(tokens, ms = null, estimated = false) {
     this.element.hidden = tokens < 1;
-    this.element.title = "A model server wrote this answer. It does not tell how.";
+    this.element.title = t("A model server wrote this answer. It does not tell how.");
     this._bar.hidden = true;
-    const counted = `${estimated ? "about " : ""}${tokens} ${tokens === 1 ? "token" : "tokens"}`;
+    const exactly = count(tokens, "{n} token", "{n} tokens");
+    const counted = estimated ? t("about {number}", { number: exactly }) : exactly;
     this._text.replaceChildren(el("strong", { text: counted }), ms === null ? "" : ` · ${seconds(ms)}`);
   }
 
   /** @param steps passes taken. @param plain passes of plain decoding. @param ms of decoding, once known. */
   set(steps, plain, ms = null) {
     this.element.hidden = plain < 1;
-    this.element.title = PASSES;
+    this.element.title = t(PASSES);
     this._bar.hidden = false;
     if (plain < 1) return;
     const share = Math.min(1, steps / plain);
     this._fill.style.width = `${Math.max(2, 100 * share)}%`;
     const saved = Math.round(100 * (1 - share));
-    const passes = `${steps} ${steps === 1 ? "pass" : "passes"}`;
+    const passes = count(steps, "{n} pass", "{n} passes");
     this._text.replaceChildren(
-      saved > 0 ? el("strong", { text: `${saved} % fewer passes` }) : el("strong", { text: passes }),
-      saved > 0 ? ` ${steps} instead of ${plain}` : ` for ${plain + 1} tokens`,
+      saved > 0 ? el("strong", { text: t("{n} % fewer passes", { n: saved }) }) : el("strong", { text: passes }),
+      " ", saved > 0 ? t("{steps} instead of {plain}", { steps, plain }) : t("for {n} tokens", { n: plain + 1 }),
       ms === null ? "" : ` · ${seconds(ms)}`);
   }
 
@@ -55,24 +57,31 @@ function figures(answer) {
   const rows = [];
   const row = (name, value) => rows.push(el("div", {}, el("dt", { text: name }), el("dd", { text: value })));
   if (speculation?.engine === "upstream") {
-    row("Model server", `${speculation.model} at ${speculation.upstream}`);
+    row(t("Model server"), t("{model} at {server}", { model: speculation.model, server: speculation.upstream }));
   } else if (speculation) {
-    row("Drafter", speculation.drafter);
-    row("Passes of the model", `${speculation.steps}; plain decoding takes ${speculation.plain_equivalent_steps}`);
-    row("Draft tokens", `${speculation.accepted} of ${speculation.drafted} accepted`);
+    row(t("Drafter"), speculation.drafter);
+    row(t("Passes of the model"), t("{steps}; plain decoding takes {plain}",
+      { steps: speculation.steps, plain: speculation.plain_equivalent_steps }));
+    row(t("Draft tokens"), t("{part} of {all} accepted", { part: speculation.accepted, all: speculation.drafted }));
     for (const [name, source] of Object.entries(speculation.by_source ?? {})) {
-      row(`– ${name}`, `${source.accepted} of ${source.drafted}`);
+      row(`– ${name}`, t("{part} of {all}", { part: source.accepted, all: source.drafted }));
     }
   }
   if (usage) {
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-    row("Prompt", `${usage.prompt_tokens} tokens${cached ? `, ${cached} of them reused from earlier turns` : ""}`);
-    row("Answer", `${usage.completion_tokens} tokens${speculation?.usage === "estimated" ? ", estimated" : ""}`);
+    const read = count(usage.prompt_tokens, "{n} token", "{n} tokens");
+    row(t("Prompt"), cached ? t("{tokens}, {n} of them reused from earlier turns", { tokens: read, n: cached }) : read);
+    const written = count(usage.completion_tokens, "{n} token", "{n} tokens");
+    row(t("Answer"), speculation?.usage === "estimated" ? t("{tokens}, estimated", { tokens: written }) : written);
   }
-  if (timings) row("Time", `${seconds(timings.prefill ?? 0)} to read, ${seconds(timings.decode ?? 0)} to write`);
+  if (timings) {
+    row(t("Time"), t("{read} to read, {write} to write",
+      { read: seconds(timings.prefill ?? 0), write: seconds(timings.decode ?? 0) }));
+  }
   if (typeof answer.support === "number") {
-    row("Support", `${answer.support.toFixed(2)}${answer.calibrated ? "" : ", not calibrated for this model"}`);
+    const chance = answer.support.toFixed(2);
+    row(t("Support"), answer.calibrated ? chance : t("{chance}, not calibrated for this model", { chance }));
   }
-  row("Seed", String(answer.seed));
+  row(t("Seed"), String(answer.seed));
   return rows;
 }

@@ -4,6 +4,8 @@
 // Citations of the finished answer name the passages that contain its words, however they were decoded. A citation of
 // kind "copied" replaces spans; one of kind "retrieved" only marks words that have no other source.
 
+import { t } from "../language.js";
+
 const BRIDGE = 32; // longest gap, in code points, that is closed if the source has the same text there
 
 /**
@@ -109,14 +111,15 @@ const KINDS = {
 /** The place of a passage in its document: the headings below the title, and the page. */
 export function placeOf(passage) {
   const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
-  return [headings.join(" › "), passage.page ? `page ${passage.page}` : null, passage.date].filter(Boolean).join(" · ");
+  return [headings.join(" › "), passage.page ? t("page {n}", { n: passage.page }) : null, passage.date].filter(Boolean).join(" · ");
 }
 
 /** The source of a mark, in words. */
 export function described(mark, passages) {
-  if (mark.passage === undefined) return KINDS[mark.kind] ?? "the prompt";
+  if (mark.passage === undefined) return t(KINDS[mark.kind] ?? "the prompt");
   const passage = passages[mark.passage];
-  return `source ${mark.passage + 1}, ${[passage.title, placeOf(passage)].filter(Boolean).join(", ")}`;
+  return t("source {n}, {place}",
+    { n: mark.passage + 1, place: [passage.title, placeOf(passage)].filter(Boolean).join(", ") });
 }
 
 /** The sources of an answer's runs, each once: passages by number, then the other kinds. */
@@ -132,4 +135,4 @@ export function legend(runsOfAnswer) {
   return { passages: [...passages].sort((a, b) => a[0] - b[0]), kinds: [...kinds] };
 }
 
-export const kindName = (kind) => KINDS[kind];
+export const kindName = (kind) => t(KINDS[kind]);

@@ -2,6 +2,7 @@
 
 import { asProblem, json } from "../api.js";
 import { announce, button, el, freshId, problemBox } from "../dom.js";
+import { t } from "../language.js";
 
 const NAMES = { up: "Good answer", down: "Bad answer" };
 
@@ -16,9 +17,9 @@ export class Rating {
 
   /** The two thumbs. */
   thumbs() {
-    return el("span", { role: "group", "aria-label": "Rate this answer", class: "item-tools" }, ...Object.entries(NAMES).map(([rating, name]) => {
+    return el("span", { role: "group", "aria-label": t("Rate this answer"), class: "item-tools" }, ...Object.entries(NAMES).map(([rating, name]) => {
       const pressed = button("", () => this._press(rating), { class: `quiet icon thumb ${rating}`,
-        "data-do": `rate-${rating}`, title: name, "aria-label": name,
+        "data-do": `rate-${rating}`, title: t(name), "aria-label": t(name),
         "aria-pressed": String(this._given?.rating === rating) });
       pressed.append(thumb());
       return pressed;
@@ -42,7 +43,7 @@ export class Rating {
   async _send(method, body) {
     try {
       this._given = await json(method, this._path, { body });
-      announce(this._given ? "Thank you for the feedback." : "The feedback was withdrawn.");
+      announce(this._given ? t("Thank you for the feedback.") : t("The feedback was withdrawn."));
       this._onchange();
       return true;
     } catch (error) {
@@ -61,18 +62,18 @@ export class Rating {
       event.preventDefault();
       const { rating } = this._given;
       if (await this._send("POST", { rating, comment: input.value })) {
-        this.form.replaceChildren(el("p", { class: "aside", text: "Thank you. The operator can read your comment." }));
+        this.form.replaceChildren(el("p", { class: "aside", text: t("Thank you. The operator can read your comment.") }));
       }
     }, onkeydown: (event) => {
       if (event.key !== "Escape") return;
       event.stopPropagation();
       close();
     } },
-    el("label", { for: field, text: this._given.rating === "up" ? "What was good? (optional)" : "What was wrong? (optional)" }),
+    el("label", { for: field, text: this._given.rating === "up" ? t("What was good? (optional)") : t("What was wrong? (optional)") }),
     input,
-    el("p", { class: "place", text: "The question and the answer are kept with it, for the operator of this service." }),
-    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Send" }),
-      button("No comment", close, { class: "quiet" })));
+    el("p", { class: "place", text: t("The question and the answer are kept with it, for the operator of this service.") }),
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Send") }),
+      button(t("No comment"), close, { class: "quiet" })));
     this.form.replaceChildren(form);
     form.scrollIntoView({ block: "nearest" });
   }

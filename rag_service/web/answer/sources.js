@@ -6,6 +6,7 @@ import { rendered } from "./markdown.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
 import { described, placeOf } from "./provenance.js";
+import { t } from "../language.js";
 
 const wide = matchMedia("(min-width: 66rem)");
 
@@ -23,7 +24,7 @@ export class Sources {
 
   clear() {
     this._shown = null;
-    this._list.replaceChildren(el("p", { class: "hint", text: "The sources of an answer appear here." }));
+    this._list.replaceChildren(el("p", { class: "hint", text: t("The sources of an answer appear here.") }));
     this._panel.classList.add("empty");
     this.close();
   }
@@ -66,7 +67,7 @@ export class Sources {
     const cards = passages.map((passage, index) =>
       this._card(passage, index, collection, mark?.passage === index ? mark : null));
     if (mark && mark.passage === undefined) cards.unshift(cardOfOther(mark, earlier));
-    if (!cards.length) cards.push(el("p", { class: "hint", text: "This answer has no passages." }));
+    if (!cards.length) cards.push(el("p", { class: "hint", text: t("This answer has no passages.") }));
     this._list.replaceChildren(...cards);
     const active = this._list.querySelector(".active");
     if (!active) return;
@@ -87,16 +88,16 @@ export class Sources {
           el("h3", { text: passage.title }),
           place ? el("p", { class: "place", text: place }) : null)),
       textOf(passage, passage.text, colour, mark));
-    const flags = [passage.earlier ? "from an earlier turn" : null,
-      passage.in_prompt === false ? "not read: the model's window was full" : null].filter(Boolean).join(" · ");
+    const flags = [passage.earlier ? t("from an earlier turn") : null,
+      passage.in_prompt === false ? t("not read: the model's window was full") : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
     const from = passage.collection || collection;
     if (from && passage.page && ending(passage) === "pdf") {
-      card.append(button(`Open the PDF at page ${passage.page}`, (event) => openPdf(event.target, passage, from),
+      card.append(button(t("Open the PDF at page {n}", { n: passage.page }), (event) => openPdf(event.target, passage, from),
         { class: "link" }));
     }
     if (from) {
-      card.append(button("Show the whole document", (event) => showDocument(event.target, card, passage, from, mark),
+      card.append(button(t("Show the whole document"), (event) => showDocument(event.target, card, passage, from, mark),
         { class: "link" }));
     }
     return card;
@@ -137,12 +138,13 @@ function cardOfOther(mark, earlier) {
   const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A draft model",
     itself: "This answer itself", prediction: "The expected answer" };
   const explanation = {
-    neural: "A draft model proposed these words, and the model confirmed every one of them.",
-    itself: "The answer repeats words from above.",
-  }[mark.kind] ?? `These words were copied from ${described(mark, [])}, and the model confirmed every one of them.`;
+    neural: t("A draft model proposed these words, and the model confirmed every one of them."),
+    itself: t("The answer repeats words from above."),
+  }[mark.kind] ?? t("These words were copied from {source}, and the model confirmed every one of them.",
+    { source: described(mark, []) });
   return el("article", { class: "passage active" },
     el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
-      el("div", {}, el("h3", { text: titles[mark.kind] ?? "The prompt" }))),
+      el("div", {}, el("h3", { text: t(titles[mark.kind] ?? "The prompt") }))),
     el("p", { class: "place", text: explanation }),
     earlier ? el("p", { class: `passage-text ${tint(mark)}` }, ...marked(Array.from(earlier), mark)) : null);
 }

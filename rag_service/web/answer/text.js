@@ -3,6 +3,7 @@
 import { el, freshId } from "../dom.js";
 import { reconcile, rendered } from "./markdown.js";
 import { described, runs } from "./provenance.js";
+import { t } from "../language.js";
 
 const FOCUSABLE = 12; // code points from which uncited runs can be reached with the keyboard
 const COLOURS = 8;
@@ -117,8 +118,8 @@ export class AnswerText {
 
   /** The id of a hidden sentence that names the source of a mark. */
   _note(mark) {
-    const relation = mark.cited === "retrieved" ? "Supported by" : "Copied from";
-    const text = `${mark.kind === "neural" ? "From" : relation} ${described(mark, this.passages)}`;
+        const relation = mark.kind === "neural" ? "From {source}" : mark.cited === "retrieved" ? "Supported by {source}" : "Copied from {source}";
+    const text = t(relation, { source: described(mark, this.passages) });
     for (const note of this._notes.children) if (note.textContent === text) return note.id;
     const note = el("span", { id: freshId("from"), text });
     this._notes.append(note);

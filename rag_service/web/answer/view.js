@@ -2,11 +2,12 @@
 
 import { asProblem, json, Problem } from "../api.js";
 import { AnswerText, tint } from "./text.js";
-import { announce, button, count, el, problemBox } from "../dom.js";
+import { announce, button, el, problemBox } from "../dom.js";
 import { withSources } from "./export.js";
 import { Meter } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
+import { count, t } from "../language.js";
 
 const ENDINGS = {
   length: "It stopped at its length limit; ask it to go on, or ask for less at a time.",
@@ -33,7 +34,7 @@ export class AnswerView {
     this._detached = new AbortController();
     this.text = new AnswerText((mark, passages, from) =>
       sources.show(mark, passages, this.collection, from, mark.answer ? earlier(mark.answer) : null), earlier);
-    this._status = el("p", { class: "working", text: "Looking for passages…" });
+    this._status = el("p", { class: "working", text: t("Looking for passages…") });
     this._search = el("p", { class: "place search", hidden: true });
     this._warning = el("p", { class: "warning", hidden: true });
     this._foot = el("div", { class: "answer-foot" });
@@ -81,7 +82,7 @@ export class AnswerView {
     this.text.finish(turn.answer, []);
     this.answer = { answer: turn.answer, passages: turn.passages, finish_reason: "stop" };
     this.recalled = true;
-    this._end(el("p", { class: "aside", text: "This answer is too old to show its sources and figures." }));
+    this._end(el("p", { class: "aside", text: t("This answer is too old to show its sources and figures.") }));
   }
 
   /** Stops following the answer, which goes on. */
@@ -119,16 +120,18 @@ export class AnswerView {
       this.text.passages = data.passages;
       this._showSearch(data.retrieval_query);
       const inPrompt = data.passages.filter((passage) => passage.in_prompt !== false).length;
-      this._status.textContent = inPrompt ? `Reading ${count(inPrompt, "passage")}…` : "Thinking…";
+      this._status.textContent = inPrompt
+        ? t("Reading {passages}…", { passages: count(inPrompt, "{n} passage", "{n} passages") }) : t("Thinking…");
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
     } else if (name === "parts") {
-      this._status.textContent = data.done < data.total ? `Reading part ${data.done + 1} of ${data.total}…` : "Writing…";
+      this._status.textContent = data.done < data.total
+        ? t("Reading part {part} of {all}…", { part: data.done + 1, all: data.total }) : t("Writing…");
     } else if (name === "restart") {
       this.text.points = [];
       this.text.spans = [];
       this.text.render();
-      this._status.textContent = `${data.reason} It starts again…`;
+      this._status.textContent = t("{reason} It starts again…", { reason: data.reason });
       this._status.hidden = false;
     } else if (name === "token") {
       this._status.hidden = true;
@@ -161,16 +164,21 @@ export class AnswerView {
     const { passages, kinds } = legend(this.text.runs);
     const warns = typeof answer.answerable === "number";  // of the text, so it comes before the text
     this._warning.hidden = !(warns && answer.note);
-    this._warning.textContent = warns ? answer.note ?? "" : "";
-    const notes = [warns ? null : answer.note, ENDINGS[answer.finish_reason], answer.answer ? null : "The answer is empty."];
+    const note = answer.note ? t(answer.note) : null;
+    this._warning.textContent = warns ? note ?? "" : "";
+    const ending = ENDINGS[answer.finish_reason];
+    const notes = [warns ? null : note, ending ? t(ending) : null, answer.answer ? null : t("The answer is empty.")];
     if (answer.passages_dropped) {
-      notes.push(`${count(answer.passages_dropped, "passage")} did not fit into the model's window.`);
+      notes.push(t("{passages} did not fit into the model's window.",
+        { passages: count(answer.passages_dropped, "{n} passage", "{n} passages") }));
     }
     if (answer.passages_left) {
-      notes.push(`${count(answer.passages_left, "passage")} of earlier turns no longer fit into the model's window.`);
+      notes.push(t("{passages} of earlier turns no longer fit into the model's window.",
+        { passages: count(answer.passages_left, "{n} passage", "{n} passages") }));
     }
     if (answer.turns_left) {
-      notes.push(`The oldest ${count(answer.turns_left, "turn")} no longer fit into the model's window.`);
+      notes.push(t("Of the oldest turns, {turns} no longer fit into the model's window.",
+        { turns: count(answer.turns_left, "{n} turn", "{n} turns") }));
     }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
@@ -179,14 +187,16 @@ export class AnswerView {
     if (!this.secondary) {
       this._sources.list(answer.passages, this.collection);
       const cited = passages.filter(([, isCited]) => isCited).length;
-      announce(`${warns && answer.note ? answer.note : ""} Answer: ${answer.answer || "empty"} ${cited ? `It cites ${count(cited, "source")}.` : ""}`);
+      const sources = count(cited, "{n} source", "{n} sources");
+      announce([warns ? note : null, t("Answer: {answer}", { answer: answer.answer || t("empty") }),
+        cited ? t("It cites {sources}.", { sources }) : null].filter(Boolean).join(" "));
     }
   }
 
   /** Shows the search query if it is not the question. */
   _showSearch(query) {
     this._search.hidden = !query || query === this.question;
-    this._search.textContent = `Looked for “${query}”`;
+    this._search.textContent = t("Looked for “{query}”", { query });
   }
 
   _legend(passages, kinds, answer) {
@@ -205,10 +215,10 @@ export class AnswerView {
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
       el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
     if (answer.passages.length) {
-      items.push(el("li", {}, button(`All ${count(answer.passages.length, "passage")}`, (event) =>
+      items.push(el("li", {}, button(t("All {passages}", { passages: count(answer.passages.length, "{n} passage", "{n} passages") }), (event) =>
         this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));
     }
-    return el("ul", { class: "legend", "aria-label": "Sources of this answer" }, ...items);
+    return el("ul", { class: "legend", "aria-label": t("Sources of this answer") }, ...items);
   }
 
   /** @param failed whether the answer itself failed, rather than the connection. */

@@ -7,6 +7,7 @@ import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
 import { conversationText, save } from "../answer/export.js";
 import { Turn } from "./turn.js";
+import { t } from "../language.js";
 
 export class Conversation {
   /** @param onchange called when an answer starts or ends. */
@@ -73,7 +74,7 @@ export class Conversation {
     this._onchange();
     if (!session) return;
     this.session = session;
-    this._list.append(el("li", { class: "working", text: "Opening the conversation…" }));
+    this._list.append(el("li", { class: "working", text: t("Opening the conversation…") }));
     try {
       const [stored, running] = await Promise.all([
         orNull(json("GET", `v1/sessions/${encodeURIComponent(session)}`)),
@@ -119,7 +120,7 @@ export class Conversation {
     this.session = null;
     this._remember(null);
     this._list.append(el("li", { class: "aside" },
-      "This conversation was erased or has expired. Ask a question to start a new one."));
+      t("This conversation was erased or has expired. Ask a question to start a new one.")));
   }
 
   _append(question, collection) {

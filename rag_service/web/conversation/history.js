@@ -1,7 +1,8 @@
 // Earlier conversations at the side of the page, to find, open or erase.
 
 import { asProblem, json, part } from "../api.js";
-import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
+import { announce, confirmButton, el, problemBox, sheet } from "../dom.js";
+import { count, t, when } from "../language.js";
 
 export class History {
   /** @param conversation the one on the page. */
@@ -9,10 +10,10 @@ export class History {
     this._conversation = conversation;
     this._all = [];
     this._filter = el("input", { type: "search", id: "history-filter", autocomplete: "off", spellcheck: "false",
-      placeholder: "Filter by question", oninput: () => this._draw() });
-    this._list = el("ul", { class: "session-list", "aria-label": "Earlier conversations" });
-    this._dialog = sheet("history", "Conversations", el("div", { class: "filter" },
-      el("label", { class: "unseen", for: "history-filter", text: "Filter the conversations" }), this._filter), this._list);
+      placeholder: t("Filter by question"), oninput: () => this._draw() });
+    this._list = el("ul", { class: "session-list", "aria-label": t("Earlier conversations") });
+    this._dialog = sheet("history", t("Conversations"), el("div", { class: "filter" },
+      el("label", { class: "unseen", for: "history-filter", text: t("Filter the conversations") }), this._filter), this._list);
   }
 
   async open() {
@@ -34,25 +35,24 @@ export class History {
     });
     this._list.replaceChildren(...matching.map((session) => this._item(session)));
     if (matching.length) return;
-    const hint = this._all.length ? "No conversation begins with such a question." : "There are no conversations yet.";
+    const hint = this._all.length ? t("No conversation begins with such a question.") : t("There are no conversations yet.");
     this._list.append(el("li", { class: "hint", text: hint }));
   }
 
   _item(session) {
-    const when = new Date(session.updated * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-    const erase = confirmButton("Erase", "Erase for good?", () => this._erase(session),
-      { class: "quiet", "aria-label": `Erase “${session.question}”` });
+    const erase = confirmButton(t("Erase"), t("Erase for good?"), () => this._erase(session),
+      { class: "quiet", "aria-label": t("Erase “{question}”", { question: session.question }) });
     const here = session.session_id === this._conversation.session;
     return el("li", {}, el("a", { class: "session", "aria-current": here ? "true" : null, href: `#session=${part(session.session_id)}`,
       onclick: () => this._dialog.close() },
     el("span", { class: "document-title", text: session.question }),
-    el("span", { class: "place", text: `${count(session.turns, "turn")} · ${when}` })), erase);
+    el("span", { class: "place", text: `${count(session.turns, "{n} turn", "{n} turns")} · ${when(session.updated)}` })), erase);
   }
 
   async _erase(session) {
     try {
       await json("DELETE", `v1/sessions/${part(session.session_id)}`);
-      announce("The conversation was erased.");
+      announce(t("The conversation was erased."));
       if (this._conversation.session === session.session_id) this._conversation.clear();
       await this.open();
     } catch (error) {

@@ -2,6 +2,7 @@
 
 import { json, part } from "../api.js";
 import { button, el } from "../dom.js";
+import { t } from "../language.js";
 
 const MOST = 3;
 
@@ -41,5 +42,6 @@ async function questionOf(name, { document_id: id, title }) {
     .map((passage) => passage.heading.split(" > ").at(-1)).filter((heading) => heading !== title && heading.length < 80);
   const asked = headings.find((heading) => heading.endsWith("?"));
   if (asked) return asked;
-  return headings.length ? `What does “${title}” say about ${headings[0]}?` : `What is in “${title}”?`;
+  return headings.length ? t("What does “{title}” say about {heading}?", { title, heading: headings[0] })
+    : t("What is in “{title}”?", { title });
 }

@@ -4,6 +4,7 @@ import { asProblem, json } from "../api.js";
 import { Rating } from "../answer/rating.js";
 import { AnswerView } from "../answer/view.js";
 import { announce, button, el, freshId, problemBox } from "../dom.js";
+import { t } from "../language.js";
 
 export class Turn {
   /** @param page {sources, earlier(id), started(turn, answerId, sessionId), changed()} */
@@ -60,10 +61,10 @@ export class Turn {
   /** Asks twice with one seed, with and without speculation, and says whether the answers are identical. */
   async compare(body) {
     const seed = crypto.getRandomValues(new Uint32Array(1))[0];
-    const main = this.add(null, { title: "With speculation", timed: false });
+    const main = this.add(null, { title: t("With speculation"), timed: false });
     main.secondary = false;
     const plain = new AnswerView({ ...this._page, question: this.question,
-      title: "Plain decoding", timed: false, sourced: false });
+      title: t("Plain decoding"), timed: false, sourced: false });
     plain.secondary = true;
     plain.collection = this.collection;
     this.plain = plain;
@@ -89,10 +90,10 @@ export class Turn {
       const at = answer.token_ids.findIndex((token, index) => token !== plainAnswer.token_ids[index]);
       this._verdict.className = `verdict ${same ? "same" : "different"}`;
       this._verdict.textContent = same
-        ? `Identical: the same ${answer.token_ids.length} tokens and the same citations, in `
-          + `${answer.speculation.steps} passes instead of ${plainAnswer.speculation.steps}.`
-        : `They differ from token ${at + 1} on: a near-tie of the two most likely tokens went the other way. `
-          + "This happens in half precision; exact: strict makes it rarer.";
+        ? t("Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.",
+          { n: answer.token_ids.length, steps: answer.speculation.steps, plain: plainAnswer.speculation.steps })
+        : t("They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.",
+          { n: at + 1 });
     } catch (error) {
       this._verdict.replaceChildren(problemBox(asProblem(error)));
     }
@@ -136,7 +137,7 @@ export class Turn {
     const { view, instruction, rating } = this.versions[this.shown];
     const compared = this.plain && this.shown === 0 ? [this.plain.element] : [];
     this._body.classList.toggle("compared", compared.length > 0);
-    const parts = [instruction ? el("p", { class: "instruction", text: `Changed: ${instruction}` }) : null,
+    const parts = [instruction ? el("p", { class: "instruction", text: t("Changed: {instruction}", { instruction }) }) : null,
       compared.length ? this._verdict : null, view.element, ...compared].filter(Boolean);
     if (parts.length !== this._body.childNodes.length || !this._body.contains(view.element)) {
       this._body.replaceChildren(...parts);
@@ -145,11 +146,11 @@ export class Turn {
     if (this.versions.length > 1) tools.push(this._pager());
     if (view.answer?.answer) {
       if (view.answer.finish_reason !== "cancelled") {
-        tools.push(button("Edit", () => this._openEdit(view), { class: "quiet", "data-do": "edit" }));
+        tools.push(button(t("Edit"), () => this._openEdit(view), { class: "quiet", "data-do": "edit" }));
       }
-      tools.push(button("Copy", (event) => copy(view.text.text, event.currentTarget), { class: "quiet", "data-do": "copy" }));
+      tools.push(button(t("Copy"), (event) => copy(view.text.text, event.currentTarget), { class: "quiet", "data-do": "copy" }));
       if (view.text.runs.some((run) => run.mark?.cited)) {
-        tools.push(button("Copy with sources", (event) => copy(view.withSources(), event.currentTarget),
+        tools.push(button(t("Copy with sources"), (event) => copy(view.withSources(), event.currentTarget),
           { class: "quiet", "data-do": "copy-sources" }));
       }
       if (!view.recalled) tools.push(rating.thumbs());
@@ -165,16 +166,16 @@ export class Turn {
   _pager() {
     const go = (by) => this._select(this.shown + by);
     const total = this.versions.length;
-    return el("span", { class: "pager", role: "group", "aria-label": "Versions" },
-      button("‹", () => go(-1), { class: "quiet icon", "data-do": "before", "aria-label": "Previous version", disabled: this.shown === 0 }),
-      el("span", { role: "status", text: `Version ${this.shown + 1} of ${total}` }),
-      button("›", () => go(1), { class: "quiet icon", "data-do": "after", "aria-label": "Next version", disabled: this.shown === total - 1 }));
+    return el("span", { class: "pager", role: "group", "aria-label": t("Versions") },
+      button("‹", () => go(-1), { class: "quiet icon", "data-do": "before", "aria-label": t("Previous version"), disabled: this.shown === 0 }),
+      el("span", { role: "status", text: t("Version {n} of {all}", { n: this.shown + 1, all: total }) }),
+      button("›", () => go(1), { class: "quiet icon", "data-do": "after", "aria-label": t("Next version"), disabled: this.shown === total - 1 }));
   }
 
   _openEdit(view) {
     const field = freshId("instruction");
     const input = el("textarea", { id: field, rows: "2", maxlength: "8000",
-      placeholder: "Say the number of days first" });
+      placeholder: t("Say the number of days first") });
     const close = (next = this._tools.querySelector('[data-do="edit"]')) => {
       this._edit.replaceChildren();
       next?.focus({ preventScroll: true });
@@ -184,7 +185,7 @@ export class Turn {
       const instruction = input.value.trim();
       if (!instruction) return;
       close(this.element.firstChild);
-      announce("Changing the answer.");
+      announce(t("Changing the answer."));
       this._follow(this.add(instruction), { path: `v1/answers/${view.answerId}/edits`, body: { instruction } });
     }, onkeydown: (event) => {
       if (event.key === "Escape") {
@@ -195,9 +196,9 @@ export class Turn {
         form.requestSubmit();
       }
     } },
-    el("label", { for: field, text: "What should change?" }), input,
-    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: "Change" }),
-      button("Cancel", () => close(), { class: "quiet" })));
+    el("label", { for: field, text: t("What should change?") }), input,
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Change") }),
+      button(t("Cancel"), () => close(), { class: "quiet" })));
     this._edit.replaceChildren(form);
     form.scrollIntoView({ block: "nearest" });
     input.focus({ preventScroll: true });
@@ -208,10 +209,10 @@ async function copy(text, pressed) {
   const label = pressed.textContent;
   try {
     await navigator.clipboard.writeText(text);
-    pressed.textContent = "Copied";
-    announce("Copied.");
+    pressed.textContent = t("Copied");
+    announce(t("Copied."));
   } catch {
-    pressed.textContent = "Could not copy";
+    pressed.textContent = t("Could not copy");
   }
   setTimeout(() => { pressed.textContent = label; }, 2000);
 }

@@ -2,6 +2,7 @@
 
 import { json } from "../api.js";
 import { byId, el } from "../dom.js";
+import { t } from "../language.js";
 
 const CHOSEN = "rag.collection";
 const NONE = "\u0000none"; // no collection has this name
@@ -28,7 +29,7 @@ export class Collections {
     const current = this._select.value || sessionStorage.getItem(CHOSEN);
     this._select.replaceChildren(
       ...this.all.map(({ name, documents }) => el("option", { value: name, text: `${name} (${documents})` })),
-      el("option", { value: NONE, text: "Without documents" }));
+      el("option", { value: NONE, text: t("Without documents") }));
     const largest = this.all.reduce((best, one) => (one.documents > (best?.documents ?? 0) ? one : best), null);
     const preset = known.includes("default") ? "default" : largest?.name ?? known[0] ?? NONE;
     this._select.value = current === NONE || known.includes(current) ? current : preset;

@@ -1,10 +1,11 @@
 // The documents dialog: lists, adds, replaces and removes documents, creates and deletes collections.
 
 import { asProblem, documentPath, json, part, Problem } from "../api.js";
-import { announce, confirmButton, count, el, problemBox, sheet } from "../dom.js";
+import { announce, confirmButton, el, problemBox, sheet } from "../dom.js";
 import { DocumentList } from "./list.js";
 import { Reading } from "./reading.js";
 import { ingest, replace } from "./upload.js";
+import { count, t } from "../language.js";
 
 const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
 const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
@@ -19,8 +20,8 @@ export class Documents {
       this._files.value = "";
     });
     this._drop = el("label", { class: "drop", for: "files" },
-      el("span", { class: "drop-lead", text: "Choose files" }), el("span", { text: " or drop them here" }),
-      el("span", { class: "place", text: "PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file of the same name is replaced" }));
+      el("span", { class: "drop-lead", text: t("Choose files") }), " ", el("span", { text: t("or drop them here") }),
+      el("span", { class: "place", text: t("PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file of the same name is replaced") }));
     this._progress = el("div", { class: "uploads" });
     this._reading = new Reading();
     this._list = new DocumentList({
@@ -30,12 +31,12 @@ export class Documents {
     });
     this._whole = el("div", { class: "row" });
     this._name = el("input", { id: "new-collection", required: true, pattern: NAME, maxlength: "64",
-      autocomplete: "off", spellcheck: "false", title: "Letters, digits, - and _; a letter or digit first" });
+      autocomplete: "off", spellcheck: "false", title: t("Letters, digits, - and _; a letter or digit first") });
     this._problem = el("div", {});
     const create = el("form", { class: "row new-collection", onsubmit: (event) => this._create(event) },
-      el("label", { for: "new-collection", text: "New collection" }), this._name,
-      el("button", { type: "submit", class: "quiet", text: "Create" }));
-    this._dialog = sheet("documents", "Documents",
+      el("label", { for: "new-collection", text: t("New collection") }), this._name,
+      el("button", { type: "submit", class: "quiet", text: t("Create") }));
+    this._dialog = sheet("documents", t("Documents"),
       this._place, this._files, this._drop, this._progress, this._list.element, create, this._whole, this._problem);
     this._acceptDrops(this._dialog);
   }
@@ -49,7 +50,7 @@ export class Documents {
   async _show() {
     const name = this._collections.name;
     this._place.textContent = name === null
-      ? "No collection is chosen. Files go into the collection “default”." : `In the collection “${name}”`;
+      ? t("No collection is chosen. Files go into the collection “default”.") : t("In the collection “{name}”", { name });
     this._whole.replaceChildren();
     if (name === null) {
       this._list.show([], false);
@@ -65,8 +66,8 @@ export class Documents {
       } while (next && items.length < 20000);
       if (name !== this._collections.name) return;
       this._list.show(items);
-      const held = count(items.length, "document");
-      this._whole.replaceChildren(confirmButton("Delete this collection", `Delete “${name}” with ${held} for good?`,
+      const held = count(items.length, "{n} document", "{n} documents");
+      this._whole.replaceChildren(confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents: held }),
         () => this._delete(name), { class: "quiet" }));
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));
@@ -76,23 +77,23 @@ export class Documents {
   async _remove(one) {
     await this._change(async (name) => {
       await json("DELETE", documentPath(name, one.document_id));
-      announce(`${one.title} was removed.`);
+      announce(t("{title} was removed.", one));
     });
   }
 
   async _replace(one, file) {
     await this._change(async (name) => {
-      announce(`Replacing ${one.title}.`);
+      announce(t("Replacing {title}.", one));
       const [failure] = await replace(name, one.document_id, file);
-      if (failure) throw new Problem({ title: `${one.title} was not replaced`, detail: failure.reason });
-      announce(`${one.title} was replaced.`);
+      if (failure) throw new Problem({ title: t("{title} was not replaced", one), detail: failure.reason });
+      announce(t("{title} was replaced.", one));
     });
   }
 
   async _delete(name) {
     await this._change(async () => {
       await json("DELETE", `v1/collections/${part(name)}`);
-      announce(`The collection ${name} was deleted.`);
+      announce(t("The collection {name} was deleted.", { name }));
     });
   }
 
@@ -118,7 +119,7 @@ export class Documents {
       this._problem.replaceChildren();
       await this._collections.load();
       this._collections.choose(name);
-      announce(`The collection ${name} was created.`);
+      announce(t("The collection {name} was created.", { name }));
       await this._show();
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error)));
@@ -130,8 +131,8 @@ export class Documents {
     if (!files.length) return;
     await this.open();
     const row = el("div", { class: "upload" });
-    const label = el("p", { text: `Sending ${count(files.length, "file")}…` });
-    const bar = el("progress", { max: "1", value: "0", "aria-label": "Progress of the upload" });
+    const label = el("p", { text: t("Sending {files}…", { files: count(files.length, "{n} file", "{n} files") }) });
+    const bar = el("progress", { max: "1", value: "0", "aria-label": t("Progress of the upload") });
     row.append(label, bar);
     this._progress.prepend(row);
     try {
@@ -141,13 +142,14 @@ export class Documents {
         bar.value = share;
       });
       const added = files.length - failures.length;
-      label.textContent = added ? `${count(added, "document")} added.` : "Nothing was added.";
+      label.textContent = added
+        ? t("{documents} added.", { documents: count(added, "{n} document", "{n} documents") }) : t("Nothing was added.");
       announce(label.textContent);
       bar.remove();
       if (failures.length) {
         row.append(el("ul", { class: "failures", role: "alert" },
           ...byReason(failures).map(([reason, names]) => {
-            const files = names.length > 1 ? count(names.length, "file") : names[0];
+            const files = names.length > 1 ? count(names.length, "{n} file", "{n} files") : names[0];
             return el("li", {}, el("strong", { text: files }), ` ${reason}`,
               names.length > 1 && el("p", { text: names.join(", ") }));
           })));
@@ -155,7 +157,7 @@ export class Documents {
       await Promise.all([this._collections.load(), this._show()]);
     } catch (error) {
       bar.remove();
-      label.textContent = "The files were not added.";
+      label.textContent = t("The files were not added.");
       row.append(problemBox(asProblem(error), () => {
         row.remove();
         this.upload(files);

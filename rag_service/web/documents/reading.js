@@ -4,23 +4,24 @@ import { asProblem, documentPath, json, open } from "../api.js";
 import { save } from "../answer/export.js";
 import { textOf } from "../answer/sources.js";
 import { button, el, problemBox, sheet } from "../dom.js";
+import { t, when } from "../language.js";
 
 export class Reading {
   constructor() {
     this._title = el("h3", {});
     this._place = el("p", { class: "place" });
     this._tools = el("div", { class: "row" });
-    this._body = el("div", { class: "reading", tabindex: "0", role: "region", "aria-label": "Text of the document" });
-    this._dialog = sheet("reading", "Document", this._title, this._place, this._tools, this._body);
+    this._body = el("div", { class: "reading", tabindex: "0", role: "region", "aria-label": t("Text of the document") });
+    this._dialog = sheet("reading", t("Document"), this._title, this._place, this._tools, this._body);
   }
 
   /** Shows a document's text. @param one of the list of documents. */
   async open(collection, one) {
     this._title.textContent = one.title;
     this._place.textContent = [one.name !== one.title ? one.name : null,
-      `changed ${new Date(one.updated * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}`,
+      t("changed {when}", { when: when(one.updated) }),
     ].filter(Boolean).join(" · ");
-    const download = button("Download the file", async () => {
+    const download = button(t("Download the file"), async () => {
       try {
         save(one.name.split("/").at(-1) || one.document_id, await original(collection, one.document_id));
       } catch (error) {
@@ -28,7 +29,7 @@ export class Reading {
       }
     }, { class: "quiet" });
     this._tools.replaceChildren(download);
-    this._body.replaceChildren(el("p", { class: "working", text: "Opening the document…" }));
+    this._body.replaceChildren(el("p", { class: "working", text: t("Opening the document…") }));
     if (!this._dialog.open) this._dialog.showModal();
     try {
       const content = await json("GET", documentPath(collection, one.document_id));

@@ -1,7 +1,7 @@
 // Uploads files and follows their ingest. XMLHttpRequest, because fetch does not report progress.
 
 import { authorization, json, part, Problem, problemFrom, unreachable } from "../api.js";
-import { count } from "../dom.js";
+import { count, t } from "../language.js";
 
 const MOST_FILES = 50;
 const MOST_BYTES = 48 * 2 ** 20; // of one request; a larger file is sent alone
@@ -16,13 +16,13 @@ export async function ingest(collection, files, report) {
     const bytes = batch.reduce((sum, file) => sum + file.size, 0);
     const share = (within) => (before + bytes * within) / totalBytes;
     const jobId = await send(collection, batch, (sent) =>
-      report(`Sending ${count(files.length, "file")}…`, share(0.5 * sent)));
+      report(t("Sending {files}…", { files: count(files.length, "{n} file", "{n} files") }), share(0.5 * sent)));
     const job = await wait(jobId, ({ done, total }) =>
-      report(`Reading: ${done} of ${total}…`, share(0.5 + 0.5 * done / Math.max(1, total))));
+      report(t("Reading: {part} of {all}…", { part: done, all: total }), share(0.5 + 0.5 * done / Math.max(1, total))));
     failures.push(...job.failures);
     before += bytes;
     if (job.status === "failed" && !job.failures.length) {
-      throw new Problem({ title: "The files could not be added", detail: "The worker gave up on them. Try again." });
+      throw new Problem({ title: t("The files could not be added"), detail: t("The worker gave up on them. Try again.") });
     }
   }
   return failures;
@@ -33,7 +33,7 @@ export async function replace(collection, documentId, file) {
   const described = JSON.stringify([{ id: documentId }]);
   const job = await wait(await send(collection, [file], () => {}, described), () => {});
   return job.status === "failed" && !job.failures.length
-    ? [{ name: file.name, reason: "The worker gave up on it. Try again." }] : job.failures;
+    ? [{ name: file.name, reason: t("The worker gave up on it. Try again.") }] : job.failures;
 }
 
 function* batches(files) {

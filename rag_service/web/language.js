@@ -1,0 +1,46 @@
+// The language of the page: the browser's, if there are texts in it, else English. A text's name is the English text.
+
+import de from "./texts/de.js";
+import nl from "./texts/nl.js";
+
+const TEXTS = { en: {}, de, nl };
+
+/** `en`, `de` or `nl`. */
+export const language = navigator.languages.map((one) => one.slice(0, 2)).find((one) => one in TEXTS) ?? "en";
+
+const words = TEXTS[language];
+const numbers = new Intl.NumberFormat(language);
+
+/** A text in the page's language. @param values replace {names} in it. */
+export function t(text, values = {}) {
+  return (words[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+/** A number with its noun: `count(1, "{n} source", "{n} sources")`. */
+export function count(number, one, several) {
+  return t(number === 1 ? one : several, { n: numbers.format(number) });
+}
+
+/** A time, short. @param seconds since 1970. */
+export function when(seconds) {
+  return new Date(seconds * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** Puts the texts that the page came with into its language. */
+export function translate(page) {
+  page.documentElement.lang = language;
+  if (language === "en") return;
+  const own = (text) => words[text.trim().replace(/\s+/g, " ")];
+  const texts = page.createTreeWalker(page.documentElement, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    const translated = own(node.data);
+    if (translated) node.data = node.data.replace(/\S[\s\S]*\S|\S/, () => translated);
+  }
+  for (const name of ["aria-label", "placeholder"]) {
+    for (const element of page.querySelectorAll(`[${name}]`)) {
+      const translated = own(element.getAttribute(name));
+      if (translated) element.setAttribute(name, translated);
+    }
+  }
+}

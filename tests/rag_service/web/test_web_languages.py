@@ -1,0 +1,137 @@
+"""The page in German and Dutch: every text has its translation, and the browser's language chooses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+import rag_service
+from rag_service.answering import answers
+from rag_service.answering.names import NO_COLLECTION
+from tests.rag_service.web.conftest import BACKUPS
+
+browsed = pytest.mark.asyncio(loop_scope="session")
+
+WEB = Path(rag_service.__file__).parent / "web"
+LANGUAGES = ("de", "nl")
+STRING = r'"((?:[^"\\]|\\.)*)"'
+NOTES = {
+    answers.NO_PASSAGES,
+    answers.UNSUPPORTED,
+    answers.UNANSWERED,
+    answers.REFUSED,
+    answers.RETRIEVAL_OFF,
+    NO_COLLECTION,
+}
+SAME = {"Prompt", "Document", "Stop", "Seed", "Model: {name}", "{n} token", "{n} tokens", "{n} document"} | {
+    "{n} passage",
+    "{n} passages",
+}
+"""Texts that may be as they are in English in one of the languages."""
+
+
+def texts(language: str) -> dict[str, str]:
+    """A language's texts by the English ones."""
+    source = (WEB / "texts" / f"{language}.js").read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(source[source.index("{") :].replace(",\n};", "\n}"))
+    return found
+
+
+def scripts() -> dict[str, str]:
+    """The page's own scripts by name, without the texts."""
+    return {
+        path.relative_to(WEB).as_posix(): path.read_text(encoding="utf-8")
+        for path in WEB.rglob("*.js")
+        if path.parent.name not in ("texts", "vendor")
+    }
+
+
+def used(script: str) -> set[str]:
+    """What a script hands to `t` and `count`."""
+    found = set(re.findall(rf"\bt\(\s*{STRING}", script))
+    for both in re.findall(rf"\bt\([^()\"]*\? {STRING} : {STRING}", script):
+        found |= set(both)
+    for both in re.findall(rf"\bcount\([^\"]*?{STRING},\s*{STRING}", script):
+        found |= set(both)
+    return found
+
+
+def placeholders(text: str) -> list[str]:
+    return sorted(re.findall(r"\{\w+\}", text))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_text_is_translated_and_no_other(language: str) -> None:
+    translated = texts(language)
+    wanted = set().union(*map(used, scripts().values()))
+    assert len(wanted) > 150
+    assert wanted - translated.keys() == set(), "these have no translation"
+    assert translated.keys() >= NOTES
+    page = " ".join((WEB / "index.html").read_text(encoding="utf-8").split())
+    everything = " ".join([*scripts().values(), page])
+    unused = {text for text in translated if text not in everything} - NOTES
+    assert unused == {"a small demo model for tests; its answers are often wrong"}, "nothing says these any more"
+    for text, own in translated.items():
+        assert placeholders(text) == placeholders(own), text
+        assert own.strip() == own != ""
+    assert {text for text, own in translated.items() if own == text} <= SAME
+
+
+def test_both_languages_have_the_same_texts_in_the_same_order() -> None:
+    assert list(texts("de")) == list(texts("nl"))
+
+
+@browsed
+@pytest.mark.parametrize(("language", "locale"), [("de", "de-AT"), ("nl", "nl-NL")])
+async def test_the_page_speaks_the_browsers_language(new_visit: Any, scene: Any, language: str, locale: str) -> None:
+    own = texts(language)
+    visit = await new_visit(locale=locale)
+    page = visit.page
+    assert await page.evaluate("document.documentElement.lang") == language
+    await page.get_by_role("combobox", name=own["Collection"]).select_option("handbook")
+    await expect(page.locator("#starters button")).to_have_count(3)
+    assert await english(page, own) == []
+    await page.get_by_label(own["Your question"]).fill(BACKUPS)
+    await page.get_by_role("button", name=own["Ask"], exact=True).click()
+    turn = page.locator(".turn")
+    await turn.get_by_role("button", name=own["Edit"], exact=True).wait_for()
+    await turn.locator(".run.copied").first.click()
+    await turn.get_by_text(own["How it was made"]).click()
+    await turn.get_by_role("button", name=own["Bad answer"]).click()
+    await expect(turn.get_by_label(own["What was wrong? (optional)"])).to_be_visible()
+    assert await english(page, own) == []
+    await page.get_by_role("button", name=own["Documents"], exact=True).click()
+    await page.get_by_role("button", name=own["Read {title}"].replace("{title}", "Travel policy")).click()
+    await expect(page.locator("#reading .passage-text")).to_be_visible()
+    assert await english(page, own) == []
+
+
+async def english(page: Any, own: dict[str, str]) -> list[str]:
+    """The English texts that are on the page, between tags or in what a screen reader reads."""
+    shown = await page.evaluate(
+        """() => {
+            const found = [];
+            const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+            while (texts.nextNode()) {
+                if (!texts.currentNode.parentElement.closest("noscript")) found.push(texts.currentNode.data);
+            }
+            for (const name of ["aria-label", "placeholder", "title"]) {
+                for (const element of document.querySelectorAll(`[${name}]`)) found.push(element.getAttribute(name));
+            }
+            return found.map((one) => one.trim().replace(/\\s+/g, " "));
+        }"""
+    )
+    named = {text for text, translated in own.items() if text != translated and "{" not in text}
+    return [text for text in shown if text in named]
+
+
+@browsed
+async def test_another_language_gets_english(new_visit: Any, scene: Any) -> None:
+    visit = await new_visit(locale="fr-FR")
+    await expect(visit.page.get_by_role("heading", name="Ask your documents")).to_be_visible()
+    assert await visit.page.evaluate("document.documentElement.lang") == "en"
