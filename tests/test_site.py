@@ -19,9 +19,9 @@ LOADS = re.compile(r"""url\(["']?https?://""")
 def test_the_site_builds_and_needs_nobody(tmp_path: Path) -> None:
     source = [sys.executable, ROOT / "scripts" / "site_source" / "pages.py", tmp_path / "source"]
     subprocess.run(source, check=True, timeout=60)
+    options = ["--strict", "--config-file", tmp_path / "source" / "mkdocs.yml", "--site-dir", tmp_path / "site"]
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", tmp_path / "source" / "mkdocs.yml"]
-        + ["--site-dir", tmp_path / "site"],
+        [sys.executable, "-m", "mkdocs", "build", *options],
         env={"PATH": "", "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
