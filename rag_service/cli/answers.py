@@ -104,8 +104,8 @@ def collections_to_choose(api: Api) -> str:
     return f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
 
 
-def show(answer: dict[str, Any], screen: Console) -> None:
-    """Print the note, citations, passages and decoding of an answer."""
+def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
+    """Print the note, citations, passages and ids of an answer; if `verbose`, also how it was decoded."""
     screen.print()
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
@@ -113,7 +113,8 @@ def show(answer: dict[str, Any], screen: Console) -> None:
         remark = "" if answer["calibrated"] else ", not calibrated for this model"
         screen.print(f"Support {answer['support']:.2f}{remark}", style="dim")
     show_sources(answer, screen)
-    for line in decoding_lines(answer):
+    screen.print(ids_line(answer), style="dim")
+    for line in decoding_lines(answer) if verbose else ():
         screen.print(line, style="dim")
 
 
@@ -162,15 +163,17 @@ def _time_line(answer: dict[str, Any]) -> str:
     )
 
 
+def ids_line(answer: dict[str, Any]) -> str:
+    version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
+    return f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ending(answer)}"
+
+
 def decoding_lines(answer: dict[str, Any]) -> list[str]:
     """How the answer was decoded."""
     speculation, usage, timings = answer["speculation"], answer["usage"], answer["timings"]
-    version = f" · version {answer['version']}, an edit of {answer['base']}" if answer["base"] else ""
-    head = f"Session {answer['session_id']} · answer {answer['answer_id']}{version} · {ending(answer)}"
     if speculation.get("engine") == "upstream":
-        return [head, _time_line(answer)]
+        return [_time_line(answer)]
     lines = [
-        head,
         f"{usage['completion_tokens']} tokens in {speculation['steps']} steps after the first: "
         f"MAT {speculation['mat']:.2f} (plain 1.00) · drafter {speculation['drafter']} · "
         f"drafted {speculation['drafted']}, accepted {speculation['accepted']} · {timings['total'] / 1000:.1f} s",

@@ -52,6 +52,9 @@ SpeculationName = Annotated[
         "--speculation", help="off, auto or a drafter's name. Changes the speed, never the answer.", **_DRAFTER
     ),
 ]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print how the answer was decoded: tokens, passes, drafts, time.")
+]
 ShowPrompt = Annotated[bool, typer.Option("--show-prompt", help="Also print the prompt that the model got.")]
 Compared = Annotated[
     str, typer.Option("--drafter", help="auto or a drafter's name; compared with plain decoding.", **_DRAFTER)

@@ -73,9 +73,8 @@ def test_options_of_one_name_mean_the_same_everywhere() -> None:
                     short.setdefault(one, set()).add(
                         parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
                     )
-    assert short == {"-c": {"--collection"}, "-s": {"--session"}, "-t": {"--tenant"}} | (
-        {"-h": short["-h"]} if "-h" in short else {}
-    )
+    known = {"-c": {"--collection"}, "-s": {"--session"}, "-t": {"--tenant"}, "-v": {"--verbose"}}
+    assert short == known | ({"-h": short["-h"]} if "-h" in short else {})
 
 
 def test_exit_codes_are_listed() -> None:

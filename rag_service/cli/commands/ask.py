@@ -1,4 +1,4 @@
-"""`rag ask "…"` and `rag edit ANSWER "…"`: the answer as it comes, then what it cites and how it was decoded."""
+"""`rag ask "…"` and `rag edit ANSWER "…"`: the answer as it comes, then what it cites."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from rag_service.cli.options import (
     Temperature,
     TopK,
     Url,
+    Verbose,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -43,6 +44,7 @@ def ask(
     document: Document = None,
     abstain: Abstain = None,
     show_prompt: ShowPrompt = False,
+    verbose: Verbose = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -65,7 +67,7 @@ def ask(
             err().print(collections_to_choose(api), style="yellow")
         if show_prompt:
             answer["prompt"] = api.json(calls.answer(answer["answer_id"], False, prompt=True))["prompt"]
-        _print(answer, as_json)
+        _print(answer, as_json, verbose)
         if not as_json:
             say_model(api)
 
@@ -78,6 +80,7 @@ def edit(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     exact: Exact = "default",
+    verbose: Verbose = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -88,13 +91,13 @@ def edit(
     )
     with connect(url, api_key) as api:
         version = follow(api, calls.edit(answer, instruction, options), None if as_json else out())
-    _print(version, as_json)
+    _print(version, as_json, verbose)
 
 
-def _print(answer: dict[str, Any], as_json: bool) -> None:
+def _print(answer: dict[str, Any], as_json: bool, verbose: bool) -> None:
     if as_json:
         print_json(answer)
         return
     for part in answer.get("prompt") or ():
         out().print(part["text"], style="dim", end="", markup=False, highlight=False)
-    show(answer, out())
+    show(answer, out(), verbose)

@@ -19,6 +19,7 @@ from rag_service.cli.answers import (
     collections_to_choose,
     decoding_lines,
     ending,
+    ids_line,
     listen,
     say_model,
     show_sources,
@@ -154,7 +155,7 @@ class Conversation:
                 if not self._last_answer()["passages"]:
                     self._screen.print("No passages.", style="dim")
             elif self._screen is not None and command == "/stats":
-                for text in decoding_lines(self._last_answer()):
+                for text in [ids_line(self._last_answer()), *decoding_lines(self._last_answer())]:
                     self._screen.print(text, style="dim")
             elif self._screen is not None and command == "/help":
                 self._screen.print(HELP)

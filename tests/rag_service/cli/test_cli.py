@@ -24,7 +24,10 @@ TOY = "smollm2-135m, a small demo model for tests; its answers are often wrong"
 
 @pytest.mark.decoder_only("it tells of passes and drafts")
 def test_ask_prints_answer_citations_passages_and_decoding(api_url: str, world: Any) -> None:
-    result = rag("ask", "What jumps?", "-c", "animals", "--speculation", "casd", "--url", api_url)
+    quiet = rag("ask", "What jumps?", "-c", "animals", "--speculation", "casd", "--url", api_url)
+    assert quiet.exit_code == 0, quiet.output
+    assert "MAT" not in quiet.stdout
+    result = rag("ask", "What jumps?", "-c", "animals", "--speculation", "casd", "--url", api_url, "-v")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == world.stage.text
