@@ -15,7 +15,10 @@ from playwright.async_api import expect
 
 from tests.rag_service.web.conftest import BACKUPS, FOLLOW_UP
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.decoder_only("documents and conversations do not depend on the engine"),
+]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -98,7 +101,6 @@ async def test_a_file_that_is_not_kept_says_so(visit: Any) -> None:
     visit.complaints.clear()  # the 404 that was meant
 
 
-@pytest.mark.decoder_only("the page of a PDF does not depend on the engine")
 async def test_a_pdf_is_kept_and_opens_at_its_page(
     new_visit: Any,
     scene: Any,

@@ -16,6 +16,7 @@ from rag_service.answering.names import NO_COLLECTION
 from tests.rag_service.web.conftest import BACKUPS
 
 browsed = pytest.mark.asyncio(loop_scope="session")
+one_engine = pytest.mark.decoder_only("texts do not depend on the engine")
 
 WEB = Path(rag_service.__file__).parent / "web"
 LANGUAGES = ("de", "nl")
@@ -87,6 +88,7 @@ def test_both_languages_have_the_same_texts_in_the_same_order() -> None:
 
 
 @browsed
+@one_engine
 @pytest.mark.parametrize(("language", "locale"), [("de", "de-AT"), ("nl", "nl-NL")])
 async def test_the_page_speaks_the_browsers_language(new_visit: Any, scene: Any, language: str, locale: str) -> None:
     own = texts(language)
@@ -131,6 +133,7 @@ async def english(page: Any, own: dict[str, str]) -> list[str]:
 
 
 @browsed
+@one_engine
 async def test_another_language_gets_english(new_visit: Any, scene: Any) -> None:
     visit = await new_visit(locale="fr-FR")
     await expect(visit.page.get_by_role("heading", name="Ask your documents")).to_be_visible()

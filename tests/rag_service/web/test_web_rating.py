@@ -10,7 +10,10 @@ from playwright.async_api import expect
 
 from tests.rag_service.web.conftest import BACKUPS
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.decoder_only("feedback does not depend on the engine"),
+]
 
 
 async def kept(visit: Any) -> list[tuple[str, str]]:
