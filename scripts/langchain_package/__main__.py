@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "langchain-package", help="folder to write to")
     out = parser.parse_args().out.absolute()
     out.mkdir(parents=True, exist_ok=True)
+    os.umask(0o022)  # the archives hold the files' modes
     with tempfile.TemporaryDirectory() as temporary:
         source, unpacked = Path(temporary, "source"), Path(temporary, "unpacked")
         source.mkdir()

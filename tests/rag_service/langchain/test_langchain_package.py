@@ -97,7 +97,11 @@ def test_the_wheel_has_one_package_and_needs_three_with_what_they_bring(wheel: P
 
 
 def test_equal_files_give_equal_archives(built: Path, tmp_path: Path) -> None:
-    assert build(tmp_path).returncode == 0
+    before = os.umask(0o077)
+    try:
+        assert build(tmp_path).returncode == 0
+    finally:
+        os.umask(before)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert len(files) == 2
     assert files == {file.name: file.read_bytes() for file in built.iterdir()}
