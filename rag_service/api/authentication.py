@@ -7,6 +7,7 @@ key. Knows headers and keys; knows no endpoint.
 from __future__ import annotations
 
 import hmac
+from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,7 +15,9 @@ from rag_service.access.api_keys import ApiKeys
 from rag_service.access.key_form import KEY, PREFIX
 from rag_service.access.principal import ANYONE, LOCAL, Principal
 from rag_service.api import problems
+from rag_service.api.revocation import Revocable
 from rag_service.errors import Unauthorized
+from workers.errors import QueueUnavailable
 
 GUARDED = "/v1"
 _HEADERS = {"Authorization": "Bearer KEY", "x-api-key": "KEY"}
@@ -62,7 +65,17 @@ class KeyCheck:
             await problems.response(problems.as_problem(error), scope["path"])(scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        await self._app(scope, receive, send)
+        await Revocable(self._app, partial(self._is_valid, scope))(scope, receive, send)
+
+    async def _is_valid(self, scope: Scope) -> bool:
+        """Whether the request would still be accepted; True while Redis does not answer."""
+        try:
+            await self._principal(scope)
+        except Unauthorized:
+            return False
+        except QueueUnavailable:
+            return True
+        return True
 
     async def _principal(self, scope: Scope) -> Principal:
         """Raises Unauthorized, QueueUnavailable."""

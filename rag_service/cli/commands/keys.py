@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from rag_service.access.api_keys import ApiKeys
-from rag_service.access.principal import Role
 from rag_service.cli.console import CliError, err, out, print_json, print_result
 from rag_service.cli.options import Json, example
 from rag_service.cli.stack.connect import stack_redis
+from rag_service.contract.keys import Role
 from rag_service.stack.exit_status import USAGE
 
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
@@ -95,7 +95,7 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: the service rejects it from now on."""
+    """Revoke a key: the service rejects it from now on, and ends the streams that it has open."""
     with _keys() as keys:
         if not keys.revoke(key_id):
             raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")

@@ -22,7 +22,12 @@ CHANGES = {
     ("DELETE", "/v1/jobs/{job_id}"),
 }
 """What readers may not."""
-OF_ADMINS = {("GET", "/v1/usage")}
+OF_ADMINS = {
+    ("GET", "/v1/usage"),
+    ("GET", "/v1/keys"),
+    ("POST", "/v1/keys"),
+    ("DELETE", "/v1/keys/{key_id}"),
+}
 """What only admins may."""
 OF_A_PERSON = ("/v1/answers/", "/v1/sessions/")
 LISTS = {
@@ -49,6 +54,7 @@ BODIES: dict[str, Any] = {
         "messages": [{"role": "user", "content": "What is green?"}],
     },
     "/v1/embeddings": {"model": "all-minilm-l6-v2", "input": "green"},
+    "/v1/keys": {"name": "another"},
     "/v1/collections": {"name": "secret"},
     "/v1/collections/{collection}/search": {"question": "green"},
     "/v1/collections/{collection}/documents": {"documents": [{"id": "more", "text": "Kiwis are furry."}]},
@@ -108,6 +114,7 @@ async def place(world: Any, make_client: Any) -> AsyncIterator[Place]:
             "job_id": job_id,
             "answer_id": answer["answer_id"],
             "session_id": "talk",
+            "key_id": owner["Authorization"].split("_")[1],
             "model": "rag:secret",
         }
         yield made
