@@ -19,6 +19,7 @@ from rag_service.api.hosts import HostCheck
 from rag_service.api.routes import (
     answers,
     api_docs,
+    audit,
     collections,
     documents,
     health,
@@ -60,7 +61,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     bearer = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
-    own = (query, answers, sessions, collections, documents, jobs, usage, keys)
+    own = (query, answers, sessions, collections, documents, jobs, usage, keys, audit)
     for module in (*own, openai, openai_models, anthropic):
         app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)

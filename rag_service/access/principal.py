@@ -56,5 +56,7 @@ LOCAL_KEY = "local"
 """What stands for the id of the local key; ids of API keys are hexadecimal."""
 LOCAL = Principal(role="admin", key=LOCAL_KEY)
 """The principal of requests with the local key."""
+OPERATOR_KEY = "operator"
+"""What stands there for `rag keys`, which needs no key."""
 ANYONE = Principal(role="editor")
 """The principal of requests without a key, if the service is open without one."""

@@ -13,6 +13,7 @@ from typing import IO, Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
+from rag_service.contract.audit import AuditPage
 from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.file_names import sendable
 from rag_service.contract.keys import CreatedKey, KeyInfo, KeyList, Role
@@ -253,6 +254,11 @@ def create_key(name: str, person: str | None, role: Role, collections: Sequence[
 
 def revoke_key(key_id: str, own: bool) -> Call[None]:
     return Call("DELETE", f"/v1/keys/{_part(key_id)}", params={"self": True} if own else None)
+
+
+def audit(limit: int, before: str | None) -> Call[AuditPage]:
+    params = {"limit": limit} | ({} if before is None else {"before": before})
+    return Call("GET", "/v1/audit", AuditPage.model_validate, params=params)
 
 
 def readable(paths: Iterable[Path]) -> tuple[list[Path], tuple[IngestFailure, ...]]:

@@ -15,6 +15,7 @@ from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
+from rag_service.contract.audit import AuditPage
 from rag_service.contract.feedback import FeedbackOut, Rating
 from rag_service.contract.keys import CreatedKey, KeyInfo, Role
 from rag_service.contract.responses import (
@@ -197,6 +198,11 @@ class RagClient(Connection):
     def revoke_key(self, key_id: str, *, own: bool = False) -> None:
         """Revoke an API key. Raises Conflict for the key that this client sends, unless `own`."""
         self.send(calls.revoke_key(key_id, own))
+
+    def audit(self, *, limit: int = 100, before: str | None = None) -> AuditPage:
+        """Who changed what, the newest first; `next` of the result is the `before` of the next page. Needs the role
+        admin."""
+        return self.send(calls.audit(limit, before))
 
     def collections(self) -> list[CollectionInfo]:
         return self.send(calls.collections())

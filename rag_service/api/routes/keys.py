@@ -49,7 +49,8 @@ def create(body: CreateKey, pipeline: PipelineDep) -> CreatedKey:
         raise InvalidRequest(f"No key was created: {error}.") from None
     owner = keys.owner(admin.tenant, record.person)
     check_person(admin, record.person, pipeline.api_keys.list(), lambda: bool(pipeline.sessions.list(owner, 1, 0)))
-    pipeline.api_keys.add(record, key)
+    with pipeline.audit.recording(admin, "key.create", key_id=record.id):
+        pipeline.api_keys.add(record, key)
     return CreatedKey(**_shown(record), key=key)
 
 
@@ -66,8 +67,9 @@ def revoke(key_id: KeyPath, pipeline: PipelineDep, own: Own = False) -> None:
         raise Conflict(
             "This is the key that you sent. Revoke it with another key, or send `?self=true` to lock it out.", "own_key"
         )
-    if not pipeline.api_keys.revoke(key_id):  # by another request, meanwhile
-        raise unknown_key(key_id)
+    with pipeline.audit.recording(pipeline.principal, "key.revoke", key_id=key_id):
+        if not pipeline.api_keys.revoke(key_id):  # by another request, meanwhile
+            raise unknown_key(key_id)
 
 
 def _shown(key: ApiKey) -> dict[str, Any]:

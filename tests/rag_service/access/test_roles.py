@@ -24,6 +24,7 @@ CHANGES = {
 """What readers may not."""
 OF_ADMINS = {
     ("GET", "/v1/usage"),
+    ("GET", "/v1/audit"),
     ("GET", "/v1/keys"),
     ("POST", "/v1/keys"),
     ("DELETE", "/v1/keys/{key_id}"),
