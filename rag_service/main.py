@@ -28,6 +28,7 @@ from rag_service.api.routes import (
     page,
     query,
     sessions,
+    sign_in,
     usage,
 )
 from rag_service.errors import InvalidSettings
@@ -61,7 +62,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     bearer = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
-    own = (query, answers, sessions, collections, documents, jobs, usage, keys, audit)
+    own = (query, answers, sessions, collections, documents, jobs, usage, keys, audit, sign_in)
     for module in (*own, openai, openai_models, anthropic):
         app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)

@@ -56,7 +56,7 @@ class ApiKeys:
 
     Args:
         client: from `make_redis`.
-        asynchronous: from `make_async_redis`; only `principal_of` needs it.
+        asynchronous: from `make_async_redis`; only coroutines need it.
     """
 
     def __init__(self, client: RedisClient, asynchronous: AsyncRedisClient | None = None) -> None:
@@ -138,6 +138,14 @@ class ApiKeys:
         """Delete a key; the service then rejects requests with it. False if no key has this id."""
         with unavailable():
             return bool(self._redis.hdel(keys.API_KEYS, key_id))
+
+    async def principal_with_id(self, key_id: str) -> Principal | None:
+        """The principal of the key with this id; None if there is none, or not any more."""
+        if self._async is None:
+            return None
+        with unavailable():
+            text = await self._async.hget(keys.API_KEYS, key_id)
+        return None if text is None else _record(str(text))[0].principal
 
     async def principal_of(self, key: str) -> Principal | None:
         """The principal of a key; None if the key is not valid."""

@@ -58,5 +58,7 @@ LOCAL = Principal(role="admin", key=LOCAL_KEY)
 """The principal of requests with the local key."""
 OPERATOR_KEY = "operator"
 """What stands there for `rag keys`, which needs no key."""
+SIGNING_IN = Principal(role="reader", collections=frozenset())
+"""The principal of a request that signs in or out; the key of it is in its body."""
 ANYONE = Principal(role="editor")
 """The principal of requests without a key, if the service is open without one."""

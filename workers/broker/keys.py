@@ -161,6 +161,11 @@ def audit(tenant: str) -> str:
     return f"rag:{_part(tenant)}:audit"
 
 
+def sign_in(tenant: str, digest: str) -> str:
+    """String: id of the API key that a sign-in stands for, by the SHA-256 of its token (`access.sign_ins`); expires."""
+    return f"rag:{_part(tenant)}:sign_in:{_part(digest)}"
+
+
 def jobs(tenant: str) -> str:
     """Sorted set: ids of ingest jobs by the time of their request; reading it removes expired ones."""
     return f"rag:{tenant}:jobs"

@@ -37,6 +37,9 @@ LISTS = {
     ("GET", "/v1/collections"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/models"),
+    ("POST", "/v1/sign-in"),
+    ("GET", "/v1/sign-in"),
+    ("DELETE", "/v1/sign-in"),
     ("POST", "/v1/embeddings"),
 }
 """What there is for everyone, whoever asks, with what they may see in it."""
@@ -81,10 +84,14 @@ class Place:
             method,
             path.format(**self.names),
             params=PARAMETERS.get((method, path)),
-            json=BODIES.get(path) if method == "POST" else None,
+            json=self.body(path, headers) if method == "POST" else None,
             headers=headers,
         )
         return response
+
+    def body(self, path: str, headers: dict[str, str]) -> Any:
+        key = headers["Authorization"].removeprefix("Bearer ")
+        return {"key": key} if path == "/v1/sign-in" else BODIES.get(path)
 
     async def routes(self) -> list[tuple[str, str]]:
         """(method, path) of all below /v1, from the OpenAPI document."""
