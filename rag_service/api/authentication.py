@@ -95,7 +95,9 @@ class KeyCheck:
             return SIGNING_IN
         if token is None and not is_open:
             if sign_in_cookie.token(scope) is not None:
-                raise Unauthorized("You are signed out: the time is over, or the key was revoked. Sign in again.")
+                raise Unauthorized(
+                    "You are signed out: the time is over, or the key was revoked. Sign in again.", "signed_out"
+                )
             raise Unauthorized(
                 "This service needs an API key. Send one as `Authorization: Bearer KEY` or `x-api-key: KEY`. On the "
                 "service's machine, `rag keys create NAME` creates a key; the local key is the file `key` in the data "

@@ -7,6 +7,7 @@ import { Documents } from "./documents/documents.js";
 import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
+import { Account } from "./people/account.js";
 import { Sources } from "./answer/sources.js";
 import { Starters } from "./conversation/starters.js";
 import { Theme } from "./theme.js";
@@ -23,6 +24,7 @@ const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
 const documents = new Documents(collections);
 const conversations = new History(conversation);
+const account = new Account();
 
 function refresh() {
   const running = conversation?.running;
@@ -69,13 +71,14 @@ byId("new-conversation").addEventListener("click", () => {
   conversation.clear();
   question.focus();
 });
-addEventListener("hashchange", () => (keyFromAddress() ? start() : conversation.restore()));
+addEventListener("hashchange", async () => (await keyFromAddress() ? start() : conversation.restore()));
 addEventListener("popstate", () => conversation.restore());
 
 async function start() {
   try {
     await collections.load();
     banner.hidden = true;
+    await account.load();
     await conversation.restore();
   } catch (error) {
     banner.replaceChildren(problemBox(asProblem(error), start));
@@ -113,6 +116,5 @@ async function watchReadiness() {
 }
 
 new Theme(byId("theme"));
-keyFromAddress();
-start();
+keyFromAddress().then(start);
 watchReadiness();
