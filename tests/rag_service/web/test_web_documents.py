@@ -199,6 +199,8 @@ async def test_the_address_signs_a_page_in_that_asks_for_a_key(
     await page.goto(f"{url}/#key={key}")
     await expect(dialog).to_be_hidden()
     await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await expect(page.get_by_role("button", name="Account")).to_be_visible()
+    await page.wait_for_load_state("networkidle")  # the service goes before the page does
     assert page.url == f"{url}/"
     assert [one for one in visit.complaints if "401" not in one] == []
     visit.complaints.clear()
