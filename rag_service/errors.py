@@ -71,7 +71,8 @@ class ContextOverflow(BadRequest):
 
 
 class Unauthorized(Problem):
-    """Code `invalid_key` if the request had a key, `key_required` if it had none."""
+    """Code `invalid_key` if the request had a key, `signed_out` if it had the cookie of a sign-in that has ended,
+    `key_required` if it had none."""
 
     status = 401
     default_code = "key_required"

@@ -16,7 +16,21 @@ from rag_service.api.authentication import KeyCheck
 from rag_service.api.body_limit import BodyLimit
 from rag_service.api.error_responses import describe, error_responses
 from rag_service.api.hosts import HostCheck
-from rag_service.api.routes import answers, api_docs, collections, documents, health, jobs, page, query, sessions, usage
+from rag_service.api.routes import (
+    answers,
+    api_docs,
+    audit,
+    collections,
+    documents,
+    health,
+    jobs,
+    keys,
+    page,
+    query,
+    sessions,
+    sign_in,
+    usage,
+)
 from rag_service.errors import InvalidSettings
 from rag_service.openai import model_routes as openai_models
 from rag_service.openai import routes as openai
@@ -48,7 +62,8 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     app.add_middleware(KeyCheck, is_open=settings.open_without_key)
     app.add_middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts)
     bearer = Depends(HTTPBearer(auto_error=False, description="An API key, or the service's local key."))
-    for module in (query, answers, sessions, collections, documents, jobs, usage, openai, openai_models, anthropic):
+    own = (query, answers, sessions, collections, documents, jobs, usage, keys, audit, sign_in)
+    for module in (*own, openai, openai_models, anthropic):
         app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)
     app.include_router(page.router)

@@ -76,6 +76,15 @@ class Settings(BaseSettings):
         default=False,
         description="Whether everyone who can reach the API may use it without a key, as the default tenant.",
     )
+    audit_days: int = Field(
+        default=365,
+        ge=1,
+        le=3660,
+        description="Days for which the audit log keeps who changed what (`rag audit`, `GET /v1/audit`).",
+    )
+    sign_in_days: int = Field(
+        default=7, ge=1, le=365, description="Days after which a browser has to sign in again (`POST /v1/sign-in`)."
+    )
     url: str | None = Field(
         default=None,
         description="Address of the API for `rag` commands. Unset: the API that `rag up` started.",

@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from rag_service.access.key_form import KEY, new_key
-from rag_service.access.principal import NAME, ROLES, Principal, Role
+from rag_service.access.principal import NAME, ROLES, Principal
+from rag_service.contract.keys import NAME_CHARS, Role
 from workers.broker import keys
 from workers.broker.app import AsyncRedisClient, RedisClient
 from workers.errors import unavailable
-
-NAME_CHARS = 100
-"""Longest name of a key, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class ApiKey:
     def principal(self) -> Principal:
         """The principal of requests with this key."""
         collections = None if self.collections is None else frozenset(self.collections)
-        return Principal(self.tenant, self.person, self.role, collections)
+        return Principal(self.tenant, self.person, self.role, collections, self.id)
 
 
 class ApiKeys:
@@ -58,7 +56,7 @@ class ApiKeys:
 
     Args:
         client: from `make_redis`.
-        asynchronous: from `make_async_redis`; only `principal_of` needs it.
+        asynchronous: from `make_async_redis`; only coroutines need it.
     """
 
     def __init__(self, client: RedisClient, asynchronous: AsyncRedisClient | None = None) -> None:
@@ -74,7 +72,21 @@ class ApiKeys:
         role: Role = "editor",
         collections: Sequence[str] | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key. Returns its record and the key itself, which is not stored.
+        """Create a key. Returns its record and the key itself, which is not stored. Raises ValueError as `prepared`."""
+        record, key = self.prepared(name, tenant, person=person, role=role, collections=collections)
+        self.add(record, key)
+        return record, key
+
+    def prepared(
+        self,
+        name: str,
+        tenant: str,
+        *,
+        person: str | None = None,
+        role: Role = "editor",
+        collections: Sequence[str] | None = None,
+    ) -> tuple[ApiKey, str]:
+        """The record of a new key and the key itself, of which nothing is stored yet.
 
         Args:
             person: derived from the name if None.
@@ -103,10 +115,12 @@ class ApiKeys:
                     "or digit"
                 )
         allowed = None if collections is None else tuple(sorted(set(collections)))
-        record = ApiKey(key_id, name, tenant, time.time(), person, role, allowed)
+        return ApiKey(key_id, name, tenant, time.time(), person, role, allowed), key
+
+    def add(self, record: ApiKey, key: str) -> None:
+        """Store a prepared key; the service then accepts it."""
         with unavailable():
             self._redis.hset(keys.API_KEYS, record.id, json.dumps({**asdict(record), "sha256": _hash(key)}))
-        return record, key
 
     def list(self) -> builtins.list[ApiKey]:
         """All keys, oldest first."""
@@ -114,10 +128,24 @@ class ApiKeys:
             texts = self._redis.hvals(keys.API_KEYS)
         return sorted((_record(text)[0] for text in texts), key=lambda key: (key.created, key.id))
 
+    def get(self, key_id: str) -> ApiKey | None:
+        """The record of a key; None if no key has this id."""
+        with unavailable():
+            text = self._redis.hget(keys.API_KEYS, key_id)
+        return None if text is None else _record(str(text))[0]
+
     def revoke(self, key_id: str) -> bool:
         """Delete a key; the service then rejects requests with it. False if no key has this id."""
         with unavailable():
             return bool(self._redis.hdel(keys.API_KEYS, key_id))
+
+    async def principal_with_id(self, key_id: str) -> Principal | None:
+        """The principal of the key with this id; None if there is none, or not any more."""
+        if self._async is None:
+            return None
+        with unavailable():
+            text = await self._async.hget(keys.API_KEYS, key_id)
+        return None if text is None else _record(str(text))[0].principal
 
     async def principal_of(self, key: str) -> Principal | None:
         """The principal of a key; None if the key is not valid."""

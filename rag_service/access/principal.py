@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
+from rag_service.contract.keys import Role
 from retriever.library import DEFAULT_TENANT
 from workers.broker import keys
 
-Role = Literal["reader", "editor", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the weakest to the strongest; each role includes those before it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -29,12 +29,14 @@ class Principal:
         role: readers ask, search and read; editors also change collections and documents and cancel jobs; admins may
             do everything.
         collections: the only collections they can access; None for all.
+        key: id of the API key that they sent, or a name such as `local` for what is no API key; "" without a key.
     """
 
     tenant: str = DEFAULT_TENANT
     person: str = ""
     role: Role = "reader"
     collections: frozenset[str] | None = None
+    key: str = ""
 
     @property
     def owner(self) -> str:
@@ -50,7 +52,13 @@ class Principal:
         return self.collections is None or collection in self.collections
 
 
-LOCAL = Principal(role="admin")
+LOCAL_KEY = "local"
+"""What stands for the id of the local key; ids of API keys are hexadecimal."""
+LOCAL = Principal(role="admin", key=LOCAL_KEY)
 """The principal of requests with the local key."""
+OPERATOR_KEY = "operator"
+"""What stands there for `rag keys`, which needs no key."""
+SIGNING_IN = Principal(role="reader", collections=frozenset())
+"""The principal of a request that signs in or out; the key of it is in its body."""
 ANYONE = Principal(role="editor")
 """The principal of requests without a key, if the service is open without one."""

@@ -18,7 +18,9 @@ from typing import Self
 import anyio
 
 from rag_service.access.api_keys import ApiKeys
+from rag_service.access.audit_log import AuditLog
 from rag_service.access.principal import Principal
+from rag_service.access.sign_ins import SignIns
 from rag_service.answering.admission import Admission
 from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import model_folder, reranking_of, window_of
@@ -100,6 +102,8 @@ class Service:
         self.redis = make_redis(redis_url)
         self._async_redis = make_async_redis(redis_url)
         self.api_keys = ApiKeys(self.redis, self._async_redis)
+        self.sign_ins = SignIns(self._async_redis, self.api_keys, settings.sign_in_days)
+        self.audit = AuditLog(self.redis, settings.audit_days)
         self._celery = make_app(redis_url)
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}
         self.queue = Queue(self._celery, self.redis, **ttl)

@@ -1,4 +1,5 @@
 """Authentication: requests below /v1 send `Authorization: Bearer KEY` or `x-api-key: KEY`; the key gives the principal.
+Browsers that signed in with a key send a cookie instead.
 
 The check runs before the body is read. Liveness, readiness, metrics, the web page and the API's description need no
 key. Knows headers and keys; knows no endpoint.
@@ -7,16 +8,22 @@ key. Knows headers and keys; knows no endpoint.
 from __future__ import annotations
 
 import hmac
+from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.access.key_form import KEY, PREFIX
-from rag_service.access.principal import ANYONE, LOCAL, Principal
-from rag_service.api import problems
+from rag_service.access.principal import ANYONE, LOCAL, SIGNING_IN, Principal
+from rag_service.access.sign_ins import SignIns
+from rag_service.api import problems, sign_in_cookie
+from rag_service.api.revocation import Revocable
 from rag_service.errors import Unauthorized
+from workers.errors import QueueUnavailable
 
 GUARDED = "/v1"
+_SIGN_IN = frozenset({("POST", "/v1/sign-in"), ("DELETE", "/v1/sign-in")})
+"""Requests that need no key before their body."""
 _HEADERS = {"Authorization": "Bearer KEY", "x-api-key": "KEY"}
 """Headers with a key, in the order in which they count, and the forms of their values."""
 _PROXY_PREFIXES = (b"forwarded", b"x-forwarded", b"x-original-forwarded", b"x-envoy-external", b"cf-", b"fastly-")
@@ -62,13 +69,35 @@ class KeyCheck:
             await problems.response(problems.as_problem(error), scope["path"])(scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
-        await self._app(scope, receive, send)
+        await Revocable(self._app, partial(self._is_still, principal, scope))(scope, receive, send)
+
+    async def _is_still(self, principal: Principal, scope: Scope) -> bool:
+        """Whether the request would still have this principal; True while Redis does not answer."""
+        try:
+            return await self._principal(scope) == principal
+        except Unauthorized:
+            return False
+        except QueueUnavailable:
+            return True
 
     async def _principal(self, scope: Scope) -> Principal:
-        """Raises Unauthorized, QueueUnavailable."""
+        """Raises Unauthorized, Forbidden, QueueUnavailable."""
         is_open = self._open and not any(_is_proxy_header(name) for name, _ in scope["headers"])
         token = _token(scope)
+        if token is None and (cookie := sign_in_cookie.token(scope)) is not None:
+            state = scope["app"].state
+            sign_ins: SignIns = state.pipeline.sign_ins
+            signed_in = await sign_ins.principal_of(cookie, state.local_key)
+            if signed_in is not None:
+                sign_in_cookie.check_origin(scope)
+                return signed_in
+        if token is None and (scope["method"], scope["path"]) in _SIGN_IN:
+            return SIGNING_IN
         if token is None and not is_open:
+            if sign_in_cookie.token(scope) is not None:
+                raise Unauthorized(
+                    "You are signed out: the time is over, or the key was revoked. Sign in again.", "signed_out"
+                )
             raise Unauthorized(
                 "This service needs an API key. Send one as `Authorization: Bearer KEY` or `x-api-key: KEY`. On the "
                 "service's machine, `rag keys create NAME` creates a key; the local key is the file `key` in the data "
@@ -76,18 +105,27 @@ class KeyCheck:
             )
         if token is None or (is_open and not token.startswith(PREFIX)):
             return ANYONE
-        state = scope["app"].state
-        if KEY.fullmatch(token) and hmac.compare_digest(token, state.local_key):
-            return LOCAL
-        api_keys: ApiKeys = state.pipeline.api_keys
-        principal = await api_keys.principal_of(token)
+        principal = await principal_of_key(scope, token)
         if principal is None:
-            raise Unauthorized(
-                "This API key is not valid. It was revoked or is misspelt. Send another one; `rag keys create NAME` "
-                "creates it.",
-                "invalid_key",
-            )
+            raise invalid_key()
         return principal
+
+
+async def principal_of_key(scope: Scope, key: str) -> Principal | None:
+    """The principal of an API key or the local key; None if it is none of these. Raises QueueUnavailable."""
+    state = scope["app"].state
+    if KEY.fullmatch(key) and hmac.compare_digest(key, state.local_key):
+        return LOCAL
+    api_keys: ApiKeys = state.pipeline.api_keys
+    return await api_keys.principal_of(key)
+
+
+def invalid_key() -> Unauthorized:
+    return Unauthorized(
+        "This API key is not valid. It was revoked or is misspelt. Send another one; `rag keys create NAME` creates "
+        "it.",
+        "invalid_key",
+    )
 
 
 def guarded(path: str) -> bool:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from rag_service.access.principal import Principal, Role
+from rag_service.access.principal import Principal
 from rag_service.answering.pipeline import Pipeline
+from rag_service.contract.keys import Role
 from rag_service.errors import Forbidden
 from rag_service.settings import Settings
 from retriever import Collection

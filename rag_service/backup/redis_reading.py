@@ -97,7 +97,7 @@ def tenants_of(entry: Entry) -> set[str]:
     """The tenants that a key tells of: those of the API keys, and the one whose key it is."""
     if entry.key == keys.API_KEYS:
         return {str(json.loads(record)["tenant"]) for record in entry.fields.values()}
-    if entry.key == keys.USAGE_TENANTS:
+    if entry.key in (keys.USAGE_TENANTS, keys.AUDIT_TENANTS):
         return {member.decode("utf-8", "replace") for member in entry.value}
     owner = redis_kinds.owner_of(entry.key)
     return set() if owner is None else {keys.tenant_of(owner)}

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from rag_service.cli.commands import (
     ask,
+    audit,
     backup,
     chat,
     collections,
@@ -108,6 +109,7 @@ app.command(
     "mcp",
     epilog=example("rag mcp", "rag mcp --url http://rag.example.org:8080", "rag mcp --http --port 8090"),
 )(mcp.mcp)
+app.command("audit", epilog=example("rag audit --days 7", "rag audit --tenant research --json"))(audit.audit)
 app.command("usage", epilog=example("rag usage --days 7", "rag usage --tenant research --json"))(usage.usage)
 app.command("feedback", epilog=example("rag feedback --rating down --days 7", "rag feedback --json > feedback.json"))(
     feedback.feedback

@@ -16,7 +16,9 @@ from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
+from rag_service.contract.audit import AuditPage
 from rag_service.contract.feedback import FeedbackOut, Rating
+from rag_service.contract.keys import CreatedKey, KeyInfo, Role
 from rag_service.contract.responses import (
     CollectionInfo,
     DocumentList,
@@ -175,6 +177,35 @@ class AsyncRagClient(AsyncConnection):
     async def erase_sessions(self) -> int:
         """Erase everything kept of the key's person; returns the number of sessions."""
         return await self.send(calls.erase_sessions())
+
+    async def api_keys(self) -> list[KeyInfo]:
+        """The API keys of the tenant, oldest first. Needs the role admin."""
+        return await self.send(calls.api_keys())
+
+    async def create_key(
+        self,
+        name: str,
+        *,
+        person: str | None = None,
+        role: Role = "editor",
+        collections: Sequence[str] | None = None,
+    ) -> CreatedKey:
+        """Create an API key of the tenant; only this result has the key itself. Needs the role admin.
+
+        Args:
+            person: derived from the name if None.
+            collections: the only ones it can access; None for all that the own key can.
+        """
+        return await self.send(calls.create_key(name, person, role, collections))
+
+    async def revoke_key(self, key_id: str, *, own: bool = False) -> None:
+        """Revoke an API key. Raises Conflict for the key that this client sends, unless `own`."""
+        await self.send(calls.revoke_key(key_id, own))
+
+    async def audit(self, *, limit: int = 100, before: str | None = None) -> AuditPage:
+        """Who changed what, the newest first; `next` of the result is the `before` of the next page. Needs the role
+        admin."""
+        return await self.send(calls.audit(limit, before))
 
     async def collections(self) -> list[CollectionInfo]:
         return await self.send(calls.collections())

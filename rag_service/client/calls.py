@@ -13,8 +13,10 @@ from typing import IO, Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from rag_service.contract.answer import Answer, PassageOut, Version, VersionList
+from rag_service.contract.audit import AuditPage
 from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.file_names import sendable
+from rag_service.contract.keys import CreatedKey, KeyInfo, KeyList, Role
 from rag_service.contract.responses import (
     CollectionInfo,
     CollectionList,
@@ -238,6 +240,25 @@ def jobs(limit: int) -> Call[list[ListedJob]]:
 
 def cancel_job(job_id: str) -> Call[bool]:
     return Call("DELETE", f"/v1/jobs/{_part(job_id)}", lambda body: bool(body["cancelled"]))
+
+
+def api_keys() -> Call[list[KeyInfo]]:
+    return Call("GET", "/v1/keys", lambda body: KeyList.model_validate(body).keys)
+
+
+def create_key(name: str, person: str | None, role: Role, collections: Sequence[str] | None) -> Call[CreatedKey]:
+    limit = None if collections is None else list(collections)
+    body = {"name": name, "person": person, "role": role, "collections": limit}
+    return Call("POST", "/v1/keys", CreatedKey.model_validate, json=body)
+
+
+def revoke_key(key_id: str, own: bool) -> Call[None]:
+    return Call("DELETE", f"/v1/keys/{_part(key_id)}", params={"self": True} if own else None)
+
+
+def audit(limit: int, before: str | None) -> Call[AuditPage]:
+    params = {"limit": limit} | ({} if before is None else {"before": before})
+    return Call("GET", "/v1/audit", AuditPage.model_validate, params=params)
 
 
 def readable(paths: Iterable[Path]) -> tuple[list[Path], tuple[IngestFailure, ...]]:

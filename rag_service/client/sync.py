@@ -15,7 +15,9 @@ from rag_service.client.errors import Conflict, RagError
 from rag_service.client.events import Done, Event, ServerEvent, typed
 from rag_service.client.ingested import Ingested
 from rag_service.contract.answer import Answer, PassageOut, Version
+from rag_service.contract.audit import AuditPage
 from rag_service.contract.feedback import FeedbackOut, Rating
+from rag_service.contract.keys import CreatedKey, KeyInfo, Role
 from rag_service.contract.responses import (
     CollectionInfo,
     DocumentList,
@@ -172,6 +174,35 @@ class RagClient(Connection):
     def erase_sessions(self) -> int:
         """Erase everything kept of the key's person; returns the number of sessions."""
         return self.send(calls.erase_sessions())
+
+    def api_keys(self) -> list[KeyInfo]:
+        """The API keys of the tenant, oldest first. Needs the role admin."""
+        return self.send(calls.api_keys())
+
+    def create_key(
+        self,
+        name: str,
+        *,
+        person: str | None = None,
+        role: Role = "editor",
+        collections: Sequence[str] | None = None,
+    ) -> CreatedKey:
+        """Create an API key of the tenant; only this result has the key itself. Needs the role admin.
+
+        Args:
+            person: derived from the name if None.
+            collections: the only ones it can access; None for all that the own key can.
+        """
+        return self.send(calls.create_key(name, person, role, collections))
+
+    def revoke_key(self, key_id: str, *, own: bool = False) -> None:
+        """Revoke an API key. Raises Conflict for the key that this client sends, unless `own`."""
+        self.send(calls.revoke_key(key_id, own))
+
+    def audit(self, *, limit: int = 100, before: str | None = None) -> AuditPage:
+        """Who changed what, the newest first; `next` of the result is the `before` of the next page. Needs the role
+        admin."""
+        return self.send(calls.audit(limit, before))
 
     def collections(self) -> list[CollectionInfo]:
         return self.send(calls.collections())

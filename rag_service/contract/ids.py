@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import AfterValidator
 
-from rag_service.contract.id_patterns import DOCUMENT_ID, HEX_ID, MODEL_ID, SESSION_ID
+from rag_service.contract.id_patterns import DOCUMENT_ID, HEX_ID, KEY_ID, MODEL_ID, SESSION_ID
 from rag_service.errors import NotFound
 
 
@@ -52,6 +52,12 @@ def unknown_model(model: str) -> NotFound:
     return NotFound(f"There is no model {model[:80]!r}. GET /v1/models lists all models.", "unknown_model")
 
 
+def unknown_key(key_id: str) -> NotFound:
+    return NotFound(
+        f"There is no key {key_id[:80]!r} that you can revoke. GET /v1/keys lists those that you can.", "unknown_key"
+    )
+
+
 def _matching(pattern: str, not_found: Callable[[str], NotFound]) -> AfterValidator:
     compiled = re.compile(pattern.removeprefix("^").removesuffix("$"))
 
@@ -71,6 +77,7 @@ AnswerPath = Annotated[str, Path(json_schema_extra=_schema(HEX_ID)), _matching(H
 JobPath = Annotated[str, Path(json_schema_extra=_schema(HEX_ID)), _matching(HEX_ID, unknown_job)]
 SessionPath = Annotated[str, Path(json_schema_extra=_schema(SESSION_ID)), _matching(SESSION_ID, unknown_session)]
 DocumentPath = Annotated[str, Path(json_schema_extra=_schema(DOCUMENT_ID)), _matching(DOCUMENT_ID, unknown_document)]
+KeyPath = Annotated[str, Path(json_schema_extra=_schema(KEY_ID)), _matching(KEY_ID, unknown_key)]
 ModelPath = Annotated[str, Path(json_schema_extra=_schema(MODEL_ID)), _matching(MODEL_ID, unknown_model)]
 
 PageSize = Annotated[int, Query(ge=1, le=1000)]

@@ -1,9 +1,7 @@
-// Requests to the service that this page came from: the API key, problems, JSON. Addresses are relative, so that the
-// page also works below a path of a proxy.
+// Requests to the service that this page came from: signing in, problems, JSON. Addresses are relative, so that the
+// page also works below a path of a proxy. The browser sends the cookie of the sign-in by itself.
 
 import { t } from "./language.js";
-
-const KEY = "rag.key";
 
 /** An error of the service. `detail` is a sentence for people that says what to do. */
 export class Problem extends Error {
@@ -18,38 +16,38 @@ export class Problem extends Error {
 }
 
 let askForKey = async () => false;
-/** `ask(problem)` asks the user for a key and resolves to whether one was entered. */
+/** `ask(problem)` asks the user for a key and resolves to whether one signed them in. */
 export function onMissingKey(ask) {
   askForKey = ask;
 }
 
-export const setKey = (key) => sessionStorage.setItem(KEY, key);
-export const clearKey = () => sessionStorage.removeItem(KEY);
-export const hasKey = () => sessionStorage.getItem(KEY) !== null;
-
-export function authorization() {
-  const key = sessionStorage.getItem(KEY);
-  return key ? { Authorization: `Bearer ${key}` } : {};
-}
+/** Signs the browser in with a key, which the page then forgets. Raises Problem. */
+export const signIn = (key) => once("POST", "v1/sign-in", { body: { key } });
 
 /** A successful response. Asks for a key as often as the service wants one. Raises Problem. */
-export async function open(method, path, { body, headers = {}, signal } = {}) {
+export async function open(method, path, options) {
   for (;;) {
-    const allHeaders = { ...headers, ...authorization() };
-    if (body !== undefined) allHeaders["Content-Type"] = "application/json";
-    let response;
     try {
-      response = await fetch(path, {
-        method, headers: allHeaders, signal, cache: "no-store", credentials: "same-origin",
-        body: body === undefined ? undefined : JSON.stringify(body),
-      });
-    } catch (error) {
-      throw signal?.aborted ? error : unreachable();
+      return await once(method, path, options);
+    } catch (problem) {
+      if (problem.status !== 401 || !(await askForKey(problem))) throw problem;
     }
-    if (response.ok) return response;
-    const problem = await problemOf(response);
-    if (response.status !== 401 || !(await askForKey(problem))) throw problem;
   }
+}
+
+async function once(method, path, { body, headers = {}, signal } = {}) {
+  const allHeaders = body === undefined ? headers : { ...headers, "Content-Type": "application/json" };
+  let response;
+  try {
+    response = await fetch(path, {
+      method, headers: allHeaders, signal, cache: "no-store", credentials: "same-origin",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    throw signal?.aborted ? error : unreachable();
+  }
+  if (response.ok) return response;
+  throw await problemOf(response);
 }
 
 export async function json(method, path, options) {

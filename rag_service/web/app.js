@@ -8,6 +8,7 @@ import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
 import { t, translate } from "./language.js";
+import { Account } from "./people/account.js";
 import { Sources } from "./answer/sources.js";
 import { Starters } from "./conversation/starters.js";
 import { Theme } from "./theme.js";
@@ -24,6 +25,7 @@ const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
 const documents = new Documents(collections);
 const conversations = new History(conversation);
+const account = new Account();
 
 function refresh() {
   const running = conversation?.running;
@@ -70,13 +72,14 @@ byId("new-conversation").addEventListener("click", () => {
   conversation.clear();
   question.focus();
 });
-addEventListener("hashchange", () => (keyFromAddress() ? start() : conversation.restore()));
+addEventListener("hashchange", async () => (await keyFromAddress() ? start() : conversation.restore()));
 addEventListener("popstate", () => conversation.restore());
 
 async function start() {
   try {
     await collections.load();
     banner.hidden = true;
+    await account.load();
     await conversation.restore();
   } catch (error) {
     banner.replaceChildren(problemBox(asProblem(error), start));
@@ -115,6 +118,5 @@ async function watchReadiness() {
 
 translate(document);
 new Theme(byId("theme"));
-keyFromAddress();
-start();
+keyFromAddress().then(start);
 watchReadiness();

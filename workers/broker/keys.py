@@ -44,6 +44,9 @@ USAGE_TENANTS = "rag:usage:tenants"
 USAGE_TOTALS = "rag:usage:totals"
 """Hash: tokens of all tenants since the service began, with the fields of `usage`."""
 
+AUDIT_TENANTS = "rag:audit:tenants"
+"""Set: tenants that ever had an entry in their audit log."""
+
 FEEDBACK = "rag:feedback"
 """Sorted set: answers with feedback (`owner id`) by the time at which it expires."""
 
@@ -151,6 +154,16 @@ def sessions(owner: str) -> str:
 def usage(tenant: str, day: str) -> str:
     """Hash: a JSON list [engine, model server or "", model, kind] to its number of tokens on a day in UTC; expires."""
     return f"rag:{_part(tenant)}:usage:{_part(day)}"
+
+
+def audit(tenant: str) -> str:
+    """Stream: who changed what of the tenant (action, person, key, and names and ids of what was changed); expires."""
+    return f"rag:{_part(tenant)}:audit"
+
+
+def sign_in(tenant: str, digest: str) -> str:
+    """String: id of the API key that a sign-in stands for, by the SHA-256 of its token (`access.sign_ins`); expires."""
+    return f"rag:{_part(tenant)}:sign_in:{_part(digest)}"
 
 
 def jobs(tenant: str) -> str:

@@ -13,6 +13,7 @@ from rag_service.contract.answer import PassageOut
 from rag_service.contract.responses import CollectionInfo, CollectionList, SearchResult
 from rag_service.contract.schemas import CreateCollection, SearchRequest
 from rag_service.errors import Forbidden
+from retriever.library import check_name
 from retriever.search.around import around
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JsonRoute, dependencies=[READER])
@@ -26,7 +27,10 @@ def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
             f"Your key is limited to the collections {', '.join(sorted(pipeline.principal.collections or ()))}, so "
             "it cannot create another one. Use another key."
         )
-    return CollectionInfo(**asdict(pipeline.library.create(body.name).stats()))
+    check_name(body.name)  # the log has no text that is no name
+    with pipeline.audit.recording(pipeline.principal, "collection.create", collection=body.name):
+        created = pipeline.library.create(body.name)
+    return CollectionInfo(**asdict(created.stats()))
 
 
 @router.get("")
@@ -46,7 +50,9 @@ def stats(collection: CollectionDep) -> CollectionInfo:
 @router.delete("/{collection}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 422))
 def delete(collection: str, pipeline: PipelineDep) -> None:
     """Delete a collection with all its documents."""
-    pipeline.delete_collection(collection)
+    pipeline.library.collection(collection)
+    with pipeline.audit.recording(pipeline.principal, "collection.delete", collection=collection):
+        pipeline.delete_collection(collection)
 
 
 @router.post("/{collection}/search", responses=error_responses(400, 404, 409, 413, 415, 422))

@@ -99,7 +99,7 @@ async def add(request: Request, collection: CollectionDep, pipeline: PipelineDep
             files=files,
             created=time.time(),
         )
-        await anyio.to_thread.run_sync(pipeline.ingests.enqueue, job)
+        await anyio.to_thread.run_sync(_accept, job, pipeline)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -151,7 +151,15 @@ def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
 @router.delete("/{document_id}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document, and its names in ingests that have ended. Answers that cite it keep their passages."""
-    pipeline.delete_document(collection, document_id)
+    changed = {"collection": collection.name, "document_id": document_id}
+    with pipeline.audit.recording(pipeline.principal, "document.delete", **changed):
+        pipeline.delete_document(collection, document_id)
+
+
+def _accept(job: IngestJob, pipeline: Pipeline) -> None:
+    ingested = {"collection": job.collection, "job_id": job.job_id}
+    with pipeline.audit.recording(pipeline.principal, "documents.ingest", **ingested):
+        pipeline.ingests.enqueue(job)
 
 
 def _media_type(name: str) -> str:

@@ -35,7 +35,12 @@ def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
 def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
     """Cancel an ingest. Documents ingested so far stay; an ingest that has ended does not change."""
     _job(job_id, pipeline)
-    return Cancelled(cancelled=pipeline.ingests.cancel(pipeline.principal.tenant, job_id))
+    tenant = pipeline.principal.tenant
+    named = {"collection": pipeline.ingests.collection(tenant, job_id), "job_id": job_id}
+    with pipeline.audit.recording(pipeline.principal, "job.cancel", **named) as withdraw:
+        if not (cancelled := pipeline.ingests.cancel(tenant, job_id)):
+            withdraw()
+    return Cancelled(cancelled=cancelled)
 
 
 def _job(job_id: str, pipeline: Pipeline) -> JobProgress:

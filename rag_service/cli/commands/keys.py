@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 
 from rag_service.access.api_keys import ApiKeys
-from rag_service.access.principal import Role
+from rag_service.access.audit_log import AuditLog
+from rag_service.access.principal import OPERATOR_KEY, Principal
 from rag_service.cli.console import CliError, err, out, print_json, print_result
 from rag_service.cli.options import Json, example
 from rag_service.cli.stack.connect import stack_redis
+from rag_service.contract.keys import Role
+from rag_service.settings import load_settings
 from rag_service.stack.exit_status import USAGE
 
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
@@ -57,11 +60,13 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a key and show it once: only its hash is stored."""
-    with _keys() as keys:
+    with _keys() as (keys, log):
         try:
-            created, key = keys.create(name, tenant, person=person, role=role, collections=collection)
+            created, key = keys.prepared(name, tenant, person=person, role=role, collections=collection)
         except ValueError as error:
             raise CliError(f"No key was created: {error}.", USAGE) from None
+        with log.recording(_operator(tenant), "key.create", key_id=created.id):
+            keys.add(created, key)
     if as_json:
         print_json({**asdict(created), "key": key})
         return
@@ -76,7 +81,7 @@ def create(
 @app.command("list", epilog=example("rag keys list"))
 def list_keys(as_json: Json = False) -> None:
     """List the keys: id, tenant, person, role, collections, creation time and name."""
-    with _keys() as keys:
+    with _keys() as (keys, _):
         listed = keys.list()
     if as_json:
         print_json([asdict(key) for key in listed])
@@ -95,14 +100,22 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: the service rejects it from now on."""
-    with _keys() as keys:
-        if not keys.revoke(key_id):
+    """Revoke a key: the service rejects it from now on, and ends the streams that it has open."""
+    with _keys() as (keys, log):
+        found = keys.get(key_id)
+        if found is None:
             raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")
+        with log.recording(_operator(found.tenant), "key.revoke", key_id=found.id):
+            keys.revoke(found.id)
     print_result({"revoked": key_id}, f"Revoked {key_id}.", as_json)
 
 
 @contextmanager
-def _keys() -> Iterator[ApiKeys]:
+def _keys() -> Iterator[tuple[ApiKeys, AuditLog]]:
+    """The keys, and the log of their changes."""
     with stack_redis("which stores the keys") as client:
-        yield ApiKeys(client)
+        yield ApiKeys(client), AuditLog(client, load_settings().audit_days)
+
+
+def _operator(tenant: str) -> Principal:
+    return Principal(tenant, role="admin", key=OPERATOR_KEY)

@@ -1,6 +1,6 @@
 // Uploads files and follows their ingest. XMLHttpRequest, because fetch does not report progress.
 
-import { authorization, json, part, Problem, problemFrom, unreachable } from "../api.js";
+import { json, part, Problem, problemFrom, unreachable } from "../api.js";
 import { count, t } from "../language.js";
 
 const MOST_FILES = 50;
@@ -57,7 +57,6 @@ function send(collection, files, report, described = null) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `v1/collections/${part(collection)}/documents`);
-    for (const [name, value] of Object.entries(authorization())) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => {
       if (event.lengthComputable) report(event.loaded / event.total);
     });

@@ -22,7 +22,13 @@ CHANGES = {
     ("DELETE", "/v1/jobs/{job_id}"),
 }
 """What readers may not."""
-OF_ADMINS = {("GET", "/v1/usage")}
+OF_ADMINS = {
+    ("GET", "/v1/usage"),
+    ("GET", "/v1/audit"),
+    ("GET", "/v1/keys"),
+    ("POST", "/v1/keys"),
+    ("DELETE", "/v1/keys/{key_id}"),
+}
 """What only admins may."""
 OF_A_PERSON = ("/v1/answers/", "/v1/sessions/")
 LISTS = {
@@ -31,6 +37,9 @@ LISTS = {
     ("GET", "/v1/collections"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/models"),
+    ("POST", "/v1/sign-in"),
+    ("GET", "/v1/sign-in"),
+    ("DELETE", "/v1/sign-in"),
     ("POST", "/v1/embeddings"),
 }
 """What there is for everyone, whoever asks, with what they may see in it."""
@@ -49,6 +58,7 @@ BODIES: dict[str, Any] = {
         "messages": [{"role": "user", "content": "What is green?"}],
     },
     "/v1/embeddings": {"model": "all-minilm-l6-v2", "input": "green"},
+    "/v1/keys": {"name": "another"},
     "/v1/collections": {"name": "secret"},
     "/v1/collections/{collection}/search": {"question": "green"},
     "/v1/collections/{collection}/documents": {"documents": [{"id": "more", "text": "Kiwis are furry."}]},
@@ -74,10 +84,14 @@ class Place:
             method,
             path.format(**self.names),
             params=PARAMETERS.get((method, path)),
-            json=BODIES.get(path) if method == "POST" else None,
+            json=self.body(path, headers) if method == "POST" else None,
             headers=headers,
         )
         return response
+
+    def body(self, path: str, headers: dict[str, str]) -> Any:
+        key = headers["Authorization"].removeprefix("Bearer ")
+        return {"key": key} if path == "/v1/sign-in" else BODIES.get(path)
 
     async def routes(self) -> list[tuple[str, str]]:
         """(method, path) of all below /v1, from the OpenAPI document."""
@@ -108,6 +122,7 @@ async def place(world: Any, make_client: Any) -> AsyncIterator[Place]:
             "job_id": job_id,
             "answer_id": answer["answer_id"],
             "session_id": "talk",
+            "key_id": owner["Authorization"].split("_")[1],
             "model": "rag:secret",
         }
         yield made

@@ -35,7 +35,9 @@ def key(world: Any, live_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield key
         for collection in rag.collections():
             rag.delete_collection(collection.name)
-    keys.revoke(made.id)
+    for other in keys.list():
+        if other.tenant == made.tenant:
+            keys.revoke(other.id)
     client.close()
 
 

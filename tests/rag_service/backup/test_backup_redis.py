@@ -283,8 +283,9 @@ def test_tenants_are_known_from_keys(clients: tuple[Any, Any]) -> None:
     here.hset(keys.API_KEYS, "id", json.dumps({"tenant": "research"}))
     here.set(keys.rewrite("acme@ann", "x"), "y")
     here.sadd(keys.USAGE_TENANTS, "spender")
+    here.sadd(keys.AUDIT_TENANTS, "changed")
     found = {tenant for entry in read_all(here) for tenant in tenants_of(entry)}
-    assert {"research", "acme", "spender"} <= found
+    assert {"research", "acme", "spender", "changed"} <= found
 
 
 def test_jobs_that_are_still_to_be_done_are_left_to_their_folders(clients: tuple[Any, Any]) -> None:

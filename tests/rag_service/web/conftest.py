@@ -174,7 +174,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def contexts(browser: Browser) -> AsyncIterator[dict[str, BrowserContext]]:
-    """One for each kind of device. The page keeps nothing beyond its tab, so tests may share them."""
+    """One for each kind of device. Tests may share them: beyond its tab the page keeps only a sign-in, by its port."""
     contexts: dict[str, BrowserContext] = {}
     yield contexts
     for context in contexts.values():

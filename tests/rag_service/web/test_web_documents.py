@@ -146,7 +146,7 @@ async def test_problems_say_what_went_wrong_and_what_to_do(new_visit: Any, scene
     visit.complaints.clear()  # the browser notes the 404 that was meant
 
 
-async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
+async def test_a_key_is_asked_for_where_one_is_wanted_and_signs_the_browser_in(
     new_visit: Any, scene: Any, keyed_address: tuple[str, str]
 ) -> None:
     url, key = keyed_address
@@ -162,9 +162,9 @@ async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
     await visit.ask(BACKUPS)
     await visit.answered()
     await page.reload()
-    await visit.answered()  # the key was kept
+    await visit.answered()  # still signed in
     await expect(dialog).to_be_hidden()
-    assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    await expect_no_key(page, key)
     assert [one for one in visit.complaints if "401" not in one] == []
     visit.complaints.clear()
 
@@ -182,7 +182,7 @@ async def test_the_address_that_up_prints_signs_in_and_keeps_no_key(
     await visit.answered()
     await page.reload()
     await visit.answered()
-    assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    await expect_no_key(page, key)
     assert key not in page.url
 
 
@@ -199,9 +199,21 @@ async def test_the_address_signs_a_page_in_that_asks_for_a_key(
     await page.goto(f"{url}/#key={key}")
     await expect(dialog).to_be_hidden()
     await page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await expect(page.get_by_role("button", name="Account")).to_be_visible()
+    await page.wait_for_load_state("networkidle")  # the service goes before the page does
     assert page.url == f"{url}/"
     assert [one for one in visit.complaints if "401" not in one] == []
     visit.complaints.clear()
+
+
+async def expect_no_key(page: Any, key: str) -> None:
+    """The page has it nowhere: what signs the browser in is a cookie that scripts cannot read."""
+    kept = await page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
+    assert "rag_" not in kept
+    assert await page.evaluate("document.cookie") == ""
+    cookies = await page.context.cookies(page.url)
+    assert any(cookie["httpOnly"] and cookie["sameSite"] == "Strict" for cookie in cookies)
+    assert not [cookie for cookie in cookies if key in cookie["value"]]
 
 
 async def fits(page: Any) -> bool:

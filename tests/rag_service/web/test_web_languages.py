@@ -29,9 +29,9 @@ NOTES = {
     answers.RETRIEVAL_OFF,
     NO_COLLECTION,
 }
-SAME = {"Prompt", "Document", "Stop", "Seed", "Model: {name}", "{n} token", "{n} tokens", "{n} document"} | {
-    "{n} passage",
-    "{n} passages",
+SAME = {
+    *("Account", "Document", "Model: {name}", "Name", "Person", "Prompt", "Seed", "Stop"),
+    *("{n} token", "{n} tokens", "{n} document", "{n} passage", "{n} passages"),
 }
 """Texts that may be as they are in English in one of the languages."""
 

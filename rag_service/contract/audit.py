@@ -1,0 +1,43 @@
+"""The audit log, as the API and `rag audit` show it: who changed what, without texts and keys."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rag_service.contract.json_body import ResponseBody
+
+ENTRY_ID = r"^[0-9]{1,15}-[0-9]{1,15}$"
+
+Action = Literal[
+    "collection.create",
+    "collection.delete",
+    "documents.ingest",
+    "document.delete",
+    "job.cancel",
+    "key.create",
+    "key.revoke",
+]
+
+
+class AuditEntry(ResponseBody):
+    """A change, who made it, and what it was made to."""
+
+    id: str
+    time: float = Field(description="When it was accepted, in Unix time, seconds.")
+    action: Action
+    person: str = Field(description="Who made it; empty for the local key, the operator and requests without a key.")
+    key: str = Field(
+        description="Id of the API key that it was made with; `local` for the local key, `operator` for `rag keys`, "
+        "empty without a key."
+    )
+    collection: str | None = None
+    document_id: str | None = Field(default=None, description="Of a deleted document.")
+    job_id: str | None = Field(default=None, description="Of an ingest, or of its cancellation.")
+    key_id: str | None = Field(default=None, description="Of the key that was created or revoked.")
+
+
+class AuditPage(ResponseBody):
+    entries: list[AuditEntry]
+    next: str | None = Field(default=None, description="Value of `before` for the next page; null on the last page.")

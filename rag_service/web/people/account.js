@@ -1,0 +1,49 @@
+// Who is signed in, the way out and, for admins, the keys of the tenant.
+
+import { asProblem, json } from "../api.js";
+import { button, byId, el, problemBox, sheet } from "../dom.js";
+import { t } from "../language.js";
+import { Keys } from "./keys.js";
+
+export class Account {
+  constructor() {
+    this._opener = byId("open-account");
+    this._name = el("p", {});
+    this._rights = el("p", { class: "place" });
+    this._trouble = el("div", {});
+    this._keys = new Keys();
+    this._dialog = sheet("account", t("Account"), this._name, this._rights,
+      el("div", { class: "row" }, button(t("Sign out"), () => this._signOut())), this._trouble, this._keys.element);
+    this._opener.addEventListener("click", () => this._open());
+    this._dialog.addEventListener("close", () => this._keys.forget());
+  }
+
+  /** Reads who is signed in. Without a key, where the service needs none, nobody is. */
+  async load() {
+    this._who = await json("GET", "v1/sign-in");
+    this._opener.hidden = !this._who.key;
+  }
+
+  async _open() {
+    const { tenant, person, role, collections, key_name: keyName } = this._who;
+    this._name.textContent = person ? t("You are {person}, signed in with the key “{key}”.", { person, key: keyName })
+      : keyName ? t("You are signed in with the key “{key}”.", { key: keyName })
+        : t("You are signed in with this service's own key.");
+    this._rights.textContent = [t("Tenant {tenant}", { tenant }), role,
+      collections ? collections.join(", ") : t("all collections")].join(" · ");
+    this._trouble.replaceChildren();
+    this._keys.element.hidden = role !== "admin";
+    this._dialog.showModal();
+    if (role === "admin") await this._keys.show(this._who.key);
+  }
+
+  async _signOut() {
+    try {
+      await json("DELETE", "v1/sign-in");
+      history.replaceState(null, "", location.pathname + location.search); // whose conversation it named
+      location.reload();
+    } catch (error) {
+      this._trouble.replaceChildren(problemBox(asProblem(error), () => this._signOut()));
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// The keys of a tenant, for its admins: listed, created, shown once, revoked.
+
+import { asProblem, json, part } from "../api.js";
+import { announce, button, confirmButton, el, problemBox } from "../dom.js";
+import { language, t } from "../language.js";
+
+const ROLES = [
+  ["reader", "reader: asks and reads"],
+  ["editor", "editor: also changes documents"],
+  ["admin", "admin: everything, keys too"],
+];
+
+export class Keys {
+  constructor() {
+    this._name = el("input", { id: "key-name", required: true, maxlength: "100", autocomplete: "off",
+      placeholder: t("What it is for") });
+    this._person = el("input", { id: "key-person", maxlength: "64", autocomplete: "off", spellcheck: "false",
+      placeholder: t("From the name") });
+    this._role = el("select", { id: "key-role" }, ...ROLES.map(([value, text]) => el("option", { value, text: t(text) })));
+    this._collections = el("input", { id: "key-collections", autocomplete: "off", spellcheck: "false",
+      placeholder: t("All that you see; else names with commas") });
+    this._created = el("div", { role: "status" });
+    this._list = el("ul", { class: "document-list", "aria-label": t("Keys") });
+    const form = el("form", { class: "new-key", onsubmit: (event) => {
+      event.preventDefault();
+      this._create();
+    } },
+    field(t("Name"), this._name), field(t("Person"), this._person), field(t("Role"), this._role),
+    field(t("Collections"), this._collections),
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Create key") })));
+    this.element = el("section", { class: "keys", "aria-labelledby": "keys-title" },
+      el("h3", { id: "keys-title", text: t("Keys") }), this._list, form, this._created);
+  }
+
+  /** Lists the keys. @param own the id of the one that is signed in, which is not revoked here. */
+  async show(own) {
+    this._own = own;
+    try {
+      const { keys } = await json("GET", "v1/keys");
+      this._list.replaceChildren(...keys.map((key) => this._item(key)));
+      if (!keys.length) this._list.append(el("li", { class: "hint", text: t("There are no keys yet.") }));
+    } catch (error) {
+      this._list.replaceChildren(el("li", {}, problemBox(asProblem(error), () => this.show(own))));
+    }
+  }
+
+  /** Takes a key that was created off the page. */
+  forget() {
+    this._created.replaceChildren();
+  }
+
+  _item(key) {
+    const when = new Date(key.created * 1000).toLocaleDateString(language, { dateStyle: "medium" });
+    const about = [key.person || t("nobody"), key.role, key.collections?.join(", ") ?? t("all collections"), when];
+    return el("li", {}, el("div", {}, el("span", { class: "document-title", text: key.name }),
+      el("span", { class: "place", text: about.join(" · ") })),
+    key.id === this._own ? el("span", { class: "place", text: t("Your key") })
+      : confirmButton(t("Revoke"), t("Revoke for good?"), () => this._revoke(key),
+        { class: "quiet", "aria-label": t("Revoke “{name}”", key) }));
+  }
+
+  async _create() {
+    const collections = this._collections.value.split(",").map((name) => name.trim()).filter(Boolean);
+    const body = { name: this._name.value, person: this._person.value.trim() || null, role: this._role.value,
+      collections: collections.length ? collections : null };
+    try {
+      const created = await json("POST", "v1/keys", { body });
+      for (const input of [this._name, this._person, this._collections]) input.value = "";
+      this._showOnce(created);
+      await this.show(this._own);
+    } catch (error) {
+      this._created.replaceChildren(problemBox(asProblem(error)));
+    }
+  }
+
+  _showOnce({ name, key }) {
+    const shown = el("input", { id: "created-key", readonly: true, value: key, spellcheck: "false" });
+    const copy = button(t("Copy"), async () => {
+      shown.select();
+      const done = await navigator.clipboard?.writeText(key).then(() => true, () => false);
+      announce(done ? t("Copied.") : t("Could not copy. The key is selected."));
+      copy.textContent = done ? t("Copied") : t("Selected");
+    }, { class: "quiet" });
+    this._created.replaceChildren(
+      el("label", { for: "created-key", text: t("The key “{name}”, shown only now", { name }) }),
+      el("div", { class: "row new-collection" }, shown, copy));
+  }
+
+  async _revoke(key) {
+    try {
+      await json("DELETE", `v1/keys/${part(key.id)}`);
+      announce(t("The key “{name}” was revoked.", key));
+      this.forget();
+      await this.show(this._own);
+    } catch (error) {
+      this._list.prepend(el("li", {}, problemBox(asProblem(error))));
+    }
+  }
+}
+
+function field(label, input) {
+  return el("div", { class: "key-field" }, el("label", { for: input.id, text: label }), input);
+}

@@ -1,0 +1,121 @@
+"""Signed in by a cookie: another tab, signing out, and the keys that an admin hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from rag_service.access.api_keys import ApiKeys
+from tests.rag_service.web.conftest import BACKUPS
+from tests.rag_service.web.test_web_accessible import DEVICES, violations
+from workers.broker.app import make_redis
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture
+def admin_address(scene: Any, serve: Callable[..., AbstractContextManager[str]]) -> Iterator[tuple[str, str]]:
+    """An API that wants keys, and that of an admin."""
+    client = make_redis(scene.redis_url)
+    keys = ApiKeys(client)
+    _, key = keys.create("the boss", "default", person="ann", role="admin")
+    with serve(scene, open_without_key=False) as url:
+        yield url, key
+    for record in keys.list():
+        keys.revoke(record.id)
+    client.close()
+
+
+async def test_another_tab_needs_no_key_until_one_signs_out(
+    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+) -> None:
+    url, key = keyed_address
+    other = await new_visit(f"/#key={key}", url=url)
+    first = other.page
+    await first.get_by_role("combobox", name="Collection").select_option("handbook")
+    visit = await new_visit(url=url)
+    second = visit.page
+    await second.get_by_role("combobox", name="Collection").select_option("handbook")
+    await visit.ask(BACKUPS)
+    await visit.answered()
+    await second.get_by_role("button", name="Account").click()
+    account = second.get_by_role("dialog", name="Account")
+    await expect(account).to_contain_text("You are the-page, signed in with the key “the page”.")
+    await expect(account).to_contain_text("Tenant default · editor · all collections")
+    await expect(account.get_by_role("heading", name="Keys")).to_be_hidden()
+    await account.get_by_role("button", name="Sign out").click()
+    dialog = second.get_by_role("dialog", name="API key")
+    await expect(dialog).to_contain_text("This service needs an API key")
+    assert second.url == f"{url}/", "the conversation is not named any more"
+    await first.get_by_role("button", name="History").click()
+    await expect(first.get_by_role("dialog", name="API key")).to_be_visible()
+    for one in (visit, other):
+        assert [complaint for complaint in one.complaints if "401" not in complaint] == []
+        one.complaints.clear()
+
+
+async def test_an_admin_hands_out_a_key_and_revokes_it(
+    new_visit: Any, scene: Any, admin_address: tuple[str, str]
+) -> None:
+    url, key = admin_address
+    page = (await new_visit(f"/#key={key}", url=url)).page
+    await page.get_by_role("button", name="Account").click()
+    account = page.get_by_role("dialog", name="Account")
+    listed = account.get_by_role("list", name="Keys")
+    await expect(listed.get_by_role("listitem")).to_have_count(1)
+    await expect(listed).to_contain_text("Your key")
+    await account.get_by_label("Name").fill("Bob’s <phone>")
+    await account.get_by_label("Person").fill("bob")
+    await account.get_by_label("Role").select_option("reader")
+    await account.get_by_label("Collections").fill("handbook, hostile")
+    await account.get_by_role("button", name="Create key").click()
+    created = account.get_by_label("shown only now")
+    await expect(created).to_be_visible()
+    made = await created.input_value()
+    headers = {"Authorization": f"Bearer {made}"}
+    who = httpx.get(f"{url}/v1/sign-in", headers=headers).json()
+    assert (who["person"], who["role"], who["collections"]) == ("bob", "reader", ["handbook", "hostile"])
+    row = listed.get_by_role("listitem").filter(has_text="Bob’s <phone>")
+    await expect(row).to_contain_text("bob · reader · handbook, hostile")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Account").click()
+    await expect(created).to_have_count(0)
+    await row.get_by_role("button", name="Revoke").click()
+    await row.get_by_role("button", name="Revoke").click()
+    await expect(listed.get_by_role("listitem")).to_have_count(1)
+    assert httpx.get(f"{url}/v1/sign-in", headers=headers).status_code == 401
+
+
+async def test_what_is_wrong_with_a_key_is_said(new_visit: Any, scene: Any, admin_address: tuple[str, str]) -> None:
+    url, key = admin_address
+    visit = await new_visit(f"/#key={key}", url=url)
+    await visit.page.get_by_role("button", name="Account").click()
+    account = visit.page.get_by_role("dialog", name="Account")
+    await account.get_by_label("Name").fill("x")
+    await account.get_by_label("Person").fill("a b")
+    await account.get_by_role("button", name="Create key").click()
+    await expect(account.get_by_role("alert")).to_contain_text("person")
+    assert [one for one in visit.complaints if "422" not in one] == []
+    visit.complaints.clear()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+async def test_axe_finds_nothing_in_the_account(
+    new_visit: Any, scene: Any, admin_address: tuple[str, str], device: str
+) -> None:
+    url, key = admin_address
+    page = (await new_visit(f"/#key={key}", url=url, **DEVICES[device])).page
+    await page.get_by_role("button", name="Account").click()
+    account = page.get_by_role("dialog", name="Account")
+    await account.get_by_label("Name").fill("phone")
+    await account.get_by_role("button", name="Create key").click()
+    await expect(account.get_by_label("shown only now")).to_be_visible()
+    assert await violations(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    inside = "document.querySelector('#account').scrollWidth <= document.querySelector('#account').clientWidth"
+    assert await page.evaluate(inside)
