@@ -23,7 +23,7 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await dialog.get_by_label("New collection").fill("site")
     await dialog.get_by_role("button", name="Create").click()
     await expect(dialog.get_by_text("In the collection “site”")).to_be_visible()
-    await dialog.locator("input[type=file]").set_input_files([tmp_path / "parking.md", tmp_path / "picture.xyz"])
+    await dialog.locator("#files").set_input_files([tmp_path / "parking.md", tmp_path / "picture.xyz"])
     await expect(dialog.get_by_text("1 document added.")).to_be_visible()
     await expect(dialog.locator(".failures")).to_contain_text("picture.xyz")
     await expect(dialog.get_by_role("list", name="Documents in this collection")).to_contain_text("Parking")
