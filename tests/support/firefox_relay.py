@@ -1,8 +1,11 @@
-"""Stock Firefox as a browser for Playwright: it relays WebDriver BiDi, and answers the one command that Firefox lacks.
+"""Stock Firefox as a browser for Playwright: it relays WebDriver BiDi, and fills in what Firefox leaves out.
 
 Playwright sets the colour scheme of every context with `emulation.setMediaFeaturesOverride`, which Firefox does not
 know; so it can make no context at all. The scheme of a whole Firefox can be set, by a preference. The relay agrees to
 that scheme, and refuses any other.
+
+Playwright knows a download by an id, which Firefox gives only to downloads that are navigations. The relay gives the
+address as the id to what a page saves: every blob has an address of its own.
 
     python firefox_relay.py FIREFOX SCHEME ARGUMENT…      arguments as Playwright gives them to a Firefox
 """
@@ -35,6 +38,16 @@ def answer(command: str, scheme: str) -> str | None:
     return json.dumps({"type": "error", "id": asked["id"], "error": "unsupported operation", "message": message})
 
 
+def completed(event: str) -> str:
+    """What Firefox tells, with an id where it tells of a download without one."""
+    if '"browsingContext.download' not in event:
+        return event
+    told = json.loads(event)
+    if str(told.get("method")).startswith("browsingContext.download") and not told["params"]["navigation"]:
+        told["params"].setdefault("download", told["params"]["url"])
+    return json.dumps(told)
+
+
 async def relay(client: ServerConnection, address: str, scheme: str) -> None:
     """Pass messages both ways until one side closes."""
     async with connect(address, max_size=None, compression=None, proxy=None) as firefox:
@@ -47,7 +60,7 @@ async def relay(client: ServerConnection, address: str, scheme: str) -> None:
 
         async def back() -> None:
             async for event in firefox:
-                await client.send(event)
+                await client.send(completed(str(event)))
             await client.close()
 
         await asyncio.gather(forth(), back(), return_exceptions=True)
