@@ -163,9 +163,9 @@ def scene(_scene: World, _address: str, request: pytest.FixtureRequest) -> Itera
 async def browsers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browsers]:
     """The page keeps nothing beyond its tab, so tests share browsers and contexts."""
     kind = request.param
-    path = installed(kind)
+    path, option = installed(kind), {"firefox": " --firefox"}.get(kind, "")
     if path is None:
-        pytest.skip(f"there is no {kind.title()} here; scripts/browser --{kind} installs one where it can")
+        pytest.skip(f"there is no {kind.title()} here; scripts/browser{option} installs one where it can")
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browsers = Browsers(playwright, kind, path, tmp_path_factory.mktemp("browsers"))
