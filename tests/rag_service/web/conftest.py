@@ -245,7 +245,7 @@ async def visit(new_visit: Callable[..., Any]) -> Visit:
 def keyed_address(
     scene: World, serve: Callable[..., contextlib.AbstractContextManager[str]]
 ) -> Iterator[tuple[str, str]]:
-    """An API that wants keys, and one of its keys."""
+    """An API that wants keys, and one of its keys. Named before `new_visit`, it ends after the page."""
     client = make_redis(scene.redis_url)
     made, key = ApiKeys(client).create("the page", "default")
     with serve(scene, open_without_key=False) as url:

@@ -146,7 +146,7 @@ async def test_problems_say_what_went_wrong_and_what_to_do(new_visit: Any, scene
 
 
 async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
-    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+    keyed_address: tuple[str, str], new_visit: Any, scene: Any
 ) -> None:
     url, key = keyed_address
     visit = await new_visit(url=url, meant=401)
@@ -167,7 +167,7 @@ async def test_a_key_is_asked_for_where_one_is_wanted_and_kept_in_the_tab(
 
 
 async def test_the_address_that_up_prints_signs_in_and_keeps_no_key(
-    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+    keyed_address: tuple[str, str], new_visit: Any, scene: Any
 ) -> None:
     url, key = keyed_address
     visit = await new_visit(f"/#key={key}", url=url)
@@ -185,7 +185,7 @@ async def test_the_address_that_up_prints_signs_in_and_keeps_no_key(
 
 
 async def test_the_address_signs_a_page_in_that_asks_for_a_key(
-    new_visit: Any, scene: Any, keyed_address: tuple[str, str]
+    keyed_address: tuple[str, str], new_visit: Any, scene: Any
 ) -> None:
     """Opened in the same tab, where only what is behind the # changes."""
     url, key = keyed_address
