@@ -1,4 +1,6 @@
-"""The page in a headless Chromium, against the real API, Redis and Celery worker; the engine speaks from a script.
+"""The page in a headless Chromium and a headless Firefox, against the real API, Redis and Celery worker.
+
+The engine speaks from a script. Firefox is for the full suite.
 
 The documents are those of examples/documents. Answers quote them, so that spans have sources.
 """
@@ -6,8 +8,6 @@ The documents are those of examples/documents. Answers quote them, so that spans
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import ConsoleMessage, Locator, Page, async_playwright, expect
 from playwright.async_api import Error as PlaywrightError
 
 from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
 from tests.rag_service.conftest import make_settings, skip_of_other_engines, upstream_settings
+from tests.support.browsers import Browsers, installed
 from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.scripted_upstream import scripted, speaking
@@ -156,29 +157,24 @@ def scene(_scene: World, _address: str, request: pytest.FixtureRequest) -> Itera
     stage.open.set()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+@pytest_asyncio.fixture(
+    scope="session", loop_scope="session", params=["chromium", pytest.param("firefox", marks=pytest.mark.full)]
+)
+async def browsers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browsers]:
+    """The page keeps nothing beyond its tab, so tests share browsers and contexts."""
+    kind = request.param
+    path, option = installed(kind), {"firefox": " --firefox"}.get(kind, "")
     if path is None:
-        pytest.skip("there is no Chromium here; scripts/browser installs one where it can")
+        pytest.skip(f"there is no {kind.title()} here; scripts/browser{option} installs one where it can")
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browsers = Browsers(playwright, kind, path, tmp_path_factory.mktemp("browsers"))
         try:
-            browser = await playwright.chromium.launch(executable_path=path, args=[*flags, "--disable-gpu"])
+            await browsers.start()
         except PlaywrightError as error:
             pytest.skip(f"{path} does not start here: {str(error).splitlines()[0]}")
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def contexts(browser: Browser) -> AsyncIterator[dict[str, BrowserContext]]:
-    """One for each kind of device. Tests may share them: beyond its tab the page keeps only a sign-in, by its port."""
-    contexts: dict[str, BrowserContext] = {}
-    yield contexts
-    for context in contexts.values():
-        await context.close()
+        yield browsers
+        await browsers.close()
 
 
 @dataclass
@@ -187,7 +183,11 @@ class Visit:
 
     page: Page
     url: str
+    touches: bool = True
+    """Whether the browser has a touch screen. Playwright has none for Firefox: its `tap` does nothing there."""
     complaints: list[str] = field(default_factory=list)
+    meant: int | None = None
+    """A status that the test brings about. Chromium complains of it, Firefox does not."""
 
     async def ask(self, question: str) -> None:
         await self.page.get_by_label("Your question").fill(question)
@@ -202,24 +202,23 @@ class Visit:
         await turn.get_by_role("button", name="Edit").wait_for()
         return turn
 
+    async def tap(self, locator: Locator) -> None:
+        await (locator.tap() if self.touches else locator.click())
+
     def heard(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and f"status of {self.meant} " not in message.text:
             self.complaints.append(message.text)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def new_visit(
-    browser: Browser, contexts: dict[str, BrowserContext], scene: World, _address: str
-) -> AsyncIterator[Callable[..., Any]]:
+async def new_visit(browsers: Browsers, scene: World, _address: str) -> AsyncIterator[Callable[..., Any]]:
     """`await new_visit(path, **options)`: a fresh page. What the browser complains of or asks others fails the test."""
     visits: list[Visit] = []
 
-    async def visit(path: str = "/", url: str = _address, **options: Any) -> Visit:
-        if str(options) not in contexts:
-            contexts[str(options)] = await browser.new_context(**options)
-        page = await contexts[str(options)].new_page()
+    async def visit(path: str = "/", url: str = _address, meant: int | None = None, **options: Any) -> Visit:
+        page = await (await browsers.context(**options)).new_page()
         page.set_default_timeout(PATIENCE_MS)
-        made = Visit(page, url)
+        made = Visit(page, url, touches=browsers.kind != "firefox", meant=meant)
         visits.append(made)
         page.on("console", made.heard)
         page.on("pageerror", lambda error: made.complaints.append(str(error)))
@@ -246,7 +245,7 @@ async def visit(new_visit: Callable[..., Any]) -> Visit:
 def keyed_address(
     scene: World, serve: Callable[..., contextlib.AbstractContextManager[str]]
 ) -> Iterator[tuple[str, str]]:
-    """An API that wants keys, and one of its keys."""
+    """An API that wants keys, and one of its keys. Named before `new_visit`, it ends after the page."""
     client = make_redis(scene.redis_url)
     made, key = ApiKeys(client).create("the page", "default")
     with serve(scene, open_without_key=False) as url:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
-from playwright.async_api import async_playwright, expect
+import pytest
+from playwright.async_api import expect
+
+from tests.support.browsers import Browsers
 
 
-async def test_the_description_needs_no_other_host(live_url: str) -> None:
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_description_needs_no_other_host(browsers: Browsers, live_url: str) -> None:
     asked: list[str] = []
     wrong: list[Any] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"])
-        page = await browser.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(error))  # noqa: PLW0108
-        await page.goto(f"{live_url}/docs")
-        await expect(page.locator(".opblock").first).to_be_visible(timeout=20_000)
-        assert await page.locator(".opblock").count() > 15
-        await browser.close()
+    page = await (await browsers.context()).new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(error))  # noqa: PLW0108
+    await page.goto(f"{live_url}/docs")
+    await expect(page.locator(".opblock").first).to_be_visible(timeout=20_000)
+    assert await page.locator(".opblock").count() > 15
+    await page.close()
     assert asked
     assert not wrong
     assert all(url.startswith((live_url, "data:")) for url in asked)
-
-
-def _chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")

@@ -95,10 +95,10 @@ async def test_a_collection_is_deleted_on_the_second_click(shelf: Any) -> None:
 async def test_a_file_that_is_not_kept_says_so(visit: Any) -> None:
     await visit.page.get_by_role("button", name="Documents", exact=True).click()
     await visit.page.get_by_role("button", name="Read Travel policy").click()
-    async with visit.page.expect_console_message(lambda message: "404" in message.text):
+    visit.meant = 404
+    async with visit.page.expect_response(lambda answer: answer.status == 404):
         await visit.page.get_by_role("button", name="Download the file").click()
     await expect(visit.page.get_by_text("The file of this document is not kept")).to_be_visible()
-    visit.complaints.clear()  # the 404 that was meant
 
 
 async def test_a_pdf_is_kept_and_opens_at_its_page(

@@ -59,8 +59,8 @@ async def test_a_thumb_on_an_answer_that_is_gone_says_so(visit: Any, scene: Any)
     async with httpx.AsyncClient(base_url=visit.url) as client:
         assert (await client.delete(f"/v1/sessions/{session}")).status_code == 204
     good = turn.get_by_role("button", name="Good answer")
-    async with visit.page.expect_console_message(lambda message: "404" in message.text):
+    visit.meant = 404
+    async with visit.page.expect_response(lambda answer: answer.status == 404):
         await good.click()
     await expect(turn.get_by_text("It was erased, has expired, or never existed.")).to_be_visible()
     await expect(good).to_have_attribute("aria-pressed", "false")
-    visit.complaints.clear()  # the 404 that was meant
