@@ -174,8 +174,9 @@ def redis_unavailable() -> Unavailable:
 
 def no_worker() -> Unavailable:
     return Unavailable(
-        "No worker is running, so the request was not accepted. Start a worker with `rag worker`, or everything with "
-        "`rag up`, and send the request again.",
+        "No worker is ready, so the request was not accepted. If the service has just been started, its worker is "
+        "still loading the model: send the request again in a minute. Else start a worker with `rag worker`, or "
+        "everything with `rag up`.",
         "no_worker",
         retry_after=10,
     )

@@ -110,7 +110,7 @@ def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
     if answer["support"] is not None:
-        remark = "" if answer["calibrated"] else ", not calibrated for this model"
+        remark = "" if answer["calibrated"] else ", not calibrated for this model and number format"
         screen.print(f"Support {answer['support']:.2f}{remark}", style="dim")
     show_sources(answer, screen)
     screen.print(ids_line(answer), style="dim")

@@ -55,7 +55,9 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
         pipeline.queue.ping()
         workers = pipeline.queue.workers()
         if not workers:
-            checks["worker"] = "no worker is running; start one with `rag worker`"
+            checks["worker"] = (
+                "no worker is ready: one that was just started is still loading its model; else start one with `rag worker`"
+            )
         elif not pipeline.admission.matching(workers):
             setting = "RAG_MODEL" if pipeline.settings.engine == "decoder" else "RAG_ENGINE"
             checks["worker"] = f"all workers serve another model; start one with the API's {setting}"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from workers.broker.embedded_redis import EmbeddedRedis
 
 POLL_S = 0.2
+LOADING = "Loading the models; the first time, also measuring how fast this machine runs them, for some minutes …"
 MAX_DEATHS = 3
 """`rag up` ends if a process ends this often before the stack was ever ready."""
 DRAIN_S = 12.0
@@ -102,8 +103,8 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     for child in (worker, api):
         child.start()
     if not screen.is_terminal:  # the status line below is for terminals
-        screen.print("Loading the models …")
-    with screen.status("Loading the models …"):
+        screen.print(LOADING)
+    with screen.status(LOADING):
         while not is_ready(url):
             stop.check()
             watch.look()

@@ -80,7 +80,7 @@ function figures(answer) {
   }
   if (typeof answer.support === "number") {
     const chance = answer.support.toFixed(2);
-    row(t("Support"), answer.calibrated ? chance : t("{chance}, not calibrated for this model", { chance }));
+    row(t("Support"), answer.calibrated ? chance : t("{chance}, not calibrated for this model and number format", { chance }));
   }
   row(t("Seed"), String(answer.seed));
   return rows;

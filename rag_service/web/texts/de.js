@@ -47,7 +47,7 @@ export default {
   "Time": "Zeit",
   "{read} to read, {write} to write": "{read} zum Lesen, {write} zum Schreiben",
   "Support": "Rückhalt",
-  "{chance}, not calibrated for this model": "{chance}, für dieses Modell nicht kalibriert",
+  "{chance}, not calibrated for this model and number format": "{chance}, für dieses Modell und Zahlenformat nicht kalibriert",
   "Seed": "Startwert",
   "{n} token": "{n} Token",
   "{n} tokens": "{n} Tokens",

@@ -47,7 +47,7 @@ export default {
   "Time": "Tijd",
   "{read} to read, {write} to write": "{read} om te lezen, {write} om te schrijven",
   "Support": "Onderbouwing",
-  "{chance}, not calibrated for this model": "{chance}, niet gekalibreerd voor dit model",
+  "{chance}, not calibrated for this model and number format": "{chance}, niet gekalibreerd voor dit model en getalformaat",
   "Seed": "Seed",
   "{n} token": "{n} token",
   "{n} tokens": "{n} tokens",
