@@ -56,7 +56,8 @@ def ready_checks(pipeline: Pipeline) -> dict[str, str]:
         workers = pipeline.queue.workers()
         if not workers:
             checks["worker"] = (
-                "no worker is ready: one that was just started is still loading its model; else start one with `rag worker`"
+                "no worker is ready: one that was just started is still loading its model; else start one with "
+                "`rag worker`"
             )
         elif not pipeline.admission.matching(workers):
             setting = "RAG_MODEL" if pipeline.settings.engine == "decoder" else "RAG_ENGINE"
