@@ -8,8 +8,8 @@ needed:
 * Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products.
   Their exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in
   order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no
-  bit. That holds for products of up to some 300 keys, which the library sums one after the other; longer ones it
-  splits.
+  bit. That holds for products of up to 192 keys (AVX2; some 300 on AVX-512), which the library sums one after the
+  other; longer ones it splits. So a draft may have 128 tokens at the positions of one block.
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
   over at the end of a thread's share.
 
@@ -31,7 +31,7 @@ from decoder.errors import BitwiseUnavailable
 from decoder.model.int8_linear import kernels_of
 from decoder.model.packed_linear import PackedLinear
 
-BLOCK = 128
+BLOCK = 64
 """Positions whose values are summed in one product."""
 ROWS = 64
 """Rows of each product where their number matters."""
@@ -39,8 +39,8 @@ VECTOR = 64
 """Elements after which an activation's vectors end."""
 SHARE = 32768
 """Most elements that torch leaves to one thread."""
-FEWEST_ROWS = 8
-"""Least rows of attention's products: fewer run other kernels, and so do fewer keys."""
+FEWEST = 16
+"""Least rows and keys of attention's products: fewer run other kernels (below 8 on AVX-512, below 12 on AVX2)."""
 MOST_ROWS = 128
 """Most rows of a prompt whose scores are in memory at once."""
 
@@ -174,27 +174,29 @@ def _attend(
     seen = scores[:, : groups * rows].view(kv_heads, groups, rows, -1)[..., -own.shape[1] :]
     seen.masked_fill_(~own, float("-inf"))
     weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-    ones = _ones(kv_heads, max(block.past - block.first for block in blocks))
+    ones = _ones(kv_heads, max(FEWEST, *(block.past - block.first for block in blocks)))
     output, total = torch.zeros(()), torch.zeros(())
     for block in blocks:
         part = weights[:, :, block.first : block.past]
         if block.kept is not None:
             part = part * block.kept
-        output = output + torch.bmm(part, values[:, block.first : block.past])
-        total = total + torch.bmm(part, ones[:, : block.past - block.first])
+        lacking = max(0, FEWEST - part.shape[2])
+        part = F.pad(part, (0, lacking))
+        output = output + torch.bmm(part, F.pad(values[:, block.first : block.past], (0, 0, 0, lacking)))
+        total = total + torch.bmm(part, ones[:, : part.shape[2]])
     output = output / total[..., :1]
     return output[:, : groups * rows].reshape(kv_heads, groups, rows, dim)
 
 
 @cache
 def _ones(heads: int, keys: int) -> torch.Tensor:
-    """[heads, keys, 8]: the sum of weights is a product with them, which sums in the same order as that with values."""
-    return torch.ones(heads, keys, FEWEST_ROWS)
+    """[heads, keys, FEWEST]: the weights' sum is a product with them, which sums in the same order as that with values."""
+    return torch.ones(heads, keys, FEWEST)
 
 
 def _at_least(rows: torch.Tensor) -> torch.Tensor:
-    """[heads, n, d] with zeros added up to `FEWEST_ROWS`."""
-    lacking = FEWEST_ROWS - rows.shape[1]
+    """[heads, n, d] with zeros added up to `FEWEST`."""
+    lacking = FEWEST - rows.shape[1]
     return F.pad(rows, (0, 0, 0, lacking)) if lacking > 0 else rows
 
 

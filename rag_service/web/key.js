@@ -33,7 +33,7 @@ function ask(problem) {
     const input = el("input", { id: "key-field", type: "password", required: true, autocomplete: "off",
       spellcheck: "false", placeholder: "rag_…" });
     const reason = el("p", { "aria-live": "polite", text: known?.detail
-      ?? t("This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the service creates keys with “rag keys create NAME”.") });
+      ?? t("This service needs an API key. Open the address that “rag up” prints, or enter a key. On the service's machine, yours is in the file .rag/key; whoever runs the service creates others with “rag keys create NAME”.") });
     const form = el("form", { onsubmit: async (event) => {
       event.preventDefault();
       try {

@@ -121,6 +121,19 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+SECOND_ENGINE_IN_FULL = {"anthropic", "langchain", "web"}
+"""Folders whose tests run with a model server in the long suites only, but for those of model servers themselves."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        second = parameters.get("engine_name") == "upstream" and "upstream" not in item.path.name
+        if second and item.path.parent.name in SECOND_ENGINE_IN_FULL:
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(scope="session", params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
     """`decoder`: our own engine, scripted. `upstream`: a model server behind the worker, of the same script."""

@@ -6,6 +6,8 @@
 
 import { t } from "../language.js";
 
+const IN_WORDS = /[\p{L}\p{N}]/u;
+const WITHOUT_SPACES = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
 const BRIDGE = 32; // longest gap, in code points, that is closed if the source has the same text there
 
 /**
@@ -37,10 +39,26 @@ export function runs(points, spans, citations, passages, earlier = () => null) {
   for (let at = 0; at < points.length;) {
     let end = at + 1;
     while (end < points.length && owner[end] === owner[at]) end++;
-    result.push({ start: at, end, text: points.slice(at, end).join(""), mark: owner[at] < 0 ? null : marks[owner[at]] });
+    const mark = owner[at] < 0 ? null : marks[owner[at]];
+    const shown = mark?.cited || hasWord(points, at, end) ? mark : null;
+    result.push({ start: at, end, text: points.slice(at, end).join(""), mark: shown });
     at = end;
   }
   return result;
+}
+
+/** Whether a stretch has a whole word: a part of one, such as a digit of a number, says nothing of where it is from. */
+function hasWord(points, start, end) {
+  const digit = (at) => /\p{N}/u.test(points[at] ?? "");
+  const inWord = (at) => IN_WORDS.test(points[at] ?? "") || (/[.,]/.test(points[at] ?? "") && digit(at - 1) && digit(at + 1));
+  for (let at = start; at < end; at++) {
+    if (WITHOUT_SPACES.test(points[at])) return true;
+    if (!inWord(at) || inWord(at - 1)) continue;
+    let past = at + 1;
+    while (inWord(past)) past++;
+    if (past <= end) return true;
+  }
+  return false;
 }
 
 const key = (one) => `${one.collection ?? ""}\n${one.chunk_id}`;

@@ -219,7 +219,7 @@ export default {
   "Theme: light": "Farben: hell",
   "Theme: dark": "Farben: dunkel",
   "API key": "API-Schlüssel",
-  "This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the service creates keys with “rag keys create NAME”.": "Dieser Dienst braucht einen API-Schlüssel. Öffnen Sie die Adresse, die „rag up“ ausgibt, oder geben Sie einen Schlüssel ein. Die Betreiber legen Schlüssel mit „rag keys create NAME“ an.",
+  "This service needs an API key. Open the address that “rag up” prints, or enter a key. On the service's machine, yours is in the file .rag/key; whoever runs the service creates others with “rag keys create NAME”.": "Dieser Dienst braucht einen API-Schlüssel. Öffnen Sie die Adresse, die „rag up“ ausgibt, oder geben Sie einen Schlüssel ein. Auf dem Rechner des Dienstes steht Ihrer in der Datei .rag/key; die Betreiber legen weitere mit „rag keys create NAME“ an.",
   "This browser stays signed in for some days. The page keeps no key.": "Dieser Browser bleibt einige Tage angemeldet. Die Seite behält keinen Schlüssel.",
   "Account": "Konto",
   "Sign out": "Abmelden",

@@ -219,7 +219,7 @@ export default {
   "Theme: light": "Kleuren: licht",
   "Theme: dark": "Kleuren: donker",
   "API key": "API-sleutel",
-  "This service needs an API key. Open the address that “rag up” prints, or enter a key. Whoever runs the service creates keys with “rag keys create NAME”.": "Deze dienst heeft een API-sleutel nodig. Open het adres dat “rag up” toont, of voer een sleutel in. De beheerder maakt sleutels aan met “rag keys create NAME”.",
+  "This service needs an API key. Open the address that “rag up” prints, or enter a key. On the service's machine, yours is in the file .rag/key; whoever runs the service creates others with “rag keys create NAME”.": "Deze dienst heeft een API-sleutel nodig. Open het adres dat “rag up” toont, of voer een sleutel in. Op de machine van de dienst staat de uwe in het bestand .rag/key; de beheerder maakt er meer aan met “rag keys create NAME”.",
   "This browser stays signed in for some days. The page keeps no key.": "Deze browser blijft enkele dagen aangemeld. De pagina bewaart geen sleutel.",
   "Account": "Account",
   "Sign out": "Afmelden",

@@ -76,6 +76,30 @@ async def test_markdown_is_shown_as_such_and_copied_words_keep_their_source(visi
     assert links == [["good", "https://example.org/a", "noopener noreferrer nofollow"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "start", "end", "shown"),
+    [
+        ("It costs 86,75 euros.", 10, 11, False),
+        ("It costs 86,75 euros.", 8, 11, False),
+        ("It costs 86,75 euros.", 9, 14, True),
+        ("It costs 86,75 euros.", 14, 19, False),
+        ("It costs 86,75 euros.", 3, 9, True),
+        ("\u5907\u4efd\u4fdd\u7559\u4e09\u5341\u4e94\u5929", 2, 5, True),
+    ],
+)
+async def test_what_is_no_word_gets_no_tint(visit: Any, text: str, start: int, end: int, shown: bool) -> None:
+    """A drafted digit of a number, or the beginning of a word, says nothing of where it is from."""
+    marked = await visit.page.evaluate(
+        """async ([text, start, end]) => {
+            const { runs } = await import("/web/answer/provenance.js");
+            const spans = [{ answer_start: start, answer_end: end, kind: "question" }];
+            return runs(Array.from(text), spans, null, []).filter((run) => run.mark).map((run) => run.text);
+        }""",
+        [text, start, end],
+    )
+    assert marked == ([text[start:end]] if shown else [])
+
+
 async def test_words_that_stay_keep_the_focus_while_others_come(visit: Any, scene: Any) -> None:
     stage = scene.stage
     stage.hold_at = 40
