@@ -190,7 +190,7 @@ def _attend(
 
 @cache
 def _ones(heads: int, keys: int) -> torch.Tensor:
-    """[heads, keys, FEWEST]: the weights' sum is a product with them, which sums in the same order as that with values."""
+    """[heads, keys, FEWEST]: a product with them sums the weights in the same order as the one with the values."""
     return torch.ones(heads, keys, FEWEST)
 
 
