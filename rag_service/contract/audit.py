@@ -33,7 +33,9 @@ class AuditEntry(ResponseBody):
         "empty without a key."
     )
     collection: str | None = None
-    document_id: str | None = Field(default=None, description="Of a deleted document.")
+    document_id: str | None = Field(
+        default=None, description="Of a deleted document: `sha256:` and the first 16 digits of its id's SHA-256."
+    )
     job_id: str | None = Field(default=None, description="Of an ingest, or of its cancellation.")
     key_id: str | None = Field(default=None, description="Of the key that was created or revoked.")
 

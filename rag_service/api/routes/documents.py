@@ -151,7 +151,8 @@ def read(document_id: DocumentPath, collection: CollectionDep) -> DocumentOut:
 @router.delete("/{document_id}", status_code=204, dependencies=[EDITOR], responses=error_responses(404, 409, 422))
 def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: PipelineDep) -> None:
     """Delete a document, and its names in ingests that have ended. Answers that cite it keep their passages."""
-    changed = {"collection": collection.name, "document_id": document_id}
+    digest = hashlib.sha256(document_id.encode()).hexdigest()  # an id has the file's name, which is erased
+    changed = {"collection": collection.name, "document_id": f"sha256:{digest[:16]}"}
     with pipeline.audit.recording(pipeline.principal, "document.delete", **changed):
         pipeline.delete_document(collection, document_id)
 

@@ -21,6 +21,9 @@ from workers.broker.embedded_redis import EmbeddedRedis
 TENANT = "changers"
 DAY_MS = 86_400_000
 
+KIWI = "sha256:1a5afeda973d776e"
+"""The digest of the document's id: ids have the names of files, which are erased."""
+
 
 @pytest.fixture
 async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClient]:
@@ -72,7 +75,7 @@ async def test_every_change_has_its_entry(guarded: httpx.AsyncClient, world: Any
         {**by_bob, **fruit, "action": "documents.ingest", "job_id": accepted["job_id"]},
         {**by_bob, **fruit, "action": "documents.ingest", "job_id": job_id},
         *([{**by_ann, **fruit, "action": "job.cancel", "job_id": job_id}] if cancelled else []),
-        {**by_bob, **fruit, "action": "document.delete", "document_id": "kiwi"},
+        {**by_bob, **fruit, "action": "document.delete", "document_id": KIWI},
         {**by_ann, **none, "action": "key.create", "key_id": created["id"]},
         {**by_ann, **none, "action": "key.revoke", "key_id": created["id"]},
         {**by_ann, **fruit, "action": "collection.delete"},

@@ -53,8 +53,7 @@ def test_result_lines_have_time_and_tokens(usage: str, about: str) -> None:
         "speculation": {"engine": "upstream", "upstream": "large", "model": "big", "usage": usage},
     }
     assert decoding_lines(answer) == [
-        "Session s · answer a · stop",
         f"{about}42 tokens · 0.3 s to the first · 2.3 s · big at the model server large",
     ]
     del answer["timings"]["first_token"]  # type: ignore[attr-defined]
-    assert decoding_lines(answer)[1] == f"{about}42 tokens · 2.3 s · big at the model server large"
+    assert decoding_lines(answer)[0] == f"{about}42 tokens · 2.3 s · big at the model server large"
