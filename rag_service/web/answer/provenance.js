@@ -7,7 +7,7 @@
 import { t } from "../language.js";
 
 const IN_WORDS = /[\p{L}\p{N}]/u;
-const WITHOUT_SPACES = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
+const WHOLE = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Extended_Pictographic}]/u;
 const BRIDGE = 32; // longest gap, in code points, that is closed if the source has the same text there
 
 /**
@@ -47,12 +47,13 @@ export function runs(points, spans, citations, passages, earlier = () => null) {
   return result;
 }
 
-/** Whether a stretch has a whole word: a part of one, such as a digit of a number, says nothing of where it is from. */
+/** Whether a stretch has a whole word, or a character of a script without spaces, or a picture: a part of a word, such
+ * as a digit of a number, says nothing of where it is from. */
 function hasWord(points, start, end) {
   const digit = (at) => /\p{N}/u.test(points[at] ?? "");
   const inWord = (at) => IN_WORDS.test(points[at] ?? "") || (/[.,]/.test(points[at] ?? "") && digit(at - 1) && digit(at + 1));
   for (let at = start; at < end; at++) {
-    if (WITHOUT_SPACES.test(points[at])) return true;
+    if (WHOLE.test(points[at]) && !digit(at)) return true;
     if (!inWord(at) || inWord(at - 1)) continue;
     let past = at + 1;
     while (inWord(past)) past++;

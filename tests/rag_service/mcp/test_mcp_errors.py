@@ -55,6 +55,7 @@ async def test_wrong_calls_say_what_to_do(live_url: str, tmp_path: Path, era: st
 async def test_no_collection_is_named(live_url: str, tmp_path: Path) -> None:
     async with over_stdio(live_url, tmp_path) as client:
         only = await client.call_tool("ask", {"question": "What jumps?"})
+        assert not only.is_error, said(only)
         assert only.structured_content["collection"] == "animals"
         with RagClient(live_url) as rag, _collections(rag, "sea"):
             for tool in ("ask", "search"):
