@@ -154,7 +154,7 @@ class Engine:
             raise ValueError("a sequence occurs twice in this step; give each sequence once")
         running = [sequence for sequence in sequences if not sequence.finish_if_cancelled()]
         parts = self._draft(running)  # drafts, or prompt chunks
-        started = time.perf_counter()
+        started, captured = time.perf_counter(), self.target.captured
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
         self.target.synchronize()
         passed = time.perf_counter()
@@ -169,7 +169,9 @@ class Engine:
         chosen = sum(len(accepted.tokens) for accepted in walks if accepted is not None)
         # Plain decoding takes as long to choose a token, so the pass is charged for one choice per sequence.
         cost = passed - started + (verified - passed) * len(parts) / max(chosen, len(parts), 1)
-        self._account(parts, verified - started, time.perf_counter() - verified, cost)
+        self._account(parts, verified - started, time.perf_counter() - verified)
+        if captured == self.target.captured:  # a pass that captures a graph says nothing of its size's cost
+            self._learn_cost(parts, cost)
         return [steps.get(id(sequence)) or Step((), (), sequence.finish_reason) for sequence in sequences]
 
     def save(self) -> None:
@@ -262,14 +264,17 @@ class Engine:
         logprobs = tuple(accepted.logprobs[: len(tokens)])
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 
-    def _account(self, parts: Ids[Part], pass_s: float, commit_s: float, cost_s: float) -> None:
-        """Add the times to the sequences' stats, by rows, and update the cost curve if a drafter uses it."""
+    def _account(self, parts: Ids[Part], pass_s: float, commit_s: float) -> None:
+        """Add the times to the sequences' stats, by rows."""
         rows = [part.rows for _, part in parts]
         for (sequence, part), count in zip(parts, rows, strict=True):
             pass_ms = 1e3 * pass_s * count / sum(rows)
             sequence.stats.ms["verify" if isinstance(part, TreePass) else "prefill"] += pass_ms
             sequence.stats.ms["draft"] += 1e3 * commit_s / len(parts)
+
+    def _learn_cost(self, parts: Ids[Part], cost_s: float) -> None:
+        """Update the cost curve if a drafter uses it."""
         only_trees = all(isinstance(part, TreePass) for _, part in parts)
         if only_trees and any(sequence.drafter.valued for sequence, _ in parts):
             cached = parts[0][0].pass_load.cached_tokens
-            self.context.cost.observe(sum(rows), cached, len(parts), cost_s)
+            self.context.cost.observe(sum(part.rows for _, part in parts), cached, len(parts), cost_s)

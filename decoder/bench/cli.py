@@ -91,6 +91,24 @@ def build_parser(program: str, more: Mapping[str, str] | None = None) -> argpars
     _result_arguments(simulate)
     simulate.set_defaults(work=_simulate)
 
+    replayed = commands.add_parser(
+        "replay", help="time drafters at a model's shape: random weights, and the choices of recorded answers"
+    )
+    replayed.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE", help="recorded answers")
+    replayed.add_argument("--shape", required=True, metavar="SHAPE", help="tiny, qwen2.5-1.5b, qwen2.5-7b, qwen2.5-14b")
+    replayed.add_argument("--drafters", default="plain,auto", metavar="A,B", help="drafters (default plain,auto)")
+    replayed.add_argument(
+        "--at-once", type=_layers, default=(1, 8), metavar="N,N", help="numbers of answers decoded together (1,8)"
+    )
+    replayed.add_argument("--answers", type=int, default=24, help="answers of a run, at least (default 24)")
+    replayed.add_argument(
+        "--graphs", action=argparse.BooleanOptionalAction, default=True, help="CUDA graphs on a GPU (default: yes)"
+    )
+    add_dtype(replayed)
+    add_machine(replayed)
+    _result_arguments(replayed)
+    replayed.set_defaults(work=_replay)
+
     for name, about in (more or {}).items():  # only listed: the caller runs them
         commands.add_parser(name, help=about)
     return parser
@@ -137,3 +155,9 @@ def _simulate(options: argparse.Namespace) -> None:
     from decoder.bench.simulated.simulate import run_simulate
 
     run_simulate(options, say)
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from decoder.bench.replayed.replay import run_replay
+
+    run_replay(options, say)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -74,6 +74,25 @@ class PassCache:
         """Cached tokens of the first sequence; transformers calls it."""
         return self.spans[0].cache.length
 
+    def attend(self, layer: int, query: torch.Tensor, scaling: float | None) -> torch.Tensor:
+        """Attention of one layer, one call per sequence: query [1, heads, T, head_dim] -> [1, T, heads, head_dim]."""
+        if layer in self.keep_queries:
+            self.queries[layer] = query[0].transpose(0, 1)
+        outputs = [
+            bitwise.attend(query[:, :, span.start : span.stop], keys, values, span.mask, span.blocks, scaling)
+            if span.blocks
+            else _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
+            for span, (keys, values) in zip(self.spans, self.layer, strict=True)
+        ]
+        output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+        return output.transpose(1, 2).contiguous()
+
+
+class Attends(Protocol):
+    """What computes the attention of a pass: a `PassCache`, or the static passes of `graphed_passes.py`."""
+
+    def attend(self, layer: int, query: torch.Tensor, scaling: float | None) -> torch.Tensor: ...
+
 
 def tree_attention(
     module: torch.nn.Module,
@@ -82,10 +101,10 @@ def tree_attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    pass_cache: PassCache | None = None,
+    pass_cache: Attends | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Scaled dot-product attention, one call per sequence.
+    """Scaled dot-product attention of the rows of all sequences.
 
     Args:
         module: the attention layer.
@@ -103,16 +122,7 @@ def tree_attention(
     if pass_cache is None:
         raise ValueError("this model belongs to a TargetModel; run it through TargetModel.forward_tree")
     layer: Any = module.layer_idx
-    if layer in pass_cache.keep_queries:
-        pass_cache.queries[layer] = query[0].transpose(0, 1)
-    outputs = [
-        bitwise.attend(query[:, :, span.start : span.stop], keys, values, span.mask, span.blocks, scaling)
-        if span.blocks
-        else _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
-        for span, (keys, values) in zip(pass_cache.spans, pass_cache.layer, strict=True)
-    ]
-    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
-    return output.transpose(1, 2).contiguous(), None
+    return pass_cache.attend(layer, query, scaling), None
 
 
 def _attend(

@@ -39,6 +39,11 @@ class KVCache:
         return self._buffer.shape[3]
 
     @property
+    def address(self) -> int:
+        """Where the buffer lies in its device's memory; another place after it has grown."""
+        return self._buffer.data_ptr()
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the whole buffer, used or not."""
         return self._buffer.nbytes

@@ -18,6 +18,7 @@ from decoder.model import architecture, attention
 from decoder.model import bitwise as bits
 from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
+from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.int8_linear import Kernels, kernels_of
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
@@ -70,6 +71,7 @@ class TargetModel:
         model: a transformers causal LM that uses the attention interface (Llama, Qwen2, Qwen3, Mistral, ...), on its
             device and in its dtype; it is switched to `decoder.model.attention` and to eval mode.
         bitwise: whether a row's logits shall have the same bits in every pass (`bitwise.py`).
+        graphs: whether a GPU may run decode passes as CUDA graphs (`graphs/`).
 
     Raises:
         UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache), or a
@@ -77,7 +79,7 @@ class TargetModel:
         BitwiseUnavailable: bitwise passes are not possible here.
     """
 
-    def __init__(self, model: Any, bitwise: bool = False) -> None:
+    def __init__(self, model: Any, bitwise: bool = False, graphs: bool = True) -> None:
         config = model.config
         architecture.check(config)
         model.eval().requires_grad_(False)
@@ -106,8 +108,14 @@ class TargetModel:
         self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
+        self.graphs: GraphedPasses | None = None
+        """The decode passes that are captured; None if passes run without graphs."""
+        self.graphs_problem = "they are for GPUs, in 16 and 32 bits" if graphs else "they are switched off"
+        """Why there are no graphs."""
         if stock is not None:
             self._check_trial(stock)
+        if graphs and self.device.type == "cuda" and self.dtype.itemsize <= 4 and not bitwise:
+            self._set_up_graphs(stock)
 
     @property
     def number_format(self) -> str:
@@ -123,9 +131,25 @@ class TargetModel:
         packed: int = sum(module.weight.nbytes for module in self.model.modules() if isinstance(module, PackedLinear))
         return sum(tensors.values()) + packed + (self.kernels.nbytes if self.kernels is not None else 0)
 
+    @property
+    def captured(self) -> int:
+        """The number of graphs so far. A pass that captures one takes far longer than others of its size."""
+        return 0 if self.graphs is None else len(self.graphs)
+
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""
         return KVCache(self.layers, self.kv_heads, self.head_dim, capacity, self.dtype, self.device)
+
+    def _set_up_graphs(self, stock: torch.Tensor | None) -> None:
+        """Use graphs if a trial pass with them agrees with the stock model, if its logits are at hand."""
+        try:
+            self.graphs = GraphedPasses(self)
+            if stock is not None:
+                self._check_trial(stock)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of kinds of its own, where a kernel cannot be compiled
+            self.graphs, self.graphs_problem = None, f"{type(error).__name__}: {error}"
 
     def _check_trial(self, stock: torch.Tensor) -> None:
         """Compare passes over a prompt and a tree of two branches with the stock model's logits, [n, V]."""
@@ -199,6 +223,9 @@ class TargetModel:
         Raises:
             ValueError: there are adaptive rows, but the target has no adapters or too few masks.
         """
+        trees = [part for part in batch if isinstance(part, TreePass) and not part.masks]
+        if self.graphs is not None and len(trees) == len(batch) and self.graphs.fits(sum(part.rows for part in trees)):
+            return self._graphed(self.graphs, trees)
         ids: list[int] = []  # [T], all sequences concatenated
         positions: list[int] = []  # [T]
         needed: list[int] = []  # rows whose logits are read
@@ -237,6 +264,15 @@ class TargetModel:
                 outputs = replace(outputs, masks=MaskRows(part.masks, masks.states[mask : mask + extra]))
             results.append(outputs)
             row, mask = row + rows, mask + extra
+        return results
+
+    def _graphed(self, graphs: GraphedPasses, trees: list[TreePass]) -> list[ForwardOutputs]:
+        """`forward_tree` as a graph."""
+        whole, row, results = graphs.run(trees), 0, []
+        for part in trees:
+            stop = row + part.rows
+            results.append(whole.part(part.required_outputs, row, stop, row, stop))
+            row = stop
         return results
 
     def _adaptive(self, rows: list[int], numbers: list[int], points: list[int]) -> AdaptiveRows | None:

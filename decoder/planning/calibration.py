@@ -75,6 +75,8 @@ def fingerprint(target: TargetModel, model: str) -> str:
     facts: tuple[object, ...] = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     if target.bitwise:
         facts += ("bitwise",)
+    if target.graphs is not None:
+        facts += ("graphs",)
     if target.kernels is not None:
         facts += ("int8", target.kernels.border, target.kernels.wide)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import random
 from collections.abc import Callable
 from collections.abc import Sequence as Ids
@@ -26,6 +27,8 @@ from decoder.model.target import PromptChunk, TargetModel, TreePass
 from decoder.sequence import Sequence
 
 ARCHITECTURES = ("llama", "qwen2")
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+"""Where tiny models run; `cuda` runs the tests of the decoder on a GPU."""
 
 
 def tiny_model(
@@ -37,7 +40,7 @@ def tiny_model(
     layers: int = 2,
     hidden: int = 32,
 ) -> Any:
-    """A randomly initialised stock model in float64 on the CPU: four heads over two key heads.
+    """A randomly initialised stock model in float64 on DEVICE: four heads over two key heads.
 
     Its weights are large enough that the next token depends on what came before it. `memory` scales what attention
     adds: near 0 the next token depends on the last one alone, so answers repeat themselves and copies get accepted.
@@ -65,7 +68,7 @@ def tiny_model(
     with torch.no_grad():
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.mul_(memory)
-    return model
+    return model.to(DEVICE)
 
 
 def tiny_target(
