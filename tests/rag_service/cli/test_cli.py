@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rag_service.cli.api import Api
-from rag_service.cli.commands.ingest import Source, find_sources
+from rag_service.cli.commands.documents.ingest import Source, find_sources
 from rag_service.cli.console import CliError
 from rag_service.cli.stack import running
 from rag_service.client.calls import batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.cli.commands.jobs import print_failures
+from rag_service.cli.commands.documents.jobs import print_failures
 
 
 def test_failures_are_grouped_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
