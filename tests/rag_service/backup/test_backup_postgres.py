@@ -33,19 +33,6 @@ SOURCES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        yield server.url
-
-
-@pytest.fixture
-def redis_url(server: str) -> str:
-    with closing(make_redis(server)) as client:
-        client.flushall()
-    return server
-
-
 @pytest.fixture
 def urls(postgres: PostgresServer) -> Iterator[tuple[str, str]]:
     """Two databases."""
