@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from rag_service.cli.stack import running
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
 
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
@@ -89,6 +92,13 @@ def test_serve_and_worker_need_a_redis() -> None:
         result = rag(command)
         assert result.exit_code == 3
         assert "RAG_REDIS_URL" in result.stderr
+
+
+def test_a_command_reads_nothing_heavy_before_it_runs() -> None:
+    heavy = ("torch", "transformers", "faiss", "celery", "fastapi", "langchain_core")
+    code = f"import sys, rag_service.cli; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
