@@ -25,7 +25,7 @@ from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted, speaking
+from tests.support.peers.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis

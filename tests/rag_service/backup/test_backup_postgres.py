@@ -18,7 +18,7 @@ from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from retriever.postgres.stores import PostgresStores
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis

@@ -19,7 +19,7 @@ import pytest
 
 from rag_service.backup.archive import verified
 from tests.support.command_line import rag_in
-from tests.support.real_stack import PATIENCE_S, ROOT, Stack, started
+from tests.support.stacks.real_stack import PATIENCE_S, ROOT, Stack, started
 
 ASKED = {"question": "What jumps over the dog?", "collection": "default", "max_tokens": 12, "seed": 3}
 SEARCHED = {"question": "quick brown fox", "top_k": 3}

@@ -17,7 +17,7 @@ from typer.testing import Result
 
 from tests.support.command_line import rag_in
 from tests.support.fake_workers import save_tokenizer
-from tests.support.real_stack import PATIENCE_S, ROOT, Stack, started
+from tests.support.stacks.real_stack import PATIENCE_S, ROOT, Stack, started
 from workers.broker import keys
 from workers.broker.app import make_redis
 

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from rag_service.client import RagClient
 from tests.support.command_line import nowhere, rag
-from tests.support.mcp_clients import COMMAND, ERAS, ROOT, over_stdio, said
+from tests.support.peers.mcp_clients import COMMAND, ERAS, ROOT, over_stdio, said
 
 pytestmark = pytest.mark.decoder_only("errors do not depend on the engine")
 

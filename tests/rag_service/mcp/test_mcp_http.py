@@ -12,7 +12,7 @@ import pytest
 
 from rag_service.access.api_keys import ApiKeys
 from tests.support.api_keys import add_key
-from tests.support.mcp_clients import ERAS, http_server, over_http, said
+from tests.support.peers.mcp_clients import ERAS, http_server, over_http, said
 
 pytestmark = pytest.mark.decoder_only("the transport does not depend on the engine")
 

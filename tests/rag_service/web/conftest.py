@@ -24,10 +24,10 @@ from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
 from tests.rag_service.conftest import make_settings, skip_of_other_engines, upstream_settings
 from tests.support.api_keys import add_key
-from tests.support.browsers import Browsers, installed
 from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted, speaking
+from tests.support.peers.browsers import Browsers, installed
+from tests.support.peers.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
