@@ -25,10 +25,7 @@ from retriever.search.named import the_one
 from retriever.search.reranking import Reranking
 from retriever.stores.hidden import reindexed
 from retriever.stores.protocol import Stores
-from retriever.types import Passage, SearchMode, SearchResult
-
-DEFAULT_TENANT = "default"
-"""Whose collections lie in the data folder itself."""
+from retriever.types import DEFAULT_TENANT, Passage, SearchMode, SearchResult
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+DEFAULT_TENANT = "default"
+"""Whose collections lie in the data folder itself."""
 SearchMode = Literal["hybrid", "dense", "lexical"]
 TextKind = Literal["markdown", "plain"]
 """How the structure of a text is read: `markdown` (headings, lists, fences, tables) or `plain` (paragraphs)."""

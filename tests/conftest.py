@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.postgres", "tests.support.stores", "tests.support.moving"]
+pytest_plugins = ["tests.support.storage.postgres", "tests.support.storage.stores", "tests.support.storage.moving"]

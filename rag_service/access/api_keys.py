@@ -63,20 +63,6 @@ class ApiKeys:
         self._redis = client
         self._async = asynchronous
 
-    def create(
-        self,
-        name: str,
-        tenant: str,
-        *,
-        person: str | None = None,
-        role: Role = "editor",
-        collections: Sequence[str] | None = None,
-    ) -> tuple[ApiKey, str]:
-        """Create a key. Returns its record and the key itself, which is not stored. Raises ValueError as `prepared`."""
-        record, key = self.prepared(name, tenant, person=person, role=role, collections=collections)
-        self.add(record, key)
-        return record, key
-
     def prepared(
         self,
         name: str,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from rag_service.contract.keys import Role
-from retriever.library import DEFAULT_TENANT
+from retriever.types import DEFAULT_TENANT
 from workers.broker import keys
 
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from rag_service.backup.errors import BackupError
 from rag_service.backup.manifest import FORMAT, Head, Manifest, Member
+from workers.ingests.files import sync
 
 HEAD = "rag-backup.json"
 MANIFEST = "manifest.json"
@@ -150,15 +151,6 @@ def writing(path: Path, *, replace: bool) -> Iterator[ArchiveWriter]:
 def _check_free(path: Path, replace: bool) -> None:
     if path.exists() and not (replace and path.is_file()):
         raise BackupError(f"{path} exists already. Choose another name, or replace it with --force.")
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or a folder's entries, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def verified(path: Path, read: Read = lambda done: None) -> Manifest:

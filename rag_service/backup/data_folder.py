@@ -13,13 +13,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rag_service.backup.archive import NAMES, ArchiveWriter, sync
+from rag_service.backup.archive import NAMES, ArchiveWriter
 from rag_service.backup.errors import BackupError
 from rag_service.backup.manifest import SavedCollection
 from retriever.errors import InvalidName
-from retriever.library import DEFAULT_TENANT, check_name
+from retriever.library import check_name
 from retriever.stores import store
-from workers.ingests.files import ENDED_NAME, FILE_NAME
+from retriever.types import DEFAULT_TENANT
+from workers.ingests.files import ENDED_NAME, FILE_NAME, sync
 
 COLLECTIONS, TENANTS, UPLOADS = "collections", "tenants", "uploads"
 PLACES = (COLLECTIONS, TENANTS, UPLOADS)

@@ -18,10 +18,10 @@ from psycopg import sql
 from rag_service.backup.archive import PIECE, ArchiveWriter
 from rag_service.backup.errors import BackupError
 from rag_service.backup.manifest import Manifest, SavedCollection
-from retriever.library import DEFAULT_TENANT
 from retriever.postgres import schema
 from retriever.postgres.database import Database
 from retriever.postgres.stores import PostgresStores
+from retriever.types import DEFAULT_TENANT
 from workers.ingests import database as ingests
 from workers.ingests import ledger_sql
 from workers.ingests.postgres_ledger import PostgresJobLedger

@@ -1,4 +1,4 @@
-"""The command line `rag`: commands over the HTTP API in `commands/`, those that run a stack in `stack/`.
+"""The command line `rag`: commands by what they are about in `commands/`, those that run a stack in `stack/`.
 
 Every command imports what is heavy when it runs. Only this package and `rag_service.bench` import `decoder.models`,
 `decoder.bench` and `decoder.training`.
@@ -12,26 +12,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli.commands import (
-    ask,
-    audit,
-    backup,
-    chat,
-    collections,
-    config,
-    delegated,
-    docs,
-    feedback,
-    ingest,
-    jobs,
-    keys,
-    mcp,
-    models,
-    search,
-    sessions,
-    usage,
-    verify,
-)
+from rag_service.cli.commands.asking import ask, chat, search, sessions, verify
+from rag_service.cli.commands.documents import collections, docs, ingest, jobs
+from rag_service.cli.commands.models import delegated, models
+from rag_service.cli.commands.operating import audit, backup, config, feedback, keys, mcp, usage
 from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
 from rag_service.cli.stack import doctor, serve, up

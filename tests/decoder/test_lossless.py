@@ -21,6 +21,7 @@ from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.heads.head import FittedHead
 from decoder.model.target import TargetModel
+from tests.support.models.trained_heads import trained_eagle
 from tests.support.tiny_models import (
     ARCHITECTURES,
     AdversarialDrafter,
@@ -32,7 +33,6 @@ from tests.support.tiny_models import (
     tiny_eagle,
     tiny_target,
 )
-from tests.support.trained_heads import trained_eagle
 
 VOCAB = 61
 PROMPTS = 10

@@ -25,7 +25,7 @@ from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted, speaking
+from tests.support.peers.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -121,7 +121,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SECOND_ENGINE_IN_FULL = {"access", "anthropic", "citing", "cli", "client", "langchain", "web"}
+SECOND_ENGINE_IN_FULL = {"access", "anthropic", "citing", "cli", "client", "langchain", "mcp", "web"}
 """Folders whose tests run with a model server in the long suites only, but for those of model servers themselves."""
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from rag_service.client import RagClient
 from tests.support.markdown_blocks import RUN, SHELLS, Block, blocks, check, script
-from tests.support.quick_rag import quick_rag
+from tests.support.stacks.quick_rag import quick_rag
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / ".rag" / "models"

@@ -6,18 +6,19 @@ Knows broker settings and task names; knows no tasks, no engine and no settings 
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
-from celery import Celery
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from workers.broker.keys import GENERATE_TASK
-from workers.broker.transport import Amqp
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 INGEST_TASK = "rag.ingest_documents"
 GENERATE_QUEUE = "generate"
@@ -43,6 +44,10 @@ def make_app(redis_url: str) -> Celery:
     Raises:
         ValueError: the URL has another scheme; the message names those allowed.
     """
+    from celery import Celery
+
+    from workers.broker.transport import Amqp
+
     app = Celery("rag", broker=broker_url(redis_url), amqp=Amqp, set_as_current=False)
     app.conf.update(
         task_serializer="json",

@@ -49,9 +49,9 @@ class JobFiles:
         stored = job.model_copy(update={"files": [self._stored(file, folder) for file in job.files]})
         for upload in stored.files:
             if upload.path is not None and not Path(upload.path).is_absolute():
-                _sync(folder / upload.path)
+                sync(folder / upload.path)
         _write(folder / FILE_NAME, wire.dumps(stored))
-        _sync(self.folder)
+        sync(self.folder)
 
     def end(self, job_id: str, progress: JobProgress) -> None:
         """Write a job's last progress, and delete its uploads. Errors are logged: the ledger has the progress too."""
@@ -143,10 +143,10 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from rag_service.bench.answers.items import Document, Material, Question
+from rag_service.bench.answers.items import Material, Question
 from rag_service.bench.answers.outcomes import Outcome
+from rag_service.bench.retrieval.sets import Document
 from rag_service.client import RagClient
 from rag_service.client.calls import Text
 from rag_service.client.errors import Conflict, NotFound

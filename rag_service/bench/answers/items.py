@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decoder.recording.prompts import BenchError, read_fields
 from rag_service.bench.answers.judge import normalised
+from rag_service.bench.retrieval.sets import Document, Half, half_of
 
-Half = Literal["choose", "report", "all"]
 REMOVED = "removed"
 """Kind of the questions whose document is not in the collection; in other languages than English with its code."""
 LANGUAGES = {"nl_faq": "nl"}
@@ -60,13 +60,6 @@ class Question:
     @property
     def answerable(self) -> bool:
         return bool(self.references)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    id: str
-    title: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +109,7 @@ def load(
         for question in questions:
             kinds.setdefault(question.kind, []).append(question)
         collections[questions[0].collection if questions else REMOVED] = {d.id: d for d in documents}
-    chosen = [_half(questions, half)[:limit] for questions in kinds.values()]
+    chosen = [half_of(questions, half)[:limit] for questions in kinds.values()]
     rounds = max(map(len, chosen), default=0)
     questions = [group[n] for n in range(rounds) for group in chosen if n < len(group)]
     if not questions:
@@ -124,12 +117,6 @@ def load(
     used = {question.collection for question in questions}
     kept = {name: tuple(documents.values()) for name, documents in collections.items() if name in used}
     return Material(tuple(questions), kept)
-
-
-def _half(questions: Sequence[Question], half: Half) -> list[Question]:
-    """Ordered by the SHA-256 of the ids; every second question belongs to the half that reports."""
-    ordered = sorted(questions, key=lambda question: hashlib.sha256(question.id.encode()).hexdigest())
-    return {"all": ordered, "choose": ordered[::2], "report": ordered[1::2]}[half]
 
 
 def _question(where: str, item: dict[str, Any], collections: dict[str, dict[str, Document]]) -> Question:

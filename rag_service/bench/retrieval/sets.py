@@ -13,11 +13,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from decoder.recording.prompts import BenchError
 
 Half = Literal["choose", "report", "all"]
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Identified = TypeVar("Identified", bound=_HasId)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +76,16 @@ def load(folder: Path, split: str = "test", half: Half = "all", limit: int | Non
         for one in _lines(folder / f"queries{ending}.jsonl", "_id", "text")
         if one["_id"] in relevant
     ]
-    queries.sort(key=lambda query: hashlib.sha256(query.id.encode()).hexdigest())
-    queries = {"all": queries, "choose": queries[::2], "report": queries[1::2]}[half][:limit]
+    queries = half_of(queries, half)[:limit]
     if not queries:
         raise BenchError(f"{folder} has no {split} query whose document is in its corpus")
     return RetrievalSet(folder.name, documents, queries, _digest(documents, queries))
+
+
+def half_of(queries: Sequence[Identified], half: Half) -> list[Identified]:
+    """Ordered by the SHA-256 of their ids; every second one belongs to the half that reports."""
+    ordered = sorted(queries, key=lambda query: hashlib.sha256(query.id.encode()).hexdigest())
+    return {"all": ordered, "choose": ordered[::2], "report": ordered[1::2]}[half]
 
 
 def _judgements(path: Path, known: set[str]) -> dict[str, dict[str, float]]:

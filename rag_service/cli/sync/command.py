@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rag_service.answering.names import DEFAULT_COLLECTION
-from rag_service.cli.commands.ingest import PATIENCE_S
+from rag_service.cli.commands.documents.ingest import PATIENCE_S
 from rag_service.cli.console import CliError, count, err, out, say_dim, say_error
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_service.cli.api import Api, Rejected
-from rag_service.cli.commands.jobs import print_notes, wait_for
+from rag_service.cli.commands.documents.jobs import print_notes, wait_for
 from rag_service.cli.console import CliError
 from rag_service.client import calls
 from rag_service.sync.documents import Upload

@@ -25,8 +25,8 @@ from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import ROWS, CostCurve
 from decoder.sampling.history import History
 from decoder.sampling.select import select
+from tests.support.models.trained_heads import trained_eagle
 from tests.support.tiny_models import ARCHITECTURES, tiny_eagle, tiny_target
-from tests.support.trained_heads import trained_eagle
 
 VOCAB = 61
 PROMPT = [5, 9, 14, 7, 5, 9, 30, 41, 12, 3]

@@ -17,7 +17,7 @@ from decoder.model import bitwise, bitwise_check, packed_linear
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint
 from tests.decoder.test_lossless import DRAFTERS, HEADED, VOCAB, build, letters, prompts
-from tests.support.pass_logits import logits_along
+from tests.support.models.pass_logits import logits_along
 from tests.support.tiny_models import decoded, knowing_adapters, tiny_eagle, tiny_model
 
 WINDOW = 1024

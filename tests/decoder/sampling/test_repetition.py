@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from decoder import Corpus, RepetitionStop, SamplingParams, Sequence
 from decoder.sampling import repetition
 from decoder.sampling.repetition import LONGEST_STRETCH, VARIED, Repetition, most_repeats
-from tests.support.repeating_texts import REASONABLE, STUCK, pieces
+from tests.support.models.repeating_texts import REASONABLE, STUCK, pieces
 
 
 def end(rule: RepetitionStop, prompt: Ids[int], answer: Ids[int]) -> int | None:

@@ -33,8 +33,8 @@ from decoder.training.eagle.score import DEPTH
 from decoder.training.eagle.trainer import Trainer
 from decoder.training.frozen_head_loss import frozen_head_loss
 from decoder.training.muon import Muon, orthogonalised
+from tests.support.models.trained_heads import tiny_answers, tiny_options
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
-from tests.support.trained_heads import tiny_answers, tiny_options
 
 VOCAB = 61
 

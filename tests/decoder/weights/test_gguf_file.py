@@ -23,8 +23,8 @@ from decoder.weights.gguf_file import GgufFile
 from decoder.weights.hub import HubFile
 from decoder.weights.wheels import PullFailed, Wheel, check_sha256
 from tests.decoder.weights.test_models_conversion import tiny_model, write_gguf
-from tests.support.fake_hub import FakeHub, fake_hub
-from tests.support.part_wheels import in_parts, write_wheel
+from tests.support.models.fake_hub import FakeHub, fake_hub
+from tests.support.models.part_wheels import in_parts, write_wheel
 
 CONTENT = bytes(number * 7 % 251 for number in range(50_000))
 ON_HUB = HubFile("owner/tiny-GGUF", "tiny.gguf")
@@ -161,7 +161,7 @@ KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
-from tests.support.part_wheels import in_parts
+from tests.support.models.part_wheels import in_parts
 from decoder.weights import parts
 from tests.decoder.weights.test_gguf_file import CONTENT
 index, folder = Path(sys.argv[1]), Path(sys.argv[2])

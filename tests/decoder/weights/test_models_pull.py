@@ -20,7 +20,7 @@ from decoder.models import ModelNotPulled, NamedModel, PullFailed, available, pu
 from decoder.weights import wheels
 from decoder.weights.sources import WheelFiles
 from decoder.weights.wheels import Wheel, file_sha256
-from tests.support.part_wheels import write_wheel
+from tests.support.models.part_wheels import write_wheel
 
 NAME = "tiny"
 

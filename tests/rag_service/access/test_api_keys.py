@@ -12,6 +12,7 @@ import pytest
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.settings import Settings
+from tests.support.api_keys import add_key
 from workers.broker import keys
 from workers.broker.app import make_redis
 
@@ -28,7 +29,7 @@ async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 def bearer(client: Any, tenant: str = "default") -> dict[str, str]:
-    return {"Authorization": f"Bearer {client.pipeline.api_keys.create('test', tenant)[1]}"}
+    return {"Authorization": f"Bearer {add_key(client.pipeline.api_keys, 'test', tenant)[1]}"}
 
 
 async def test_without_a_key_nothing_but_health_is_there(guarded: httpx.AsyncClient) -> None:
@@ -68,8 +69,8 @@ async def test_a_key_opens_its_tenant(guarded: httpx.AsyncClient, world: Any) ->
 
 async def test_keys_that_are_none_are_refused(guarded: httpx.AsyncClient) -> None:
     api_keys: ApiKeys = guarded.pipeline.api_keys  # type: ignore[attr-defined]
-    made, key = api_keys.create("mine", "default")
-    other, _ = api_keys.create("other", "default")
+    made, key = add_key(api_keys, "mine", "default")
+    other, _ = add_key(api_keys, "other", "default")
     good = {"Authorization": f"Bearer {key}"}
     assert (await guarded.get("/v1/sessions", headers=good)).status_code == 200
     assert (await guarded.get("/v1/sessions", headers={"Authorization": f"bearer  {key}"})).status_code == 200
@@ -88,20 +89,20 @@ async def test_keys_that_are_none_are_refused(guarded: httpx.AsyncClient) -> Non
 
 async def test_redis_holds_no_key(guarded: httpx.AsyncClient) -> None:
     api_keys: ApiKeys = guarded.pipeline.api_keys  # type: ignore[attr-defined]
-    made, key = api_keys.create("mine", "acme")
+    made, key = add_key(api_keys, "mine", "acme")
     kept = guarded.pipeline.redis.hgetall(keys.API_KEYS)  # type: ignore[attr-defined]
     assert set(kept) == {made.id}
     assert key.split("_", 2)[2] not in kept[made.id]  # a secret may have the sign as well
     assert len(json.loads(kept[made.id])["sha256"]) == 64
     assert api_keys.list() == [made]
-    assert api_keys.create("mine", "acme")[1] != key
+    assert add_key(api_keys, "mine", "acme")[1] != key
     for name, tenant in (("", "a"), ("x" * 101, "a"), ("a\nb", "a"), ("a", ""), ("a", "../up"), ("a", "a:b")):
         with pytest.raises(ValueError, match=r"name of a key|is not a tenant"):
-            api_keys.create(name, tenant)
+            add_key(api_keys, name, tenant)
     for given in ({"person": ""}, {"person": "a@b"}, {"role": "king"}, {"collections": ["a/b"]}):
         with pytest.raises(ValueError, match=r"is not a (person|role|collection)"):
-            api_keys.create("a", "acme", **given)
-    persons = [api_keys.create(name, "acme")[0].person for name in ("Ann's laptop", "東京")]
+            add_key(api_keys, "a", "acme", **given)
+    persons = [add_key(api_keys, name, "acme")[0].person for name in ("Ann's laptop", "東京")]
     assert persons[0] == "Ann-s-laptop"
     assert persons[1]
 
@@ -264,7 +265,7 @@ async def test_keys_of_earlier_versions_are_editors_of_the_whole_tenant(guarded:
 
 def test_keys_outlive_the_process_that_made_them(world: Any) -> None:
     first, second = make_redis(world.redis_url), make_redis(world.redis_url)
-    made, _ = ApiKeys(first).create("kept", "default")
+    made, _ = add_key(ApiKeys(first), "kept", "default")
     assert made in ApiKeys(second).list()
     assert ApiKeys(second).revoke(made.id)
     first.close()
@@ -274,9 +275,9 @@ def test_keys_outlive_the_process_that_made_them(world: Any) -> None:
 def test_names_that_ids_cannot_tell_apart_are_other_persons(world: Any) -> None:
     redis = make_redis(world.redis_url)
     held = ApiKeys(redis)
-    first, _ = held.create("Özil", "default")
-    again, _ = held.create("Özil", "default")
-    other, _ = held.create("Üzil", "default")
+    first, _ = add_key(held, "Özil", "default")
+    again, _ = add_key(held, "Özil", "default")
+    other, _ = add_key(held, "Üzil", "default")
     assert first.person == again.person == "zil"
     assert other.person not in ("zil", "")
     assert other.person.startswith("zil-")

@@ -13,6 +13,7 @@ from rag_service.access.audit_log import AuditLog
 from rag_service.access.principal import LOCAL, Principal
 from rag_service.client import AsyncRagClient, RagClient
 from rag_service.contract.audit import AuditEntry
+from tests.support.api_keys import add_key
 from tests.support.command_line import rag
 from workers.broker import keys
 from workers.broker.app import make_redis
@@ -35,7 +36,7 @@ async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 def bearer(client: Any, tenant: str = TENANT, **options: Any) -> dict[str, str]:
-    made = client.pipeline.api_keys.create("test", tenant, **{"person": "ann", "role": "admin", **options})
+    made = add_key(client.pipeline.api_keys, "test", tenant, **{"person": "ann", "role": "admin", **options})
     return {"Authorization": f"Bearer {made[1]}"}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.client import AsyncRagClient, Conflict, NotFound, RagClient, Unauthorized
+from tests.support.api_keys import add_key
 from workers.broker import keys
 from workers.broker.app import make_redis
 
@@ -27,7 +28,7 @@ async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 def bearer(client: Any, tenant: str = TENANT, **options: Any) -> dict[str, str]:
-    made = client.pipeline.api_keys.create("test", tenant, **{"person": "ann", "role": "admin", **options})
+    made = add_key(client.pipeline.api_keys, "test", tenant, **{"person": "ann", "role": "admin", **options})
     return {"Authorization": f"Bearer {made[1]}"}
 
 
@@ -91,7 +92,7 @@ async def test_an_admin_of_some_collections_hands_out_no_more(guarded: httpx.Asy
     limited = bearer(guarded, collections=["fruit", "nuts"])
     whole, narrow = bearer(guarded, person="bob"), bearer(guarded, person="eve", collections=["nuts"])
     wide = bearer(guarded, person="dan", collections=["nuts", "secret"])
-    guarded.pipeline.api_keys.create("carol", TENANT)  # type: ignore[attr-defined]
+    add_key(guarded.pipeline.api_keys, "carol", TENANT)  # type: ignore[attr-defined]
     listed = (await guarded.get("/v1/keys", headers=limited)).json()["keys"]
     assert {one["id"] for one in listed} == {id_of(limited), id_of(narrow)}
     for beyond in (whole, wide):
@@ -159,7 +160,7 @@ async def test_bodies_that_are_no_key_are_refused(guarded: httpx.AsyncClient, bo
 def test_the_clients_have_these_calls(live_url: str, world: Any) -> None:
     client = make_redis(world.redis_url)
     held = ApiKeys(client)
-    own, key = held.create("test", TENANT, role="admin")
+    own, key = add_key(held, "test", TENANT, role="admin")
     with RagClient(live_url, key) as rag:
         created = rag.create_key("phone", person="bob", role="reader", collections=["fruit"])
         assert [one.id for one in rag.api_keys()] == [own.id, created.id]
@@ -176,7 +177,7 @@ def test_the_clients_have_these_calls(live_url: str, world: Any) -> None:
 
 async def test_the_async_client_too(live_url: str, world: Any) -> None:
     client = make_redis(world.redis_url)
-    own, key = ApiKeys(client).create("test", TENANT, role="admin")
+    own, key = add_key(ApiKeys(client), "test", TENANT, role="admin")
     async with AsyncRagClient(live_url, key) as rag:
         created = await rag.create_key("phone")
         assert [one.id for one in await rag.api_keys()] == [own.id, created.id]
@@ -190,8 +191,8 @@ def test_a_revoked_key_ends_its_streams(live_url: str, world: Any, path: str) ->
     """The answer waits in the middle, so that only the revocation can end the stream."""
     client = make_redis(world.redis_url)
     held = ApiKeys(client)
-    made, key = held.create("test", "default", role="editor")
-    _, other = held.create("other", "default", role="editor")
+    made, key = add_key(held, "test", "default", role="editor")
+    _, other = add_key(held, "other", "default", role="editor")
     body = {"stream": True, "question": "What jumps?", "collection": "animals"}
     if "chat" in path:
         body = {"stream": True, "model": "rag:animals", "messages": [{"role": "user", "content": "What jumps?"}]}

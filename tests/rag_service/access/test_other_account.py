@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real_stack import Stack, started
+from tests.support.stacks.real_stack import Stack, started
 
 OTHER = 65534
 """The account `nobody`."""

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from rag_service.access.principal import ROLES, Principal
+from tests.support.api_keys import add_key
 from workers.broker import keys
 
 TENANT = "roles"
@@ -75,7 +76,7 @@ class Place:
         self.names: dict[str, str] = {}
 
     def key(self, **options: Any) -> dict[str, str]:
-        made = self.client.pipeline.api_keys.create("test", TENANT, **options)
+        made = add_key(self.client.pipeline.api_keys, "test", TENANT, **options)
         return {"Authorization": f"Bearer {made[1]}"}
 
     async def ask(self, method: str, path: str, headers: dict[str, str]) -> httpx.Response:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from rag_service.access.api_keys import ApiKeys
+from tests.support.api_keys import add_key
 from workers.broker import keys
 from workers.broker.app import make_redis
 
@@ -33,7 +34,7 @@ async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClie
 def created(client: Any, **options: Any) -> tuple[str, str]:
     """Id and text of a new key."""
     options = {"tenant": TENANT, "person": "ann", "role": "editor", **options}
-    record, key = client.pipeline.api_keys.create("the page", **options)
+    record, key = add_key(client.pipeline.api_keys, "the page", **options)
     return record.id, key
 
 
@@ -234,7 +235,7 @@ async def test_where_no_key_is_needed(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
 def test_behind_a_proxy_the_cookie_is_for_https_alone(live_url: str, world: Any, scheme: str, secure: bool) -> None:
     with make_redis(world.redis_url) as redis:
-        made, key = ApiKeys(redis).create("test", TENANT)
+        made, key = add_key(ApiKeys(redis), "test", TENANT)
         headers = {"X-Forwarded-Proto": scheme, "X-Forwarded-For": "10.0.0.9", "Host": "rag:443"}
         response = httpx.post(f"{live_url}/v1/sign-in", json={"key": key}, headers=headers)
         assert ("; Secure" in response.headers["set-cookie"]) is secure
@@ -255,7 +256,7 @@ async def test_the_path_is_that_of_the_proxy(guarded: httpx.AsyncClient) -> None
 def test_signing_out_ends_the_streams_of_the_cookie(live_url: str, world: Any) -> None:
     """The answer waits in the middle, so that only the end of the sign-in can end the stream."""
     redis = make_redis(world.redis_url)
-    made, key = ApiKeys(redis).create("test", "default")
+    made, key = add_key(ApiKeys(redis), "test", "default")
     cookie = cookie_of(httpx.post(f"{live_url}/v1/sign-in", json={"key": key}))
     world.stage.hold_at = 3
     seen: list[str] = []

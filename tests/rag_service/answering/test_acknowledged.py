@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.processes import Processes
+from tests.support.stacks.processes import Processes
 
 NAMES = ("a", "b", "c", "d")
 ENDED = ("succeeded", "failed", "cancelled")

@@ -17,7 +17,7 @@ import pytest
 from retriever import Library, open_stores
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens

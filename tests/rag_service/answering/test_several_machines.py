@@ -25,7 +25,7 @@ import pytest
 
 from rag_service.main import create_app
 from tests.support.fake_workers import CORPUS, running_worker
-from tests.support.machines import Machines, make_pipeline, make_place, save_model
+from tests.support.stacks.machines import Machines, make_pipeline, make_place, save_model
 from workers.broker.embedded_redis import EmbeddedRedis
 from workers.tokens.tokenizer import Tokens
 

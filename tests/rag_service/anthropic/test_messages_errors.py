@@ -12,6 +12,7 @@ import pytest
 from rag_service.api.anthropic_errors import error_document, status_of
 from rag_service.contract.schemas import AnswerOptions
 from rag_service.errors import BadGateway, InvalidRequest, Overloaded, Problem, StorageFull, TooLarge, no_worker
+from tests.support.api_keys import add_key
 
 MODEL = "smollm2-135m"
 ASKED: list[Any] = [{"role": "user", "content": "What does the fox jump over?"}]
@@ -162,7 +163,7 @@ def test_an_answer_that_fails_is_an_error(
 
 async def test_a_key_comes_in_either_header(world: Any, make_client: Any) -> None:
     async with make_client(world.redis_url, world.data_dir, open_without_key=False) as client:
-        made, key = client.pipeline.api_keys.create("anthropic", "anthropic")
+        made, key = add_key(client.pipeline.api_keys, "anthropic", "anthropic")
         refused = await client.post("/v1/messages", json=BASIC)
         assert (refused.status_code, refused.json()["error"]["type"]) == (401, "authentication_error")
         assert "x-api-key" in refused.json()["error"]["message"]

@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.tool_stack import speaking_engine, tiny_engine, tool_stack
+from tests.support.stacks.tool_stack import speaking_engine, tiny_engine, tool_stack
 
 OVER: dict[str, Any] = {
     "type": "object",

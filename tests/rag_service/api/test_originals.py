@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from retriever import Library, SourceDocument
+from tests.support.api_keys import add_key
 from tests.support.hash_embedder import HashEmbedder
 
 FILES = {
@@ -58,7 +59,7 @@ async def test_only_who_may_read_the_document_may_read_its_file(make_client: Any
     async with make_client(world.redis_url, folder, open_without_key=False) as client:
         path = "/v1/collections/c/documents/d0/original"
         assert (await client.get(path)).status_code == 401
-        _, other = client.pipeline.api_keys.create("other", "default", role="reader", collections=["d"])
-        _, reader = client.pipeline.api_keys.create("reader", "default", role="reader", collections=["c"])
+        _, other = add_key(client.pipeline.api_keys, "other", "default", role="reader", collections=["d"])
+        _, reader = add_key(client.pipeline.api_keys, "reader", "default", role="reader", collections=["c"])
         for key, status in ((other, 404), (reader, 200)):
             assert (await client.get(path, headers={"Authorization": f"Bearer {key}"})).status_code == status

@@ -16,6 +16,7 @@ import pytest
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.client import RagClient
+from tests.support.api_keys import add_key
 from workers.broker.app import make_redis
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -26,7 +27,7 @@ def key(world: Any, live_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """An API key of a tenant of its own, which has a collection, a session and an answer."""
     client = make_redis(world.redis_url)
     keys = ApiKeys(client)
-    made, key = keys.create("schemathesis", "schemathesis", role="admin")
+    made, key = add_key(keys, "schemathesis", "schemathesis", role="admin")
     with RagClient(live_url, key) as rag:
         rag.ingest("fruit", texts=[{"id": "kiwi", "text": "Kiwis are green."}])
         answer = rag.query("What is green?", collection="fruit")

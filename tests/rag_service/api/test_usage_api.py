@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.api_keys import add_key
 from tests.support.command_line import rag
 from workers.broker import keys
 from workers.sessions.costs import today
@@ -31,7 +32,7 @@ async def guarded(world: Any, make_client: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 def bearer(client: Any, tenant: str, role: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {client.pipeline.api_keys.create('test', tenant, role=role)[1]}"}
+    return {"Authorization": f"Bearer {add_key(client.pipeline.api_keys, 'test', tenant, role=role)[1]}"}
 
 
 async def test_an_admin_sees_what_the_own_tenant_spent(guarded: httpx.AsyncClient, world: Any) -> None:

@@ -36,19 +36,6 @@ def library(folder: Path) -> Iterator[Library]:
         opened.close()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        yield server.url
-
-
-@pytest.fixture
-def redis_url(server: str) -> str:
-    with closing(make_redis(server)) as client:
-        client.flushall()
-    return server
-
-
 def settings(data_dir: Path) -> Settings:
     return Settings(_env_file=None, data_dir=data_dir)  # type: ignore[call-arg]
 

@@ -18,7 +18,7 @@ from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from retriever.postgres.stores import PostgresStores
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -31,19 +31,6 @@ SOURCES = [
     SourceDocument(document_id="kiwi", text="# Kiwi\n\nA kiwi is green.", metadata={"date": "2024-05-01", "n": [1, 2]}),
     SourceDocument(document_id="plum\\N", text="A plum is blue.\n" * 90, title="Plum \\ and\ttab"),
 ]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis")) as server:
-        yield server.url
-
-
-@pytest.fixture
-def redis_url(server: str) -> str:
-    with closing(make_redis(server)) as client:
-        client.flushall()
-    return server
 
 
 @pytest.fixture

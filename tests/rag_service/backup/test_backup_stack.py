@@ -18,7 +18,8 @@ import httpx
 import pytest
 
 from rag_service.backup.archive import verified
-from tests.support.real_stack import PATIENCE_S, ROOT, Stack, started
+from tests.support.command_line import rag_in
+from tests.support.stacks.real_stack import PATIENCE_S, ROOT, Stack, started
 
 ASKED = {"question": "What jumps over the dog?", "collection": "default", "max_tokens": 12, "seed": 3}
 SEARCHED = {"question": "quick brown fox", "top_k": 3}
@@ -27,37 +28,34 @@ COMPARED = ("answer", "passages", "citations", "finish_reason", "support")
 
 
 class Rag:
-    """The command line on a data folder, and the API of the stack that runs on it."""
+    """The command line on a data folder, in this process, and the API of the stack that runs on it."""
 
-    def __init__(self, data_dir: Path, models: Path, settings: dict[str, str] | None = None) -> None:
-        given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-        self.environment = {
-            **given,
-            "PYTHONPATH": str(ROOT),
+    def __init__(self, data_dir: Path, models: Path) -> None:
+        self._settings = {
             "RAG_DATA_DIR": str(data_dir),
             "RAG_MODELS_DIR": str(models),
             "RAG_MODEL": str(models / "tiny"),
             "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
-            **(settings or {}),
         }
         self._folder = data_dir.parent
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """In a process of its own, to be killed."""
+        given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
+        environment = {**given, "PYTHONPATH": str(ROOT), **self._settings}
         command = [sys.executable, "-m", "rag_service.cli", *arguments]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, env=self.environment, cwd=self._folder, text=True, **pipes)
+        return subprocess.Popen(command, env=environment, cwd=self._folder, text=True, **pipes)
 
     def fails(self, *arguments: str) -> str:
-        process = self.start(*arguments)
-        errors = process.communicate(timeout=PATIENCE_S)[1]
-        assert process.returncode == 1, errors
-        return errors
+        ended = rag_in(self._folder, self._settings, *arguments)
+        assert ended.exit_code == 1, ended.output
+        return ended.stderr
 
     def __call__(self, *arguments: str) -> Any:
-        process = self.start(*arguments, "--json")
-        output, errors = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, errors
-        return json.loads(output)
+        ended = rag_in(self._folder, self._settings, *arguments, "--json")
+        assert ended.exit_code == 0, ended.output
+        return json.loads(ended.stdout)
 
 
 @contextlib.contextmanager

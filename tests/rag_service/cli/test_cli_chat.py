@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rag_service.cli.api import Api, ServerEvent
-from rag_service.cli.commands import chat
+from rag_service.cli.commands.asking import chat
 from rag_service.client.calls import Call
 from tests.support.command_line import rag
 

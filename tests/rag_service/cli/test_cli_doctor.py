@@ -19,7 +19,7 @@ from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

@@ -52,7 +52,7 @@ def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
 
 
 def test_a_list_longer_than_a_page_is_whole(rag: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_service.cli.commands.docs.PAGE", 1)
+    monkeypatch.setattr("rag_service.cli.commands.documents.docs.PAGE", 1)
     assert len(told(rag("docs", "list", "-c", "shelf", "--json"))["documents"]) == 2
     assert len(told(rag("docs", "list", "-c", "shelf", "--limit", "1", "--json"))["documents"]) == 1
 

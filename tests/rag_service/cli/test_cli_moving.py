@@ -13,7 +13,7 @@ from rag_service.cli import app
 from rag_service.stack.exit_status import FAILED, USAGE
 from retriever import Library, SourceDocument
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import stores_at
+from tests.support.storage.moving import stores_at
 
 Rag = Callable[..., Result]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rag_service.cli.api import Api
-from rag_service.cli.commands import verify
-from rag_service.cli.commands.verify import compare, first_difference
+from rag_service.cli.commands.asking import verify
+from rag_service.cli.commands.asking.verify import compare, first_difference
 from rag_service.client.calls import Call
 from tests.support.command_line import nowhere, rag
 

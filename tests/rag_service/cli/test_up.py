@@ -13,9 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import Result
 
+from tests.support.command_line import rag_in
 from tests.support.fake_workers import save_tokenizer
-from tests.support.real_stack import PATIENCE_S, ROOT, Stack, started
+from tests.support.stacks.real_stack import PATIENCE_S, ROOT, Stack, started
 from workers.broker import keys
 from workers.broker.app import make_redis
 
@@ -58,19 +60,16 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     for log in (stack.data_dir / "logs").iterdir():
         assert key not in log.read_text()
     (tmp_path / "fox.md").write_text("# Foxes\n\nThe quick brown fox jumps over the lazy dog.")
-    given = {name: value for name, value in os.environ.items() if not name.startswith("RAG_")}
-    environment = {**given, "PYTHONPATH": str(ROOT), "RAG_DATA_DIR": str(stack.data_dir)}
 
-    def rag(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "rag_service.cli", *arguments]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    def rag(*arguments: str) -> Result:
+        return rag_in(tmp_path, {"RAG_DATA_DIR": str(stack.data_dir)}, *arguments)
 
     assert "1 of 1 files" in rag("ingest", "fox.md").stdout
     asked = rag("ask", "What jumps?", "--max-tokens", "8", "--json")
-    assert asked.returncode == 0, asked.stderr
+    assert asked.exit_code == 0, asked.stderr
     assert json.loads(asked.stdout)["usage"]["completion_tokens"] == 8
     second = rag("up", "--port", "0")
-    assert second.returncode == 1
+    assert second.exit_code == 1
     assert f"process {stack.process.pid}" in second.stderr
 
     redis = make_redis(where["redis_url"])
@@ -80,7 +79,7 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     stack.until(lambda: "The worker ended (signal 9)" in stack.text, "noticing the dead worker")
     stack.until(lambda: set(redis.zrange(keys.WORKERS, 0, -1)) - before, "another worker")
     assert len(redis.zrange(keys.WORKERS, 0, -1)) == len(redis.hkeys(keys.WORKER_INFO)) == 1
-    assert rag("ask", "What jumps?", "--max-tokens", "4").returncode == 0
+    assert rag("ask", "What jumps?", "--max-tokens", "4").exit_code == 0
 
     redis.set("kept", "yes")
     (server,) = [pid for pid, command in stack.children().items() if "valkey-server" in command]
@@ -92,7 +91,7 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     redis.close()
     (tmp_path / "dog.md").write_text("# Dogs\n\nThe lazy dog sleeps.")
     assert "1 of 1 files" in rag("ingest", "dog.md").stdout
-    assert rag("ask", "What sleeps?", "--max-tokens", "4").returncode == 0
+    assert rag("ask", "What sleeps?", "--max-tokens", "4").exit_code == 0
 
     children = stack.children()
     assert len(children) == 3
@@ -118,9 +117,7 @@ def test_nothing_outlives_a_killed_up(stack: Stack) -> None:
     stack.until(lambda: all(gone(pid) for pid in children), "the end of all processes")
 
 
-def test_a_model_that_cannot_be_loaded_ends_up_with_its_reason(stack: Stack, models: Path, tmp_path: Path) -> None:
-    stack.process.kill()
-    stack.process.wait()
+def test_a_model_that_cannot_be_loaded_ends_up_with_its_reason(models: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     save_tokenizer(broken)
     (broken / "config.json").write_text('{"max_position_embeddings": 128, "model_type": "llama"}')

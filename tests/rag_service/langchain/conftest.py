@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import fresh_environment
+from tests.support.stacks import fresh_environment
 
 BUILDER = Path(__file__).parents[3] / "scripts" / "langchain_package"
 SEPARATE = "langchain_rag_service"

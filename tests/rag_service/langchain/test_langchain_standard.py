@@ -26,7 +26,7 @@ from retriever import Library
 from tests.rag_service.conftest import make_settings, upstream_settings
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted
+from tests.support.peers.scripted_upstream import scripted
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.embedded_redis import EmbeddedRedis

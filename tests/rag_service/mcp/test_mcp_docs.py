@@ -15,7 +15,7 @@ from rag_service.mcp.passage import MOST_CHARACTERS, ReadPassage
 from rag_service.mcp.search import Search
 from rag_service.mcp.server import TOOLS
 from tests.support.markdown_blocks import blocks
-from tests.support.mcp_clients import COMMAND, ROOT, http_server, over_http, said
+from tests.support.peers.mcp_clients import COMMAND, ROOT, http_server, over_http, said
 
 pytestmark = [pytest.mark.full, pytest.mark.decoder_only("configurations do not depend on the engine")]
 

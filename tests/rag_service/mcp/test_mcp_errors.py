@@ -14,8 +14,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from rag_service.client import RagClient
-from tests.support.command_line import nowhere
-from tests.support.mcp_clients import COMMAND, ERAS, ROOT, over_stdio, said
+from tests.support.command_line import nowhere, rag
+from tests.support.peers.mcp_clients import COMMAND, ERAS, ROOT, over_stdio, said
 
 pytestmark = pytest.mark.decoder_only("errors do not depend on the engine")
 
@@ -97,8 +97,14 @@ async def test_a_key_is_missing_or_wrong(
             assert result.is_error
             assert "key" in said(result)
             assert key == "no key" or "Ask the user to set RAG_API_KEY" in said(result)
+
+
+async def test_the_local_key_of_the_data_folder_is_sent(
+    world: Any, serve: Callable[..., contextlib.AbstractContextManager[str]], tmp_path: Path
+) -> None:
+    with serve(world, open_without_key=False) as url:
         async with over_stdio(url, tmp_path, RAG_DATA_DIR=str(world.data_dir)) as client:
-            assert not (await client.call_tool("list_collections")).is_error, "the local key"
+            assert not (await client.call_tool("list_collections")).is_error
 
 
 async def test_broken_settings_and_another_program(live_url: str, tmp_path: Path) -> None:
@@ -124,17 +130,10 @@ async def test_broken_settings_and_another_program(live_url: str, tmp_path: Path
         (["--url", "nonsense"], "give one like http://127.0.0.1:8080"),
     ],
 )
-def test_wrong_usage_ends_with_a_message(tmp_path: Path, arguments: list[str], expected: str) -> None:
-    ended = subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (2, "")
+@pytest.mark.usefixtures("own_folder")
+def test_wrong_usage_ends_with_a_message(arguments: list[str], expected: str) -> None:
+    ended = rag("mcp", *arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
     assert expected in " ".join(ended.stderr.split())
 
 

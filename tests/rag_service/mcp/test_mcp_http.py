@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from rag_service.access.api_keys import ApiKeys
-from tests.support.mcp_clients import ERAS, http_server, over_http, said
+from tests.support.api_keys import add_key
+from tests.support.peers.mcp_clients import ERAS, http_server, over_http, said
 
 pytestmark = pytest.mark.decoder_only("the transport does not depend on the engine")
 
@@ -72,8 +73,8 @@ async def test_a_key_of_the_server_serves_those_without_one(guarded_url: str, lo
 async def test_clients_of_one_server_see_what_their_keys_show(guarded_url: str, world: Any, tmp_path: Path) -> None:
     keys = ApiKeys(world.place.client)
     asked = {"question": "What jumps?", "collection": "animals"}
-    mine = keys.create("assistant", "default", role="reader")[1]
-    other = keys.create("other", "default", role="reader", collections=["sea"])[1]
+    mine = add_key(keys, "assistant", "default", role="reader")[1]
+    other = add_key(keys, "other", "default", role="reader", collections=["sea"])[1]
     with http_server(guarded_url, tmp_path) as address:
         async with over_http(address, mine) as client, over_http(address, other) as stranger:
             seen = await client.call_tool("list_collections")
@@ -84,23 +85,29 @@ async def test_clients_of_one_server_see_what_their_keys_show(guarded_url: str, 
     assert "no collection 'animals'" in said(hidden)
 
 
+@pytest.fixture(scope="module")
+def open_address(_live: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One `rag mcp --http` for the tests that send requests of their own, over a service that wants no key."""
+    with http_server(_live, tmp_path_factory.mktemp("mcp")) as address:
+        yield address
+
+
 @pytest.mark.parametrize(
     "headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Host": "evil.example:80"}]
 )
-def test_web_pages_and_other_hosts_are_turned_away(live_url: str, tmp_path: Path, headers: dict[str, str]) -> None:
-    with http_server(live_url, tmp_path) as address:
-        assert httpx.post(address, json=HELLO, headers=ACCEPT).status_code == 200
-        assert httpx.post(address, json=HELLO, headers={**ACCEPT, **headers}).status_code in (403, 421)
+def test_web_pages_and_other_hosts_are_turned_away(open_address: str, headers: dict[str, str]) -> None:
+    assert httpx.post(open_address, json=HELLO, headers=ACCEPT).status_code == 200
+    assert httpx.post(open_address, json=HELLO, headers={**ACCEPT, **headers}).status_code in (403, 421)
 
 
 @pytest.mark.parametrize("header", ["Basic abc", "Bearer", "rag_key"])
-async def test_a_header_that_is_no_key(live_url: str, tmp_path: Path, header: str) -> None:
+def test_a_header_that_is_no_key(open_address: str, header: str) -> None:
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_collections", "arguments": {}}}
-    with http_server(live_url, tmp_path) as address, httpx.Client(headers=ACCEPT) as http:
-        begun = http.post(address, json=HELLO)
+    with httpx.Client(headers=ACCEPT) as http:
+        begun = http.post(open_address, json=HELLO)
         session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
-        http.post(address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
-        text = http.post(address, json=call, headers={**session, "Authorization": header}).text
+        http.post(open_address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        text = http.post(open_address, json=call, headers={**session, "Authorization": header}).text
     assert "cannot be read. Send one, as `Authorization: Bearer KEY`" in text
     assert '"isError":true' in text.replace(" ", "")
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.support.mcp_clients import COMMAND, ERAS, ROOT, http_server, over_http, over_stdio, said
+from tests.support.peers.mcp_clients import COMMAND, ERAS, ROOT, http_server, over_http, over_stdio, said
 
 pytestmark = pytest.mark.decoder_only("how calls run does not depend on the engine")
 

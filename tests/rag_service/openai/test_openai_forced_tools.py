@@ -12,7 +12,7 @@ import pytest
 
 from rag_service.openai.schemas import ChatRequest
 from rag_service.replying.forced_calls import CallReader
-from tests.support.tool_stack import tiny_engine, tool_stack
+from tests.support.stacks.tool_stack import tiny_engine, tool_stack
 from workers.tokens.call_form import CallForm
 
 ASKED: list[Any] = [{"role": "user", "content": "Jump!"}]

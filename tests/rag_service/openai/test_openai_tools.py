@@ -13,7 +13,7 @@ import pytest
 
 from rag_service.contract.answer import Answer
 from rag_service.replying.written_calls import Withheld, split
-from tests.support.tool_stack import speaking_engine, tool_stack
+from tests.support.stacks.tool_stack import speaking_engine, tool_stack
 
 TOOL: Any = {
     "type": "function",

@@ -13,8 +13,8 @@ from rag_service.client import RagClient
 from rag_service.client.calls import Call
 from rag_service.client.events import Done, Token
 from rag_service.contract.answer import Answer
-from tests.support.llamacpp_server import MODEL, WINDOW, llamacpp_server
-from tests.support.real_stack import ROOT, started
+from tests.support.peers.llamacpp_server import MODEL, WINDOW, llamacpp_server
+from tests.support.stacks.real_stack import ROOT, started
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(3000)]
 

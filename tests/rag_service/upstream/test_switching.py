@@ -18,7 +18,7 @@ from retriever import Library
 from tests.rag_service.conftest import FOXES, MODEL, WINDOW, World, make_settings, serving, upstream_settings
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted
+from tests.support.peers.scripted_upstream import scripted
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rag_service.answering.models import models_of
-from rag_service.cli.commands.models import _configured
+from rag_service.cli.commands.models.models import _configured
 from rag_service.cli.stack import model_servers
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag

@@ -23,10 +23,11 @@ from playwright.async_api import Error as PlaywrightError
 from rag_service.access.api_keys import ApiKeys
 from retriever import Library, SourceDocument
 from tests.rag_service.conftest import make_settings, skip_of_other_engines, upstream_settings
-from tests.support.browsers import Browsers, installed
+from tests.support.api_keys import add_key
 from tests.support.fake_workers import QuotingEngine, make_worker_context, running_worker, save_tokenizer
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.scripted_upstream import scripted, speaking
+from tests.support.peers.browsers import Browsers, installed
+from tests.support.peers.scripted_upstream import scripted, speaking
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
@@ -247,7 +248,7 @@ def keyed_address(
 ) -> Iterator[tuple[str, str]]:
     """An API that wants keys, and one of its keys. Named before `new_visit`, it ends after the page."""
     client = make_redis(scene.redis_url)
-    made, key = ApiKeys(client).create("the page", "default")
+    made, key = add_key(ApiKeys(client), "the page", "default")
     with serve(scene, open_without_key=False) as url:
         yield url, key
     ApiKeys(client).revoke(made.id)

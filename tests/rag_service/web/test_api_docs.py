@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from tests.support.browsers import Browsers
+from tests.support.peers.browsers import Browsers
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -13,6 +13,7 @@ from playwright.async_api import expect
 from rag_service.access.api_keys import ApiKeys
 from tests.rag_service.web.conftest import BACKUPS
 from tests.rag_service.web.test_web_accessible import DEVICES, violations
+from tests.support.api_keys import add_key
 from workers.broker.app import make_redis
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -23,7 +24,7 @@ def admin_address(scene: Any, serve: Callable[..., AbstractContextManager[str]])
     """An API that wants keys, and that of an admin."""
     client = make_redis(scene.redis_url)
     keys = ApiKeys(client)
-    _, key = keys.create("the boss", "default", person="ann", role="admin")
+    _, key = add_key(keys, "the boss", "default", person="ann", role="admin")
     with serve(scene, open_without_key=False) as url:
         yield url, key
     for record in keys.list():

@@ -18,9 +18,17 @@ from retriever import (
 )
 from retriever.stores import store
 from retriever.stores.hidden import copied
-from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import Open, assert_same_documents, assert_same_index, fill, ids, stores_at, text_source
+from tests.support.storage.earlier_layouts import to_layout_2
+from tests.support.storage.moving import (
+    Open,
+    assert_same_documents,
+    assert_same_index,
+    fill,
+    ids,
+    stores_at,
+    text_source,
+)
 
 KINDS = [("embedded", "postgres"), ("postgres", "embedded"), ("embedded", "embedded"), ("postgres", "postgres")]
 

@@ -12,7 +12,7 @@ import pytest
 
 from retriever import Library, Progress, copy_collection, reindex_collection
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import assert_same_documents, assert_same_index, fill, ids, stores_at
+from tests.support.storage.moving import assert_same_documents, assert_same_index, fill, ids, stores_at
 
 # Moves the collection `docs`, and stops for ever at the given place, after a line on stdout.
 SCRIPT = """
@@ -22,7 +22,7 @@ from retriever.embedded.stores import EmbeddedStores
 from retriever.moving import mirror
 from retriever.postgres.stores import PostgresStores
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import stores_at
+from tests.support.storage.moving import stores_at
 
 what, source, target, place, run_chunks, size = sys.argv[1:7]
 mirror.RUN_CHUNKS = int(run_chunks)

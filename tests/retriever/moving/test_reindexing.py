@@ -26,9 +26,9 @@ from retriever.postgres.stores import PostgresStores
 from retriever.search import index
 from retriever.stores import store
 from retriever.stores.hidden import reindexed
-from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.moving import (
+from tests.support.storage.earlier_layouts import to_layout_2
+from tests.support.storage.moving import (
     FILE,
     Open,
     assert_same_documents,
@@ -41,7 +41,7 @@ from tests.support.moving import (
     text_source,
     twin_of,
 )
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 
 @pytest.fixture(params=["embedded", "postgres"])

@@ -19,7 +19,7 @@ from retriever import (
 )
 from retriever.embedder import ProviderEmbedder, dtype_of
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.tiny_encoders import WORDS, tiny_embedder
+from tests.support.models.tiny_encoders import WORDS, tiny_embedder
 
 
 def test_the_fake_is_deterministic_and_of_unit_length() -> None:

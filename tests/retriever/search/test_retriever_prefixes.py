@@ -19,7 +19,7 @@ from retriever import (
 )
 from retriever.embedder import ProviderEmbedder
 from retriever.prefixes import Prefixes
-from tests.support.tiny_encoders import WINDOW, tiny_embedder
+from tests.support.models.tiny_encoders import WINDOW, tiny_embedder
 
 E5 = {"query_prefix": "query: ", "passage_prefix": "passage: "}
 

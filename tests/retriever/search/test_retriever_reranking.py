@@ -12,7 +12,7 @@ import pytest
 from retriever import Collection, CrossEncoderReranker, Library, RerankerUnavailable, Reranking, SourceDocument
 from retriever.search.reranking import BATCH
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.tiny_encoders import tiny_cross_encoder, tiny_embedder
+from tests.support.models.tiny_encoders import tiny_cross_encoder, tiny_embedder
 
 TEXTS = {f"d{n}": f"{n}d the red fox " + "sings at night " * (n % 5 + 1) for n in range(30)}
 ASKED = "7q the red fox sings"

@@ -11,7 +11,7 @@ import pytest
 from retriever import Library, SourceDocument
 from retriever.postgres.stores import PostgresStores
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 MARKER = "zebrafinch"
 GUIDE = Path(__file__).parents[3] / "docs/how-to/postgresql.md"

@@ -19,8 +19,8 @@ from retriever import Collection, Library, RetrieverError, SourceDocument
 from retriever.postgres.stores import PostgresStores
 from retriever.postgres.transaction import PostgresTransaction
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
-from tests.support.stores import assert_same_passages
+from tests.support.storage.postgres import PostgresServer
+from tests.support.storage.stores import assert_same_passages
 
 # Ingests three changed documents, and stops for ever at the given place, after a line on stdout.
 SCRIPT = """

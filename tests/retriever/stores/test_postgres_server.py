@@ -11,7 +11,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 
 def test_a_database_of_ones_own(postgres: PostgresServer, postgres_url: str) -> None:
@@ -36,7 +36,8 @@ def test_what_is_committed_survives_a_crash(postgres: PostgresServer, postgres_u
 
 def test_it_ends_with_its_starter() -> None:
     script = (
-        "import os, signal; from tests.support.postgres import PostgresServer; server = PostgresServer().__enter__(); "
+        "import os, signal; from tests.support.storage.postgres import PostgresServer; "
+        "server = PostgresServer().__enter__(); "
         "print(server.pid, server.folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

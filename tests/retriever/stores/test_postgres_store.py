@@ -19,7 +19,7 @@ from retriever.postgres.schema import SCHEMA
 from retriever.postgres.stores import PostgresStores
 from retriever.stores.protocol import Rows
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 TABLES = (
     "collections", "documents", "document_metadata", "chunks", "terms", "postings", "document_terms",

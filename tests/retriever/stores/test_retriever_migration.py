@@ -10,8 +10,8 @@ import pytest
 
 from retriever import Collection, Library, RetrieverError, SourceDocument
 from retriever.stores import migration, store
-from tests.support.earlier_layouts import to_layout_2, to_layout_3
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.storage.earlier_layouts import to_layout_2, to_layout_3
 
 TEXTS = {"a": "# Hotels\n\nThe hotels in Zurich cost more.", "b": "Ein Haus und viele Häuser.", "c": "日本語の文章"}
 

@@ -10,8 +10,8 @@ import pytest
 
 from retriever import Collection, Library, SourceDocument
 from retriever.stores import store, vectors
-from tests.support.earlier_layouts import to_layout_2
 from tests.support.hash_embedder import HashEmbedder
+from tests.support.storage.earlier_layouts import to_layout_2
 
 DIMENSION = 64
 WORDS = ["hotel", "train", "meal", "night", "fire", "office", "leave", "policy", "salary", "key", "lamp", "river"]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from retriever import Library, SourceDocument, UnknownDocument
 from retriever.postgres.stores import PostgresStores
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
-from tests.support.stores import assert_same_passages
+from tests.support.storage.postgres import PostgresServer
+from tests.support.storage.stores import assert_same_passages
 
 MODES: tuple[Any, ...] = ("dense", "lexical", "hybrid")
 WORDS = st.sampled_from(

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.support.ledgers import LEDGERS, Opened, OpenedRedis
+from tests.support.storage.ledgers import LEDGERS, Opened, OpenedRedis
 from workers.broker import keys
 from workers.broker.messages import IngestFile, IngestJob
 from workers.broker.progress import IngestFailure, JobProgress

@@ -14,8 +14,8 @@ import pytest
 from retriever import Library
 from tests.support.fake_workers import FakeEngine
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.ledgers import seen_by
-from tests.support.postgres import PostgresServer
+from tests.support.storage.ledgers import seen_by
+from tests.support.storage.postgres import PostgresServer
 from workers.broker.app import make_app
 from workers.broker.messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_workers import make_worker_context
-from tests.support.scripted_upstream import Fault, ScriptedUpstream, speaking
+from tests.support.peers.scripted_upstream import Fault, ScriptedUpstream, speaking
 from workers.broker.messages import (
     Checking,
     DoneEvent,

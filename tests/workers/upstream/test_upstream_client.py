@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.scripted_upstream import Fault, ScriptedUpstream
+from tests.support.peers.scripted_upstream import Fault, ScriptedUpstream
 from workers.broker.messages import Sampling
 from workers.errors import RuntimeClosed
 from workers.upstream.client import UpstreamClient

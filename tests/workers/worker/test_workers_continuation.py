@@ -19,7 +19,7 @@ import pytest
 
 from decoder import Engine
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer
-from tests.support.fork_server import fork_server
+from tests.support.stacks.fork_server import fork_server
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
 from workers.broker.app import make_app, make_redis

@@ -136,7 +136,8 @@ def reindex(
 @contextmanager
 def _stores(url: str | None, folder: Path, tenant: str) -> Iterator[Stores]:
     from retriever import open_stores
-    from retriever.library import DEFAULT_TENANT, check_name
+    from retriever.library import check_name
+    from retriever.types import DEFAULT_TENANT
 
     os.umask(0o077)  # collections are private to this user
     with _errors():

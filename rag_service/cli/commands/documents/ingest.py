@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
-from rag_service.cli.commands.jobs import print_failures, print_notes, wait_for
+from rag_service.cli.commands.documents.jobs import print_failures, print_notes, wait_for
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect

@@ -16,8 +16,8 @@ from retriever.stores.protocol import Store, Stores
 from retriever.stores.records import NewDocument
 from retriever.stores.splitter import Splitter
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.postgres import PostgresServer
-from tests.support.stores import assert_same_passages
+from tests.support.storage.postgres import PostgresServer
+from tests.support.storage.stores import assert_same_passages
 
 Open = Callable[..., Library]
 """Opens the library of a place."""

@@ -15,7 +15,7 @@ from httpx2 import AsyncClient
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "rag_service.cli", "mcp"]
 ERAS = ["auto", pytest.param("legacy", marks=pytest.mark.full)]
 """How a client connects: by the newest protocol, or by the handshake of all earlier ones."""

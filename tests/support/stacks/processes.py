@@ -17,7 +17,7 @@ from types import TracebackType
 import httpx
 
 from tests.support.fake_workers import save_tokenizer
-from tests.support.fork_server import fork_server
+from tests.support.stacks.fork_server import fork_server
 from workers.broker.embedded_redis import EmbeddedRedis
 
 WINDOW = 1200

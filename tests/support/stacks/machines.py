@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import httpx
 
 from tests.support.fake_workers import save_tokenizer
-from tests.support.fork_server import fork_server
-from tests.support.postgres import PostgresServer
-from tests.support.processes import end_with_the_tests
+from tests.support.stacks.fork_server import fork_server
+from tests.support.stacks.processes import end_with_the_tests
+from tests.support.storage.postgres import PostgresServer
 from workers.broker.embedded_redis import EmbeddedRedis
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rag_service.main import create_app
 from rag_service.settings import Settings, load_settings
 from retriever import CrossEncoderReranker, RerankerUnavailable
 from tests.support.hash_embedder import HashEmbedder
-from tests.support.tiny_encoders import tiny_cross_encoder, tiny_embedder
+from tests.support.models.tiny_encoders import tiny_cross_encoder, tiny_embedder
 from workers.worker.main import WorkerConfig
 
 

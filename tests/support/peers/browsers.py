@@ -15,7 +15,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Playwright
 
-from tests.support import firefox_relay
+from tests.support.peers import firefox_relay
 
 NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome"),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from rag_service.cli.commands import moving
+from rag_service.cli.commands.documents import moving
 from rag_service.cli.console import count, err, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect

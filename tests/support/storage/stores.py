@@ -12,7 +12,7 @@ from retriever import Passage, library
 from retriever.embedded.stores import EmbeddedStores
 from retriever.postgres.stores import PostgresStores
 from retriever.stores.protocol import Stores
-from tests.support.postgres import PostgresServer
+from tests.support.storage.postgres import PostgresServer
 
 KINDS = ("embedded", "postgres")
 

@@ -1,0 +1,136 @@
+"""`rag ingest`: the files it finds, what fails of them and why, and the batches it sends."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rag_service.cli.api import Api
+from rag_service.cli.commands.documents.ingest import Source, find_sources
+from rag_service.cli.commands.documents.jobs import print_failures
+from rag_service.client.calls import batches
+from tests.support.command_line import rag
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "good.md").write_text("# Kiwis\n\nKiwis are green.")
+    (folder / "sub" / "deep.txt").write_text("Deep text.")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    (folder / "strange.xyz").write_bytes(b"?")
+    (folder / ".hidden").write_text("not this")
+    result = rag("ingest", str(folder), "-c", "papers", "--url", api_url)
+    assert result.exit_code == 1
+    assert "2 of 4 files are in 'papers'" in result.stdout
+    assert "papers/broken.pdf: " in result.stderr
+    assert "papers/strange.xyz: " in result.stderr
+    for name in ("broken.pdf", "strange.xyz"):
+        (folder / name).unlink()
+    again = rag("ingest", str(folder), "-c", "papers", "--json", "--url", api_url)
+    assert again.exit_code == 0
+    told = json.loads(again.stdout)
+    assert len(told.pop("jobs")) == 1
+    assert told == {"collection": "papers", "files": 2, "failures": []}
+    with Api(api_url) as api:
+        names = {d["name"] for d in api.request("GET", "/v1/collections/papers/documents")["documents"]}
+        assert names == {"papers/good.md", "papers/sub/deep.txt"}
+    found = rag("search", "kiwis", "-c", "papers", "--top-k", "1", "--url", api_url)
+    assert "Kiwis are green." in found.stdout
+
+
+def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key.txt").write_text("secret")
+    folder = tmp_path / "papers"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "own.txt").write_text("own")
+    (folder / "file.txt").symlink_to(tmp_path / "secret" / "key.txt")
+    (folder / "dir").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to("..")
+    (folder / "sub" / "round").symlink_to(folder)
+    (folder / "itself").symlink_to("itself")
+    (folder / "again.txt").symlink_to("own.txt")
+    found = list(find_sources([folder]))
+    assert [one.name for one in found if not one.problem] == ["papers/again.txt", "papers/own.txt"]
+    named = {one.name: one.problem for one in found if one.problem}
+    assert sorted(named) == ["papers/dir", "papers/file.txt", "papers/up"]
+    assert all("leads out of the folder" in problem for problem in named.values())
+    (direct,) = find_sources([folder / "file.txt"])
+    assert (direct.name, direct.problem) == ("file.txt", "")
+    (tmp_path / "link").symlink_to(folder)
+    through_a_link = [one.name for one in find_sources([tmp_path / "link"]) if not one.problem]
+    assert through_a_link == ["papers/again.txt", "papers/own.txt"]
+
+
+def test_a_file_that_may_not_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("closed.md", "open.md"):
+        (tmp_path / name).write_text("x")
+    lstat = Path.lstat
+
+    def denied(path: Path) -> os.stat_result:
+        if path.name == "closed.md":
+            raise PermissionError(13, "Permission denied", str(path))
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", denied)
+    problems = {source.path.name: source.problem for source in find_sources([tmp_path])}
+    assert problems == {"closed.md": "the file cannot be read: Permission denied", "open.md": ""}
+
+
+def test_bad_file_names_fail_alone(api_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    for name in (b"caf\xe9.md", b"two\nlines.md", b"esc\x1b[2J.md", b"good.md"):
+        (folder / os.fsdecode(name)).write_text(f"Text of {name!r}.")
+    long = tmp_path / ("x" * 5000 + ".md")
+    (folder / "out.md").symlink_to("/etc/passwd")
+    result = rag("ingest", str(folder), str(long), "-c", "odd", "--json", "--url", api_url)
+    assert result.exit_code == 1, result.output
+    told = json.loads(result.stdout)
+    assert told["files"] == 6
+    reasons = {failure["name"]: failure["reason"] for failure in told["failures"]}
+    assert len(reasons) == 5
+    assert "leads out of the folder" in reasons.pop("odd/out.md")
+    assert "too long" in reasons.pop(long.name[:500])
+    assert set(reasons) == {"odd/caf\ufffd.md", "odd/two\ufffdlines.md", "odd/esc\ufffd[2J.md"}
+    assert all("rename the file" in reason for reason in reasons.values())
+    with Api(api_url) as api:
+        documents = api.request("GET", "/v1/collections/odd/documents")["documents"]
+    assert [document["name"] for document in documents] == ["odd/good.md"]
+
+
+def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "x.md").write_text(part)
+    found = list(find_sources([tmp_path / "a" / "x.md", tmp_path / "b" / "x.md", tmp_path / "a"]))
+    assert [source.name for source in found] == ["x.md", (tmp_path / "b" / "x.md").as_posix(), "a/x.md"]
+
+
+def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_service.client.calls.BATCH_BYTES", 10)
+    sources = []
+    for number, size in enumerate((4, 4, 4, 30, 1)):
+        path = tmp_path / str(number)
+        path.write_bytes(b"x" * size)
+        sources.append(Source(path, path.name))
+    names = [[source.name for source in batch] for batch in batches(sources, path_of=lambda source: source.path)]
+    assert names == [["0", "1"], ["2"], ["3"], ["4"]]
+
+
+def test_failures_are_grouped_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    unsupported = [{"name": f"{letter}.xyz", "reason": ".xyz is not supported"} for letter in "abcdefg"]
+    empty = {"name": "x.md", "reason": "the file is empty"}
+    locked = [{"name": name, "reason": "protected by a password"} for name in ("one.pdf", "two.pdf")]
+    print_failures([*unsupported[:3], empty, *unsupported[3:], *locked])
+    assert capsys.readouterr().err.splitlines() == [
+        "7 files: .xyz is not supported (a.xyz, b.xyz, c.xyz, d.xyz, e.xyz and 2 more)",
+        "x.md: the file is empty",
+        "2 files: protected by a password (one.pdf, two.pdf)",
+    ]

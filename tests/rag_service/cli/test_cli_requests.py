@@ -1,0 +1,80 @@
+"""Requests of the commands to the service: what is sent again, and who is said not to answer."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from rag_service.cli.api import Api
+from rag_service.cli.console import CliError
+
+
+def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
+    asked: list[tuple[str, str | None]] = []
+    headers = {"Content-Type": "text/event-stream"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, request.headers.get("Last-Event-ID")))
+        if request.method == "POST":
+            return httpx.Response(
+                200, headers=headers, text='id: 1-0\nevent: passages\ndata: {"answer_id": "a"}\n\n: still here\n\n'
+            )
+        if len(asked) == 2:
+            return httpx.Response(503, json={"code": "redis_unavailable", "detail": "Away."})
+        return httpx.Response(
+            200,
+            headers=headers,
+            text='id: 2-0\nevent: token\ndata: {"text": "x"}\n\nid: 3-0\nevent: done\ndata: {}\n\n',
+        )
+
+    with Api("http://rag", transport=httpx.MockTransport(answer)) as api:
+        events = [event.name for event in api.events("/v1/query", {})]
+    assert events == ["passages", "token", "done"]
+    assert asked == [("/v1/query", None), ("/v1/answers/a/events", "1-0"), ("/v1/answers/a/events", "1-0")]
+
+
+def test_requests_refused_as_too_early_are_sent_again() -> None:
+    replies = [httpx.Response(503, headers={"Retry-After": "0"}, json={"detail": "Wait."}), httpx.Response(200, json=1)]
+    with Api("http://rag", patience=30, transport=httpx.MockTransport(lambda _: replies.pop(0))) as api:
+        assert api.request("GET", "/x") == 1
+
+
+def test_patience_is_not_for_a_service_that_is_not_there() -> None:
+    asked = []
+
+    def nobody(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        raise httpx.ConnectError("refused")
+
+    with Api("http://rag", 60.0, httpx.MockTransport(nobody)) as api, pytest.raises(CliError, match="rag up") as away:
+        api.request("GET", "/x")
+    assert away.value.status == 3
+    assert len(asked) == 1
+
+
+def test_a_service_that_takes_too_long_is_not_said_to_be_away() -> None:
+    def never(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow")
+
+    with Api("http://rag", transport=httpx.MockTransport(never)) as api, pytest.raises(CliError, match="busy") as slow:
+        next(api.events("/v1/query", {}))
+    assert slow.value.status == 3
+
+
+def test_a_server_of_another_kind_is_told_from_the_service() -> None:
+    replies = {
+        "GET": httpx.Response(404, text="Not found"),
+        "POST": httpx.Response(501, text="<html>"),
+        "PUT": httpx.Response(200, text="<html>"),
+        "HEAD": httpx.Response(404, json={"detail": "Not Found"}),
+    }
+    with Api("http://rag:81/x", transport=httpx.MockTransport(lambda asked: replies[asked.method])) as api:
+        for method, reply in replies.items():
+            with pytest.raises(CliError, match="Another program answers at http://rag:81 ") as wrong:
+                api.request(method, "/v1/collections")
+            assert f"(status {reply.status_code})" in str(wrong.value)
+            assert "--url or RAG_URL" in str(wrong.value)
+            assert wrong.value.status == 3
+    proxy = httpx.MockTransport(lambda asked: httpx.Response(502, text="<html>"))
+    with Api("http://rag", transport=proxy) as api, pytest.raises(CliError, match="answered with status 502"):
+        api.request("GET", "/v1/collections")
