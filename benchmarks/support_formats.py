@@ -344,9 +344,9 @@ def markdown(result: Mapping[str, Any], reference: str) -> str:
     lines = [
         f"# `support` in other number formats than {reference}",
         "",
-        f"The same questions, passages and prompts, answered in {reference} and in another format of the same weights. "
-        "Both chances are",
-        f"computed with the calibration that was fitted in {reference}. Differences are absolute ones.",
+        f"The same questions, passages and prompts, answered in {reference} and in another format of the same weights.",
+        "The questions of one article have the same passages, which answer at most half of them. Both chances are",
+        f"computed with the calibration that was fitted in {reference}; differences are absolute ones.",
         "",
     ]
     for dtype, one in result["formats"].items():
