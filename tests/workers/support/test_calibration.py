@@ -102,10 +102,11 @@ def test_the_package_names_number_formats_only_with_a_measurement_of_them() -> N
     assert named
 
 
-def test_the_default_models_english_calibration_holds_in_float32_and_the_one_for_other_languages_does_not() -> None:
+def test_the_default_models_calibration_for_english_alone_holds_in_other_number_formats() -> None:
     fitted = find("qwen2.5-coder-1.5b", "bfloat16", PROMPT, "en")
     assert fitted[1]
     assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "en") == fitted
+    assert find("qwen2.5-coder-1.5b", "int8", PROMPT, "en") == fitted
     assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "de")[1] is False
     assert find("qwen2.5-coder-1.5b", "float16", PROMPT, "en")[1] is False
 
