@@ -85,8 +85,8 @@ class Answer(ResponseBody):
     )
     calibrated: bool | None = Field(
         default=None,
-        description="Whether both chances were calibrated for this model, number format, prompt and language. False: "
-        "they only order answers.",
+        description="Whether both chances were calibrated for this model, prompt and language, in this number format "
+        "or in one that was measured to give the same chances. False: they only order answers.",
     )
     abstained: Literal["warned", "refused"] | None = Field(
         default=None, description="What `abstain` did: a warning in `note`, or a refusal instead of the answer."

@@ -143,7 +143,7 @@ class Support(_Message):
     answerable: float
     """The chance that they answer the question, 0 to 1."""
     calibrated: bool
-    """Whether both are from a calibration for this model, number format and prompt."""
+    """Whether both are from a calibration that holds for this model, number format, prompt and language."""
     abstained: Literal["warned", "refused"] | None = None
     sentences: list[SentenceSupport] = Field(default_factory=list)
     signals: dict[str, float] = Field(default_factory=dict)

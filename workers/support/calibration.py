@@ -1,8 +1,11 @@
-"""Calibration: what turns the signals of an answer into two chances, for one model, number format and prompt.
+"""Calibration: what turns the signals of an answer into two chances, for one model and prompt.
 
 Two logistic regressions over the same signals: whether the passages state the answer (`support`), and whether they
 answer the question at all (`answerable`, by which answers are refused). `rag bench answers --calibrate` fits them to
 judged answers and writes the file. A signal that an answer lacks counts as its mean.
+
+A calibration is fitted in one number format. It holds for another one of the same weights only if its file names it,
+with the measurement that shows it (`benchmarks/support_formats.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -50,7 +53,7 @@ class Logistic:
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Attributes:
-    model, dtype, engine, prompt, languages: what it holds for; `prompt` is `Templates.digest`.
+    model, dtype, engine, prompt, languages: what it was fitted to, and holds for; `prompt` is `Templates.digest`.
     support, answerable: the two regressions.
     threshold: answers with less chance that the passages answer the question are refused or warned of.
     answers: number of judged answers that it was fitted to.
@@ -65,10 +68,13 @@ class Calibration:
     threshold: float
     answers: int
     languages: Sequence[str]
+    other_dtypes: Mapping[str, str] = field(default_factory=dict)
+    """Other number formats of the same weights that it holds for: name -> path of the result file that shows it."""
 
     def holds_for(self, model: str, dtype: str, prompt: str, language: str) -> bool:
-        own = (self.model, self.dtype, self.engine, self.prompt)
-        return own == (model, dtype, ENGINE, prompt) and language in self.languages
+        own = (self.model, self.engine, self.prompt)
+        in_format = dtype == self.dtype or dtype in self.other_dtypes
+        return own == (model, ENGINE, prompt) and in_format and language in self.languages
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

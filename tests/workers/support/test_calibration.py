@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rag_service.prompting.template import Templates
 from workers.support.calibration import BEFORE, ENGINE, MOST_ODDS, Calibration, Logistic, find, fit, read, shipped
 
+ROOT = Path(__file__).parents[3]
+PROMPT = Templates().digest
 FLAT = Logistic(0.0, {"check": 1.0}, {"check": 2.0}, {"check": 4.0})
 OWN = Calibration("own", "float32", ENGINE, "abc", FLAT, FLAT, 0.3, 10, ["en"])
 
@@ -80,13 +84,51 @@ def test_another_model_dtype_prompt_or_language_is_uncalibrated(
     assert find(model, dtype, prompt, language, OWN) == (OWN, False)
 
 
+def test_another_number_format_is_calibrated_if_the_file_names_it_with_its_measurement() -> None:
+    shared = replace(OWN, other_dtypes={"bfloat16": "measured.json"})
+    assert find("own", "float32", "abc", "en", shared) == (shared, True)
+    assert find("own", "bfloat16", "abc", "en", shared) == (shared, True)
+    assert find("own", "int8", "abc", "en", shared) == (shared, False)
+    assert find("other", "bfloat16", "abc", "en", shared) == (shared, False)
+    assert find("own", "bfloat16", "another prompt", "en", shared) == (shared, False)
+
+
+def test_the_package_names_number_formats_only_with_a_measurement_of_them() -> None:
+    named = [(one, dtype, path) for one in shipped() for dtype, path in one.other_dtypes.items()]
+    for one, dtype, path in named:
+        measured = json.loads((ROOT / path).read_text(encoding="utf-8"))
+        assert measured["environment"][dtype]["model"] == measured["environment"][one.dtype]["model"] == one.model
+        assert measured["formats"][dtype]["questions"] >= 60
+    assert named
+
+
+def test_the_default_models_calibration_for_english_alone_holds_in_other_number_formats() -> None:
+    fitted = find("qwen2.5-coder-1.5b", "bfloat16", PROMPT, "en")
+    assert fitted[1]
+    assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "en") == fitted
+    assert find("qwen2.5-coder-1.5b", "int8", PROMPT, "en") == fitted
+    assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "de")[1] is False
+    assert find("qwen2.5-coder-1.5b", "float16", PROMPT, "en")[1] is False
+
+
+def test_no_two_of_the_packages_calibrations_hold_for_the_same_answer() -> None:
+    held = [
+        (one.model, dtype, one.prompt, language)
+        for one in shipped()
+        for dtype in (one.dtype, *one.other_dtypes)
+        for language in one.languages
+    ]
+    assert len(held) == len(set(held))
+
+
 def test_the_packages_calibrations_say_what_they_hold_for() -> None:
     for one in shipped():
         assert one.engine == ENGINE
         assert 0 < one.threshold < 1
         assert one.support.weights["evidence"] > 0
-        for language in one.languages:
-            assert find(one.model, one.dtype, one.prompt, language) == (one, True)
+        for dtype in (one.dtype, *one.other_dtypes):
+            for language in one.languages:
+                assert find(one.model, dtype, one.prompt, language) == (one, True)
 
 
 def test_what_no_calibration_holds_for_takes_one_of_the_same_model_else_of_none() -> None:
