@@ -53,6 +53,9 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
                 answer_id = event.data["answer_id"]
                 if screen is not None:
                     _say_search(event.data, call.json.get("question"))
+            elif event.name == "waiting" and screen is not None:
+                if event.data["answers"]:
+                    say_dim(f"Waiting behind {count(event.data['answers'], 'other answer')} …")
             elif event.name == "parts" and screen is not None:
                 say_dim(f"Read part {event.data['done']} of {event.data['total']}.")
             elif event.name == "restart" and screen is not None:

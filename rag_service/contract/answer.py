@@ -134,7 +134,8 @@ class Answer(ResponseBody):
     timings: dict[str, float] | None = Field(
         default=None,
         description="Milliseconds. `rewrite`, the time to rewrite a follow-up, and `search` come before `queued` and "
-        "are not part of `total`. `first_token` counts from the start of the worker's job.",
+        "are not part of `total`. `queued` is the time until a worker began to read the prompt, with waiting for "
+        "other answers' prompts; `first_token` counts from its end.",
     )
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, if the answer failed.")

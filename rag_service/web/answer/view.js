@@ -119,11 +119,13 @@ export class AnswerView {
       this.answerId = data.answer_id;
       this.text.passages = data.passages;
       this._showSearch(data.retrieval_query);
-      const inPrompt = data.passages.filter((passage) => passage.in_prompt !== false).length;
-      this._status.textContent = inPrompt
-        ? t("Reading {passages}…", { passages: count(inPrompt, "{n} passage", "{n} passages") }) : t("Thinking…");
+      this._status.textContent = this._reading();
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
+    } else if (name === "waiting") {
+      this._status.textContent = data.answers
+        ? t("Waiting behind {answers}…", { answers: count(data.answers, "{n} other answer", "{n} other answers") })
+        : this._reading();
     } else if (name === "parts") {
       this._status.textContent = data.done < data.total
         ? t("Reading part {part} of {all}…", { part: data.done + 1, all: data.total }) : t("Writing…");
@@ -143,6 +145,12 @@ export class AnswerView {
     } else if (name === "error") {
       this._fail(new Problem(data), true);
     }
+  }
+
+  /** What happens once it is its turn. */
+  _reading() {
+    const inPrompt = this.text.passages.filter((passage) => passage.in_prompt !== false).length;
+    return inPrompt ? t("Reading {passages}…", { passages: count(inPrompt, "{n} passage", "{n} passages") }) : t("Thinking…");
   }
 
   _finish(answer) {
