@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
-from rag_service.answering.answers import failure
+from rag_service.answering.answers import AS_TYPED, failure
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.citing.provenance import Provenance
@@ -99,7 +99,8 @@ async def _name_and_data(
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left}
-            return "passages", {**ids, "retrieval_query": job.retrieval_query, **dropped, "passages": event.passages}
+            searched = {"retrieval_query": job.retrieval_query, "search_note": AS_TYPED.get(job.not_rewritten)}
+            return "passages", {**ids, **searched, **dropped, "passages": event.passages}
         case WaitingEvent():
             return "waiting", {"answers": event.answers}
         case PartsEvent():

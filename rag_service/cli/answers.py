@@ -80,10 +80,12 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
 
 
 def _say_search(passages: dict[str, Any], question: str | None) -> None:
-    """Print the search query if it is not the question, and what was dropped from the full window."""
+    """Print the search query if it is not the question, why a follow-up was searched for as typed, and what was dropped from the full window."""
     query = passages.get("retrieval_query")
     if query not in (None, question):
         say_dim(f"Looked for: {query}")
+    if note := passages.get("search_note"):
+        err().print(note, style="yellow")
     for name, noun in (("passages_left", "earlier passage"), ("turns_left", "oldest turn")):
         if dropped := passages.get(name, 0):
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")

@@ -112,6 +112,11 @@ class Answer(ResponseBody):
         default=None,
         description="Query of the search for passages: the question, or its rewritten form. Null without a search.",
     )
+    search_note: str | None = Field(
+        default=None,
+        description="A remark if a follow-up was searched for as it was typed, because rewriting it took too long or "
+        "failed.",
+    )
     finish_reason: FinishReason | None = Field(
         default=None,
         description="`stop`: it was complete. `length`: it reached `max_tokens`. `repetition`: it repeated itself and "

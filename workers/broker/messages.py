@@ -14,6 +14,7 @@ from workers.broker.progress import FinishReason
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction", "notes"]
+NotRewritten = Literal["late", "failed"]
 Abstain = Literal["off", "warn", "refuse"]
 
 
@@ -222,6 +223,8 @@ class GenerateJob(_Message):
     """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None
     """Milliseconds that rewriting the question took; None if it was not tried."""
+    not_rewritten: NotRewritten | None = None
+    """Why a follow-up was searched for as it was typed, although it was to be rewritten."""
     search_ms: float | None = None
     """Milliseconds that the search took, with waiting for its turn; None without a search."""
     forgotten: int = Field(default=0, ge=0)

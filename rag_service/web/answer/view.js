@@ -118,7 +118,7 @@ export class AnswerView {
     if (name === "passages") {
       this.answerId = data.answer_id;
       this.text.passages = data.passages;
-      this._showSearch(data.retrieval_query);
+      this._showSearch(data);
       this._status.textContent = this._reading();
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
@@ -162,7 +162,7 @@ export class AnswerView {
     this.collection = answer.collection;
     this.text.passages = answer.passages;
     this.text.finish(answer.answer ?? "", answer.citations ?? []);
-    this._showSearch(answer.retrieval_query);
+    this._showSearch(answer);
     const { speculation, timings, usage } = answer;
     if (speculation?.engine === "upstream") {
       this.meter.setTime(usage?.completion_tokens ?? 0, timings?.total ?? null, speculation.usage === "estimated");
@@ -201,10 +201,10 @@ export class AnswerView {
     }
   }
 
-  /** Shows the search query if it is not the question. */
-  _showSearch(query) {
-    this._search.hidden = !query || query === this.question;
-    this._search.textContent = t("Looked for “{query}”", { query });
+  /** Shows the search query if it is not the question, or why a follow-up was searched for as it was typed. */
+  _showSearch({ retrieval_query: query, search_note: note }) {
+    this._search.hidden = !note && (!query || query === this.question);
+    this._search.textContent = note ? t(note) : t("Looked for “{query}”", { query });
   }
 
   _legend(passages, kinds, answer) {
