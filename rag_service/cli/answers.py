@@ -80,7 +80,7 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
 
 
 def _say_search(passages: dict[str, Any], question: str | None) -> None:
-    """Print the search query if it is not the question, why a follow-up was searched for as typed, and what was dropped from the full window."""
+    """Print the search query if it is not the question, why a follow-up was not rewritten, and what was dropped."""
     query = passages.get("retrieval_query")
     if query not in (None, question):
         say_dim(f"Looked for: {query}")
