@@ -154,7 +154,8 @@ def ending(answer: dict[str, Any]) -> str:
         return f"cut at {answer['usage']['completion_tokens']} tokens; --max-tokens gives more"
     if answer["finish_reason"] == "repetition":
         return f"stopped at {answer['usage']['completion_tokens']} tokens, because it repeated itself"
-    return str(answer["finish_reason"])
+    endings = {"stop": "complete", "cancelled": "cancelled"}
+    return endings.get(answer["finish_reason"], str(answer["finish_reason"]))
 
 
 def _time_line(answer: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,9 +102,9 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
     yield _service(running.api_url(settings), models_missing and running.read(settings.data_dir) is None)
-    workers = _workers(running.redis_url(settings))
-    yield from _worker_memory(workers)
+    yield from _worker_memory(running.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
+        workers = _workers(running.redis_url(settings))
         yield from _fastest_format(settings.number_format, sum(int(worker.get("running", 0)) for worker in workers))
 
 
@@ -307,9 +307,9 @@ def _workers(url: str | None) -> list[dict[str, Any]]:
         return []
 
 
-def _worker_memory(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _worker_memory(url: str | None) -> Iterator[Finding]:
     """The memory that neural drafters and keys and values of earlier turns take in the running workers."""
-    for worker in workers:
+    for worker in _workers(url):
         sizes = {name.replace("_", " "): size for name, size in (worker.get("memory") or {}).items()}
         if cached := (worker.get("kv_cache") or {}).get("bytes"):
             sizes["keys and values of earlier turns"] = cached
