@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from decoder import Engine, SamplingParams
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.drafts.tree import ROOT
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.planning.calibration import load_or_measure
 from decoder.recording.environment import environment
 from decoder.recording.loaded_model import open_model

@@ -32,7 +32,8 @@ from decoder.drafters.learning.acceptance import AcceptanceTable
 from decoder.drafters.learning.eos_prior import EosPrior
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model.forward_outputs import RequiredOutputs
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.recording.pass_archive import BEST, PassArchive
 from decoder.recording.record import Recording, read_recordings
 

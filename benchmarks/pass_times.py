@@ -20,7 +20,8 @@ import torch
 from decoder.bench.results import environment_lines, write_json
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import NUMBER_FORMATS, load_target
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.recording.environment import environment
 
 

@@ -20,8 +20,9 @@ from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
 from decoder.generation import Generation
 from decoder.model.forward_outputs import ForwardOutputs
+from decoder.model.pass_parts import PromptChunk, TreePass
 from decoder.model.prefix import KeptRows
-from decoder.model.target import PREFILL_CHUNK, PromptChunk, TargetModel, TreePass
+from decoder.model.target import PREFILL_CHUNK, TargetModel
 from decoder.planning.budget import choose
 from decoder.request import Request, RequestOptions
 from decoder.sampling.near_ties import THRESHOLDS

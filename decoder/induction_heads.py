@@ -23,7 +23,8 @@ from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.errors import DecoderError
 from decoder.model.forward_outputs import RequiredOutputs
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.sampling.params import SamplingParams
 
 FILE = "induction_heads.json"

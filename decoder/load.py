@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -24,6 +25,8 @@ from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
 from decoder.planning.kernel_border import load_or_measure as load_or_measure_kernels
+
+log = logging.getLogger(__name__)
 
 DTYPES = {
     "float64": torch.float64,
@@ -99,6 +102,7 @@ def load_engine(
         context.draft_model = _target(draft_folder, dtype, device, state_dir)
     target = _target(folder, dtype, device, state_dir, bitwise=exact == "bitwise")
     if target.bitwise:
+        log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
         bitwise_check.ensure(target)
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
     context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
@@ -149,6 +153,8 @@ def _target(
     folder: Path, dtype: str, device: str, state_dir: Path | None = None, *, bitwise: bool = False
 ) -> TargetModel:
     """A model on its device. An int8 model's kernels are measured, or read from a file in `state_dir`."""
+    size = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e9
+    log.info("loading the weights of %s as %s, %.1f GB; some seconds a GB", folder.name, dtype, size)
     if dtype != INT8:
         return TargetModel(_weights(folder, DTYPES[dtype]).to(device), bitwise=bitwise)
     weights = _weights(folder, "auto")  # as stored, so that they are read from disk one by one

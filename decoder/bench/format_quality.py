@@ -16,7 +16,7 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import load_target
-from decoder.model.target import TreePass
+from decoder.model.pass_parts import TreePass
 from decoder.models import default_models_dir, resolve
 from decoder.recording.prompts import BenchError
 

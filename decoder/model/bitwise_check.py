@@ -12,7 +12,8 @@ import torch
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 
 PROMPT = bitwise.BLOCK - 5
 ANSWER = 12

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from decoder.drafts.mask_chains import NO_MASKS, MaskChains, MaskRows
+from decoder.drafts.mask_chains import MaskRows
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model import architecture, attention
 from decoder.model import bitwise as bits
@@ -22,46 +22,10 @@ from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.int8_linear import Kernels, kernels_of
 from decoder.model.kv_cache import KVCache
 from decoder.model.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.pass_parts import PromptChunk, TreePass
 
 PREFILL_CHUNK = 512
 """Most prompt tokens in a prefill pass; bounds the memory of its activations."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreePass:
-    """One sequence's part of a pass.
-
-    Attributes:
-        cache: its cache.
-        root: its last committed token.
-        tree: its draft tree.
-        required_outputs: the outputs that its drafter reads.
-        masks: its adaptive rows; the target must have adapters for them.
-    """
-
-    cache: KVCache
-    root: int
-    tree: DraftTree
-    required_outputs: RequiredOutputs = NOTHING
-    masks: MaskChains = NO_MASKS
-
-    @property
-    def rows(self) -> int:
-        """The number of rows, ordinary and adaptive."""
-        return 1 + len(self.tree) + len(self.masks)
-
-
-@dataclass(frozen=True, slots=True)
-class PromptChunk:
-    """One sequence's part of a pass while its prompt is being processed: the next prompt tokens."""
-
-    cache: KVCache
-    ids: Sequence[int]
-    required_outputs: RequiredOutputs = NOTHING
-
-    @property
-    def rows(self) -> int:
-        return len(self.ids)
 
 
 class TargetModel:
@@ -109,7 +73,7 @@ class TargetModel:
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
         self.graphs: GraphedPasses | None = None
-        """The decode passes that are captured; None if passes run without graphs."""
+        """The decode passes as graphs; None if they run without."""
         self.graphs_problem = "they are for GPUs, in 16 and 32 bits" if graphs else "they are switched off"
         """Why there are no graphs."""
         if stock is not None:
@@ -143,7 +107,7 @@ class TargetModel:
     def _set_up_graphs(self, stock: torch.Tensor | None) -> None:
         """Use graphs if a trial pass with them agrees with the stock model, if its logits are at hand."""
         try:
-            self.graphs = GraphedPasses(self)
+            self.graphs = GraphedPasses(self.model, self.heads, self.kv_heads, self.head_dim)
             if stock is not None:
                 self._check_trial(stock)
         except torch.OutOfMemoryError:

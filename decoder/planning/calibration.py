@@ -6,6 +6,7 @@ Knows target models and the clock; knows no drafter.
 from __future__ import annotations
 
 import hashlib
+import logging
 import platform
 import time
 from collections.abc import Sequence
@@ -15,14 +16,17 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention, packed_linear
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
+
+log = logging.getLogger(__name__)
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 CACHED = (512, 2048)
 REPEATS = 5
 SECONDS = 10.0
-"""After this time each size is measured at most once more."""
+"""Time that measuring may take, about; on a slow machine, that of two passes."""
 
 
 def measure(
@@ -33,25 +37,38 @@ def measure(
     The fastest pass of each size counts. Other work on the machine can only slow passes down, and a size whose cost is
     overestimated would never be tried again.
 
+    Where time runs out, the curve is a line between the sizes that were measured, and a number of cached tokens without
+    measurements takes the nearest one's. Passes while serving correct both.
+
     Args:
         rows: sizes of a pass, root included.
         cached: tokens in the cache; sizes that exceed the model's window are skipped.
-        seconds: the approximate time that it may take; each size is measured at least once after its warm-up.
+        seconds: the time that it may take, shared by the sizes of the cache. Of one that is begun, the smallest and the
+            largest pass are timed whatever time they take; the first pass of a size is a warm-up, and counts only
+            where it is the only one of these two.
     """
     curve = CostCurve()
     sizes = [size for size in cached if size + max(rows) <= target.max_positions] or [0]
     started = time.perf_counter()
     for number, size in enumerate(sizes, 1):
-        times: dict[int, list[float]] = {count: [] for count in rows}
-        for repeat in range(REPEATS + 1):
-            for count in rows:
-                elapsed = _time(target, size, count)
-                if repeat or count == max(rows):  # the first round warms up; smaller sizes warm up the largest
-                    times[count].append(elapsed)
-            if repeat and time.perf_counter() - started > seconds * number / len(sizes):
-                break
-        curve.set(bucket_of(size, 1), {count: min(elapsed) for count, elapsed in times.items()})
+        ends = started + seconds * number / len(sizes)
+        if number > 1 and time.perf_counter() >= ends:
+            break
+        curve.set(bucket_of(size, 1), _fastest(target, size, rows, ends))
     return curve
+
+
+def _fastest(target: TargetModel, cached: int, rows: Sequence[int], ends: float) -> dict[int, float]:
+    """Rows -> seconds of the fastest pass, until the time `ends`; at least of the smallest and the largest size."""
+    outer = (max(rows), min(rows))
+    order = (*outer, *(count for count in rows if count not in outer))
+    times: dict[int, list[float]] = {count: [] for count in rows}
+    for count in (*outer, *order * (REPEATS + 1)):
+        if time.perf_counter() >= ends and all(times[one] for one in outer):
+            break
+        times[count].append(_time(target, cached, count))
+    warm = {count: measured[1:] or (measured if count in outer else []) for count, measured in times.items()}
+    return {count: min(measured) for count, measured in warm.items() if measured}
 
 
 def load_or_measure(target: TargetModel, path: Path | None) -> CostCurve:
@@ -61,6 +78,7 @@ def load_or_measure(target: TargetModel, path: Path | None) -> CostCurve:
             return CostCurve.load(path)
         except ValueError:
             path.unlink()
+    log.info("measuring how long passes of this model take here, once; about %.0f s, longer if they are slow", SECONDS)
     curve = measure(target)
     if path is not None:
         curve.save(path)

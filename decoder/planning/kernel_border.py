@@ -7,6 +7,7 @@ whichever kernel the layers use.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,11 +18,15 @@ import torch
 from decoder.model.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
 from decoder.model.target import TargetModel
 
+log = logging.getLogger(__name__)
+
 ROWS = (4, 8, 16, 32, 64, 128)
 """Rows at which both kernels are timed, until the wider one wins."""
 MOST_WEIGHTS = 1 << 26
 """Weights of the timed layers, about: more than a cache holds."""
 REPEATS = 3
+SECONDS = 10.0
+"""After this time, each kernel is timed once a number of rows."""
 _FORMATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 Timer = Callable[[int], float]
@@ -70,11 +75,14 @@ def measure(target: TargetModel) -> Kernels:
             layer(given)
         return time.perf_counter() - started
 
+    began = time.perf_counter()
+
     def fastest(rows: int, few: bool, wide: torch.dtype) -> float:
         key = rows, few * ROWS[-1], wide
         if key not in timed:
             seconds(*key)  # warms up, and makes room for the other format
-            timed[key] = min(seconds(*key) for _ in range(REPEATS))
+            repeats = REPEATS if time.perf_counter() - began < SECONDS else 1
+            timed[key] = min(seconds(*key) for _ in range(repeats))
         return timed[key]
 
     formats = [torch.float32]
@@ -96,6 +104,7 @@ def load_or_measure(target: TargetModel, path: Path | None) -> Kernels:
             return kernels
         except (KeyError, TypeError, ValueError):
             path.unlink()
+    log.info("measuring which int8 kernels are fast here, once; about %.0f s", SECONDS)
     kernels = measure(target)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from functools import partial
 import anyio
 
 from rag_service.answering import answers, feedback
+from rag_service.answering.place import Place
 from rag_service.contract.answer import Answer, Version
 from rag_service.contract.feedback import FeedbackOut, FeedbackRequest
 from rag_service.contract.ids import no_feedback, unknown_answer
@@ -21,7 +22,7 @@ from rag_service.errors import Unavailable
 from rag_service.prompting import edits
 from rag_service.setting_sections import Answers
 from workers.broker.app import AsyncRedisClient, RedisClient
-from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent
+from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, PassagesEvent, WaitingEvent
 from workers.errors import AnswerMissing
 from workers.sessions.feedback import FeedbackStore
 from workers.sessions.queue import Queue
@@ -69,21 +70,32 @@ class AnswerReader:
             raise unknown_answer(answer_id)
         return record
 
-    async def events(self, answer_id: str, after: str = "0-0") -> AsyncIterator[tuple[str, AnswerEvent] | None]:
+    async def events(
+        self, answer_id: str, after: str = "0-0", *, tell_place: bool = False
+    ) -> AsyncIterator[tuple[str, AnswerEvent] | None]:
         """Events after an entry id as they come, up to the last one; None after each stretch of silence.
+
+        Args:
+            tell_place: also yield a `WaitingEvent` with the entry id "" when the number of answers changes that come
+                first, as long as no worker has taken this one.
 
         Raises:
             NotFound: the answer is not kept (any more).
         """
         stream = self.stream(answer_id)
+        place = Place(self._async_redis, self._owner, answer_id) if tell_place else None
         silent_since = time.monotonic()
         while True:
             entries = await stream.aread(after, POLL_MS)
             for entry_id, event in entries:
                 after = entry_id
+                if not isinstance(event, PassagesEvent):  # of a worker
+                    place = None
                 yield entry_id, event
                 if isinstance(event, DoneEvent | ErrorEvent):
                     return
+            if place is not None and not entries and (ahead := await place.changed()) is not None:
+                yield "", WaitingEvent(answers=ahead)
             if entries:
                 silent_since = time.monotonic()
             elif time.monotonic() - silent_since >= self._settings.heartbeat:

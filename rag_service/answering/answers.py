@@ -16,7 +16,7 @@ from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
 from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
 from rag_service.errors import problem_document
 from rag_service.setting_sections import Answers
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Support
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Support
 from workers.sessions.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
@@ -34,6 +34,12 @@ FAILURES = {
 """Status of a failed answer by its code; 422 for all others."""
 RETRY_S = 10.0
 """Seconds after which a model server may answer again, where it does not say."""
+AS_TYPED: dict[NotRewritten | None, str] = {
+    "late": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone took "
+    "too long. Ask in full if they do not fit.",
+    "failed": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone "
+    "failed. Ask in full if they do not fit.",
+}
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
@@ -68,6 +74,7 @@ def present(
         passages_left=record["job"].passages_left,
         turns_left=record["job"].turns_left,
         retrieval_query=record["job"].retrieval_query,
+        search_note=AS_TYPED.get(record["job"].not_rewritten),
         seed=record["seed"],
         **fields,
     )

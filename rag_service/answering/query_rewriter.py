@@ -29,7 +29,7 @@ from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.standalone import Exchange
 from rag_service.settings import Settings
 from workers.broker.app import AsyncRedisClient
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Sampling, Segment, Speculation
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Sampling, Segment, Speculation
 from workers.errors import QueueUnavailable
 from workers.sessions.queue import Queue
 from workers.sessions.rewrite_cache import Rewrites
@@ -50,10 +50,12 @@ class Rewritten:
     Attributes:
         query: the question or its rewrite.
         ms: time of rewriting; None if it was not tried.
+        failure: why the question is used as it was typed, although it was to be rewritten.
     """
 
     query: str
     ms: float | None = None
+    failure: NotRewritten | None = None
 
 
 class Rewriter:
@@ -93,20 +95,23 @@ class Rewriter:
             return Rewritten(question)
         started = time.perf_counter()
         query = question
+        failure: NotRewritten | None = None
         try:
             with anyio.move_on_after(self._settings.retrieval.rewrite_timeout) as limit:
                 upstream = self._settings.upstream_of(collection)
                 query = await self._rewritten(question, past, principal, session_id, upstream)
             if limit.cancelled_caught:
+                failure = "late"
                 log.warning(
                     "rewriting a question took longer than %.1f s; the question is used unchanged",
                     time.perf_counter() - started,
                 )
         except Exception as error:
+            failure = "failed"
             log.warning(
                 "rewriting a question failed (%s: %s); the question is used unchanged", type(error).__name__, error
             )
-        return Rewritten(query, 1e3 * (time.perf_counter() - started))
+        return Rewritten(query, 1e3 * (time.perf_counter() - started), failure)
 
     async def _rewritten(
         self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None

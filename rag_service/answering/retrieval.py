@@ -142,7 +142,8 @@ class Retrieval:
 
         started = time.perf_counter()
         found = await anyio.to_thread.run_sync(search, limiter=self._threads)
-        return replace(found, search_ms=1e3 * (time.perf_counter() - started))
+        search_ms = 1e3 * (time.perf_counter() - started)
+        return replace(found, search_ms=search_ms, not_rewritten=rewritten.failure)
 
 
 def _whole(library: Library, names: Sequence[str], document_id: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
-from rag_service.answering.answers import failure
+from rag_service.answering.answers import AS_TYPED, failure
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.citing.provenance import Provenance
@@ -25,6 +25,7 @@ from workers.broker.messages import (
     PassagesEvent,
     RestartEvent,
     TokenEvent,
+    WaitingEvent,
 )
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -45,11 +46,14 @@ async def events(pipeline: Pipeline, job: GenerateJob, after: str) -> AsyncItera
     last_seen = _position(after)
     try:
         # From the start, because the offsets of a token depend on all tokens before it.
-        async for entry in pipeline.answers.events(job.answer_id):
+        async for entry in pipeline.answers.events(job.answer_id, tell_place=True):
             if entry is None:
                 yield HEARTBEAT
                 continue
             entry_id, event = entry
+            if isinstance(event, WaitingEvent) and not entry_id:
+                yield event_text("waiting", {"answers": event.answers})
+                continue
             if isinstance(event, RestartEvent):
                 provenance = Provenance(job, pipeline.tokens, by_text)
             spans = provenance.add(event) if isinstance(event, TokenEvent) else []
@@ -86,14 +90,19 @@ def _token(event: TokenEvent, job: GenerateJob, spans: list[dict[str, Any]], so_
 
 
 async def _name_and_data(
-    pipeline: Pipeline, job: GenerateJob, event: PassagesEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent
+    pipeline: Pipeline,
+    job: GenerateJob,
+    event: PassagesEvent | WaitingEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent,
 ) -> tuple[str, dict[str, Any]]:
     """The name and the data of an event."""
     match event:
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left}
-            return "passages", {**ids, "retrieval_query": job.retrieval_query, **dropped, "passages": event.passages}
+            searched = {"retrieval_query": job.retrieval_query, "search_note": AS_TYPED.get(job.not_rewritten)}
+            return "passages", {**ids, **searched, **dropped, "passages": event.passages}
+        case WaitingEvent():
+            return "waiting", {"answers": event.answers}
         case PartsEvent():
             return "parts", {"done": event.done, "total": event.total}
         case RestartEvent():

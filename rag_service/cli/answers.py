@@ -53,6 +53,9 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
                 answer_id = event.data["answer_id"]
                 if screen is not None:
                     _say_search(event.data, call.json.get("question"))
+            elif event.name == "waiting" and screen is not None:
+                if event.data["answers"]:
+                    say_dim(f"Waiting behind {count(event.data['answers'], 'other answer')} …")
             elif event.name == "parts" and screen is not None:
                 say_dim(f"Read part {event.data['done']} of {event.data['total']}.")
             elif event.name == "restart" and screen is not None:
@@ -77,10 +80,12 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
 
 
 def _say_search(passages: dict[str, Any], question: str | None) -> None:
-    """Print the search query if it is not the question, and what was dropped from the full window."""
+    """Print the search query if it is not the question, why a follow-up was not rewritten, and what was dropped."""
     query = passages.get("retrieval_query")
     if query not in (None, question):
         say_dim(f"Looked for: {query}")
+    if note := passages.get("search_note"):
+        err().print(note, style="yellow")
     for name, noun in (("passages_left", "earlier passage"), ("turns_left", "oldest turn")):
         if dropped := passages.get(name, 0):
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
@@ -149,7 +154,8 @@ def ending(answer: dict[str, Any]) -> str:
         return f"cut at {answer['usage']['completion_tokens']} tokens; --max-tokens gives more"
     if answer["finish_reason"] == "repetition":
         return f"stopped at {answer['usage']['completion_tokens']} tokens, because it repeated itself"
-    return str(answer["finish_reason"])
+    endings = {"stop": "complete", "cancelled": "cancelled"}
+    return endings.get(answer["finish_reason"], str(answer["finish_reason"]))
 
 
 def _time_line(answer: dict[str, Any]) -> str:

@@ -136,9 +136,13 @@ class Resumption:
         self._failures = 0
 
     def is_new(self, event: ServerEvent) -> bool:
-        """Whether to pass an event on. Once the answer is known, an event without an id only says the stream broke."""
+        """Whether to pass an event on. Once the answer is known, an event without an id says that it waits, or that
+        the stream broke."""
         if event is ENDED:
             self.ended = True
+        if event.name == "waiting":  # it may have no id of its own, and so that of the event before it
+            self.last = event.id or self.last
+            return True
         if event.id is None and self.answer_id is not None:
             return False
         if event.id is not None:

@@ -112,6 +112,11 @@ class Answer(ResponseBody):
         default=None,
         description="Query of the search for passages: the question, or its rewritten form. Null without a search.",
     )
+    search_note: str | None = Field(
+        default=None,
+        description="A remark if a follow-up was searched for as it was typed, because rewriting it took too long or "
+        "failed.",
+    )
     finish_reason: FinishReason | None = Field(
         default=None,
         description="`stop`: it was complete. `length`: it reached `max_tokens`. `repetition`: it repeated itself and "
@@ -134,7 +139,8 @@ class Answer(ResponseBody):
     timings: dict[str, float] | None = Field(
         default=None,
         description="Milliseconds. `rewrite`, the time to rewrite a follow-up, and `search` come before `queued` and "
-        "are not part of `total`. `first_token` counts from the start of the worker's job.",
+        "are not part of `total`. `queued` is the time until a worker began to read the prompt, with waiting for "
+        "other answers' prompts; `first_token` counts from its end.",
     )
     speculation: dict[str, Any] | None = None
     error: dict[str, Any] | None = Field(default=None, description="A problem document, if the answer failed.")

@@ -148,6 +148,7 @@ def job(
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,
         search_ms=retrieved.search_ms,
+        not_rewritten=retrieved.not_rewritten,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from workers.broker.messages import Stated
+from workers.broker.messages import NotRewritten, Stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Retrieved:
         stated: the answer, if the search is all it takes.
         whole: whether the passages are those of one document, in its order.
         search_ms: time of the search, with waiting for its turn; None without a search.
+        not_rewritten: why the question was searched for as it was typed, although it was to be rewritten.
     """
 
     query: str | None = None
@@ -29,6 +30,7 @@ class Retrieved:
     stated: Stated | None = None
     whole: bool = False
     search_ms: float | None = None
+    not_rewritten: NotRewritten | None = None
 
     def in_full(self, question: str) -> str:
         """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from workers.broker.log_file import LogFile
 from workers.broker.restarts import Restarts, how
 
 _PR_SET_PDEATHSIG = 1
+STEP = re.compile(r" INFO [\w.]+: ((?:starting|loading|measuring|checking)\b.+)")
+"""A line of a log that says what a process is doing while it starts."""
 ORPHAN_S = 20.0
 """Seconds that a process whose parent was killed has to end by itself."""
 
@@ -112,6 +115,11 @@ class Child:
         self.refused = status in (FAILED, USAGE)
         wait = self._restarts.died()
         return f"The {self.name} ended ({how(status)}); it starts again in {wait:g} s. Its log: {self.log}"
+
+    def step(self) -> str | None:
+        """What its log last said that it is doing, while it starts; None if it said nothing yet."""
+        steps = (found[1] for line in reversed(self._output.recent()) if (found := STEP.search(line)))
+        return next(steps, None)
 
     def last_words(self, lines: int = 5) -> str:
         """The last lines of the last process's output."""

@@ -23,7 +23,8 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.heads.head import EagleHead, FittedHead
 from decoder.model.adapters import CONDITIONER, UP, Adapters
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs
-from decoder.model.target import PromptChunk, TargetModel, TreePass
+from decoder.model.pass_parts import PromptChunk, TreePass
+from decoder.model.target import TargetModel
 from decoder.sequence import Sequence
 
 ARCHITECTURES = ("llama", "qwen2")

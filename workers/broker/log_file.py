@@ -52,6 +52,10 @@ class LogFile:
         )
         self._thread.start()
 
+    def recent(self) -> list[str]:
+        """The last lines so far of the process that runs, without waiting for more."""
+        return list(self._lines.copy())
+
     def last_words(self, lines: int = 5) -> list[str]:
         """The last lines of the last process; complete once it has ended."""
         self.close()

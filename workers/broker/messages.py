@@ -14,6 +14,7 @@ from workers.broker.progress import FinishReason
 from workers.broker.sampling import MOST_STOPS, MOST_TOKENS, SEED_LIMIT, SamplingFields
 
 SegmentKind = Literal["template", "system", "passage", "question", "answer", "edited", "instruction", "notes"]
+NotRewritten = Literal["late", "failed"]
 Abstain = Literal["off", "warn", "refuse"]
 
 
@@ -222,6 +223,8 @@ class GenerateJob(_Message):
     """The query that passages were searched with: the question or its rewrite; None without a search."""
     rewrite_ms: float | None = None
     """Milliseconds that rewriting the question took; None if it was not tried."""
+    not_rewritten: NotRewritten | None = None
+    """Why a follow-up was searched for as it was typed, although it was to be rewritten."""
     search_ms: float | None = None
     """Milliseconds that the search took, with waiting for its turn; None without a search."""
     forgotten: int = Field(default=0, ge=0)
@@ -319,6 +322,13 @@ class PartsEvent(_Message):
     total: int
 
 
+class WaitingEvent(_Message):
+    """The answer waits: the prompts of so many answers are read before its own. 0: its own is read now."""
+
+    type: Literal["waiting"] = "waiting"
+    answers: int
+
+
 class RestartEvent(_Message):
     """The answer starts again from its beginning: what was streamed of it so far does not count."""
 
@@ -340,7 +350,8 @@ class DoneEvent(_Message):
     ms{draft, verify, prefill}; resumed_tokens: tokens of the answer that another worker had generated, not included in
     the other counts; near_ties, near_ties_changed and extra_passes, 0 unless the answer is strict."""
     timings: dict[str, float]
-    """Milliseconds: queued, prefill, decode, total; first_token: from the job's start to the first token generated
+    """Milliseconds: queued, the time until a worker read some of the prompt: until it took the job, and then behind
+    other answers' prompts; prefill, decode, total; first_token: from the end of `queued` to the first token generated
     here, the whole time if there was none; support: of finding the answer's support, after its last token."""
     support: Support | None = None
     support_missing: str | None = None
@@ -355,6 +366,6 @@ class ErrorEvent(_Message):
     """Seconds after which asking again makes sense; None if nobody knows."""
 
 
-AnswerEvent = TokenEvent | PassagesEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent
+AnswerEvent = TokenEvent | PassagesEvent | WaitingEvent | PartsEvent | RestartEvent | DoneEvent | ErrorEvent
 
 TokenEvent.model_rebuild()

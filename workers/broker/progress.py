@@ -31,6 +31,9 @@ class JobProgress(_Part):
     status: JobStatus
     done: int = 0
     total: int = 0
+    added: int = Field(default=0, description="Documents that were new; known once the job has ended.")
+    replaced: int = Field(default=0, description="Documents that took the place of an earlier version; likewise.")
+    unchanged: int = Field(default=0, description="Documents that the collection had as they are; likewise.")
     failures: list[IngestFailure] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list, description="What one should know of the documents that went in.")
 

@@ -85,6 +85,9 @@ def ingest(claim: JobClaim, library: Library, passage_ids: PassageIds, closing: 
     ended = {
         "status": "cancelled" if report.cancelled else status,
         "done": report.ingested + len(failures),
+        "added": len(report.added),
+        "replaced": len(report.replaced),
+        "unchanged": len(report.unchanged),
         "failures": failures,
         "notes": list(report.notes),
     }

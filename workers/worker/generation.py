@@ -26,6 +26,7 @@ from workers.broker.messages import (
     GenerateJob,
     Sampling,
     Segment,
+    WaitingEvent,
 )
 from workers.errors import AnswerEnded, AnswerMissing, AnswerTaken
 from workers.grammar.grammars import Grammars
@@ -124,6 +125,10 @@ def generate(
         if job.parts:
             job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled, besides), stream, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
+        if max((*prompt, *(token for event in before for token in event.ids)), default=0) >= tokens.vocab_size:
+            raise ValueError(
+                "the answer or its session was begun with another model, whose tokens are others; ask again"
+            )
         refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
         if relay.ids:
@@ -141,6 +146,7 @@ def generate(
             domain=f"{job.tenant}/{job.collection or ''}",
             resumed=list(relay.ids),
             owner=owner,
+            waiting=lambda answers: relay.patiently(partial(stream.write, WaitingEvent(answers=answers))),
             read=supporter.reads(job) if supporter is not None else frozenset(),
         )
         first_token: float | None = None
@@ -155,6 +161,7 @@ def generate(
                     relay.show()
                 if refused or relay.finish_reason is not None:
                     break
+        waited = sum(one.waited_ms for one in (*besides, handle))
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
         decoded = time.perf_counter()
         support = None
@@ -167,7 +174,7 @@ def generate(
         if refusing:
             support = decided(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
-        queued = 1e3 * max(started_at - job.created, 0.0)
+        queued = 1e3 * max(started_at - job.created, 0.0) + waited
         done = DoneEvent(
             text=relay.text,
             ids=relay.ids,
@@ -177,9 +184,9 @@ def generate(
             timings={
                 "queued": queued,
                 "prefill": stats.ms["prefill"],
-                "first_token": elapsed if first_token is None else first_token,
-                "decode": max(1e3 * (decoded - started) - stats.ms["prefill"], 0.0),
-                "total": queued + elapsed,
+                "first_token": max((elapsed if first_token is None else first_token) - waited, 0.0),
+                "decode": max(1e3 * (decoded - started) - waited - stats.ms["prefill"], 0.0),
+                "total": queued + elapsed - waited,
                 **({"support": elapsed - 1e3 * (decoded - started)} if support else {}),
             },
             support=support,

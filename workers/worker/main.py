@@ -152,7 +152,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
             "concurrency": config.concurrency,
         }
     folder = resolve(config.model, config.models_folder)
-    log.info("loading %s from %s", config.model, folder)
+    log.info("loading the tokenizer of %s from %s", config.model, folder)
     tokens = Tokens.load(folder)
     if tokens.has_chat_template and not tokens.append_only:
         log.warning("the chat template of %s rewrites earlier turns: every follow-up prefills anew", config.model)
@@ -214,7 +214,7 @@ def _library(config: WorkerConfig) -> Library | None:
         config.embedding_dtype,
         *config.embedding_prefixes,
     )
-    log.info("loading %s", config.embedding_model)
+    log.info("loading the embedding model %s; some seconds", config.embedding_model)
     embedder.load()
     limits = ReadLimits(ocr_languages=config.ocr_languages, ocr_seconds=config.ocr_seconds)
     stores = open_stores(config.store_url, config.data_dir)

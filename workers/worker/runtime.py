@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Unpack
 
@@ -49,7 +50,8 @@ class GenerationHandle(Iterator["Step"]):
     """The steps of one submitted answer, as they come. The last one has a finish reason.
 
     Iterating raises the engine's error for this answer, or RuntimeClosed if the runtime closed before the end. `close`
-    stops an answer that is not read any more.
+    stops an answer that is not read any more. While iterating, `waiting` is called with the number of answers whose
+    prompts are read first, when there are any and whenever it changes; with 0 once the answer's own prompt is read.
     """
 
     def __init__(
@@ -57,13 +59,19 @@ class GenerationHandle(Iterator["Step"]):
         begin: Callable[[Sequence[int]], Generation],
         cancelled: Callable[[], bool],
         owner: Owner | None = None,
+        waiting: Callable[[int], None] = lambda answers: None,
     ) -> None:
         self._begin = begin
+        self._waiting = waiting
+        self._ahead = 0
+        self._submitted_at = time.perf_counter()
+        self._began_at: float | None = None
         self.owner = owner
         self._cancelled = cancelled
         self._abandoned = False
         self._ended = False
-        self._arrived: queue.SimpleQueue[Step | Exception] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[Step | int | Exception] = queue.SimpleQueue()
+        """Steps, numbers of answers to wait for, and what ended them."""
         self._sequence: Generation | None = None
         self._delivered: list[int] = []
         """Tokens delivered; a restarted sequence continues after them."""
@@ -75,7 +83,8 @@ class GenerationHandle(Iterator["Step"]):
     def __next__(self) -> Step:
         if self._ended:
             raise StopIteration
-        item = self._arrived.get()
+        while isinstance(item := self._arrived.get(), int):
+            self._waiting(item)
         if isinstance(item, Exception):
             self._ended = True
             raise item
@@ -86,6 +95,11 @@ class GenerationHandle(Iterator["Step"]):
     def stats(self) -> DecodeStats | None:
         """Counts so far; complete after the last step. None for an answer that never started."""
         return None if self._sequence is None else self._sequence.stats
+
+    @property
+    def waited_ms(self) -> float:
+        """Milliseconds from its submission to the first pass that read some of its prompt; 0 before that pass."""
+        return 0.0 if self._began_at is None else 1e3 * (self._began_at - self._submitted_at)
 
     def close(self) -> None:
         """Stop the answer before its next step, if it still runs."""
@@ -107,8 +121,23 @@ class GenerationHandle(Iterator["Step"]):
         if self._abandoned or self._cancelled():
             self.sequence.cancel()
 
-    def deliver(self, step: Step) -> bool:
-        """Deliver a step. Returns whether the answer continues."""
+    @property
+    def prefilled(self) -> bool:
+        """Whether the engine has read its prompt: it has a token."""
+        return bool(self._delivered)
+
+    def wait_for(self, answers: int) -> None:
+        """Its prompt is read after those of so many answers, unless some of it is read already."""
+        if self._began_at is None and answers != self._ahead:
+            self._ahead = answers
+            self._arrived.put(answers)
+
+    def deliver(self, step: Step, started: float) -> bool:
+        """Deliver a step of the pass that began at `started`, by `time.perf_counter`. Returns whether it continues."""
+        ended = step.finish_reason is not None
+        if self._began_at is None and (step.tokens or ended or self.sequence.stats.ms["prefill"]):
+            self.wait_for(0)
+            self._began_at = started
         if step.tokens or step.finish_reason is not None:
             self.states = self.states or self.sequence.states
             self._delivered += step.tokens
@@ -156,6 +185,7 @@ class Runtime:
         cancelled: Callable[[], bool] = lambda: False,
         *,
         owner: Owner | None = None,
+        waiting: Callable[[int], None] = lambda answers: None,
         **options: Unpack[RequestOptions],
     ) -> GenerationHandle:
         """Queue an answer and return its handle. Arguments as `decoder.Engine.start`.
@@ -164,6 +194,7 @@ class Runtime:
 
         Args:
             owner: owner of the rows that the answer may begin on and stores at its end; None for neither.
+            waiting: as in `GenerationHandle`.
 
         Raises:
             RuntimeClosed: the runtime accepts no more answers.
@@ -188,7 +219,7 @@ class Runtime:
             self.store.began(len(prompt), sequence.stats.cached_tokens)
             return sequence
 
-        handle = GenerationHandle(begin, cancelled, owner)
+        handle = GenerationHandle(begin, cancelled, owner, waiting)
         with self._lock:
             if not self.alive:
                 raise RuntimeClosed
@@ -263,6 +294,10 @@ class Runtime:
 
     def _advance(self) -> None:
         """One pass for all answers that run together, and one for each answer that runs alone."""
+        unread = 0
+        for handle in self._running:  # the engine reads prompts in order of arrival
+            handle.wait_for(unread)
+            unread += not handle.prefilled
         together = [handle for handle in self._running if not handle.alone]
         groups = [together, *([handle] for handle in self._running if handle.alone)]
         self._running = [handle for group in groups if group for handle in self._step(group)]
@@ -275,6 +310,7 @@ class Runtime:
         """
         for handle in group:
             handle.pass_on_cancel()
+        started = time.perf_counter()
         try:
             steps = self._engine.step([handle.sequence for handle in group])
         except Exception as error:
@@ -289,13 +325,13 @@ class Runtime:
                 if self._begin(handle):
                     alone.append(handle)
             return alone
-        return [handle for handle, step in zip(group, steps, strict=True) if self._deliver(handle, step)]
+        return [handle for handle, step in zip(group, steps, strict=True) if self._deliver(handle, step, started)]
 
-    def _deliver(self, handle: GenerationHandle, step: Step) -> bool:
+    def _deliver(self, handle: GenerationHandle, step: Step, started: float) -> bool:
         """Deliver a step. If the answer ends with it, store its rows first, for the next turn."""
         if step.finish_reason is not None and handle.owner is not None:
             self._store_rows(handle.owner, handle.sequence)
-        return handle.deliver(step)
+        return handle.deliver(step, started)
 
     def _store_rows(self, owner: Owner, sequence: Generation) -> None:
         """Store the rows of a finished answer; if memory is short, evict all rows instead."""

@@ -19,7 +19,7 @@ from decoder.bench.decode.shared_prefill import SharedPrefill
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.engine import Engine
 from decoder.model.kv_cache import KVCache
-from decoder.model.target import TreePass
+from decoder.model.pass_parts import TreePass
 from decoder.recording.loaded_model import open_model
 from decoder.sampling.history import History
 from decoder.sampling.near_ties import decide

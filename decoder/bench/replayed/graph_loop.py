@@ -64,7 +64,7 @@ def tokens_per_second(model: Any, cached: int = 512, tokens: int = 128) -> float
         cache.place.add_(1)
 
     cache.place.fill_(cached)
-    stream = torch.cuda.Stream()
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):

@@ -49,7 +49,7 @@ def run_replay(options: argparse.Namespace, say: Callable[[str], None]) -> None:
     )
     facts = environment(options.line, shape=options.shape, dtype=options.dtype, device=options.device)
     write_json(options.json, {"environment": facts, "rows": rows})
-    write_markdown(options.markdown, "\n".join(replay_table(rows) + ["", *environment_lines(facts)]))
+    write_markdown(options.markdown, "\n".join([*replay_table(rows), "", *environment_lines(facts)]))
 
 
 def replay_shape(
@@ -84,7 +84,7 @@ def replay_shape(
     rows: list[Row] = []
     if graphs and device.startswith("cuda"):
         speed = tokens_per_second(model)
-        row = {"tokens_per_second": speed, "mat": 1.0, "step_ms": 1e3 / speed, "draft_ms": 0.0}
+        row: Row = {"tokens_per_second": speed, "mat": 1.0, "step_ms": 1e3 / speed, "draft_ms": 0.0}
         rows.append(row | {"shape": shape, "drafter": "hand-written loop", "at_once": 1, "graphs": True})
         say(f"{shape}, hand-written loop: {speed:.0f} tokens a second")
     target = SteeredTarget(model, graphs=graphs)

@@ -16,7 +16,8 @@ import torch
 from decoder.drafts.tree import ROOT
 from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.target import PromptChunk, TargetModel, TreePass
+from decoder.model.pass_parts import PromptChunk, TreePass
+from decoder.model.target import TargetModel
 from decoder.recording.pass_archive import PassArchive
 from decoder.recording.prompts import BenchError
 from decoder.recording.record import Recording

@@ -13,15 +13,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
-
-if TYPE_CHECKING:
-    from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
 
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Rows of the shapes. Longer passes run without a graph."""
@@ -32,14 +30,15 @@ Shape = tuple[int, int, bool, RequiredOutputs]
 
 
 class GraphedPasses:
-    """The captured passes of one target.
+    """The captured passes of one model.
 
     Args:
-        target: on a GPU, or, to test shapes, on a CPU.
+        model: the stock model, with `decoder.model.attention`; on a GPU, or, to test shapes, on a CPU.
+        heads, kv_heads, head_dim: its sizes.
     """
 
-    def __init__(self, target: TargetModel) -> None:
-        self._target = target
+    def __init__(self, model: Any, heads: int, kv_heads: int, head_dim: int) -> None:
+        self._model, self._sizes = model, (heads, kv_heads, head_dim)
         self._shapes: dict[Shape, _StaticPass] = {}
         self._pool: Any = None
         """Memory that the graphs share: only one of them runs at a time."""
@@ -53,7 +52,7 @@ class GraphedPasses:
         return rows <= ROWS[-1]
 
     def run(self, batch: Sequence[TreePass]) -> ForwardOutputs:
-        """Run a pass that fits, without adaptive rows. The outputs are of all its rows, in order, and no later pass overwrites them."""
+        """Run a pass that fits, without adaptive rows. The outputs are of all its rows, in order, and stay."""
         rows = sum(part.rows for part in batch)
         required = RequiredOutputs()
         for part in batch:
@@ -63,7 +62,7 @@ class GraphedPasses:
         shape = ROWS[bisect_left(ROWS, rows)], sequences, rows > len(batch), required
         static = self._shapes.get(shape)
         if static is None:
-            static = self._shapes[shape] = _StaticPass(self._target, shape)
+            static = self._shapes[shape] = _StaticPass(self._model, self._sizes, shape)
             static.fill(batch)
             static.capture(self._pool)
             self._pool = self._pool or static.pool
@@ -75,18 +74,16 @@ class GraphedPasses:
 class _StaticPass:
     """A pass of one shape."""
 
-    def __init__(self, target: TargetModel, shape: Shape) -> None:
+    def __init__(self, model: Any, sizes: tuple[int, int, int], shape: Shape) -> None:
         from decoder.model.graphs.tree_attention import Tables, TreeAttention
 
-        self._target = target
+        self._model, self._device, self._head_dim = model, model.device, sizes[2]
         self._rows, self._sequences, drafts, self._required = shape
         self._tile_rows = TILE_ROWS if drafts else 1
         # Every sequence has at most one tile that is not full.
         tiles = self._rows // self._tile_rows + min(self._sequences, self._rows) if drafts else self._rows
-        self._tables = Tables(self._rows, self._sequences, tiles, target.device)
-        self._attention = TreeAttention(
-            self._tables, self._tile_rows, target.heads, target.kv_heads, target.head_dim
-        )
+        self._tables = Tables(self._rows, self._sequences, tiles, self._device)
+        self._attention = TreeAttention(self._tables, self._tile_rows, *sizes)
         self._host = {name: part.numpy() for name, part in self._tables.parts(self._tables.host).items()}
         on_device = self._tables.parts(self._tables.device)
         self._ids, self._positions = on_device["ids"][None], on_device["positions"][None]
@@ -130,13 +127,13 @@ class _StaticPass:
 
     def capture(self, pool: Any) -> None:
         """Run the pass to warm up, and capture it. The first pass of a shape compiles kernels, which takes seconds."""
-        if self._target.device.type != "cuda":
+        if self._device.type != "cuda":
             return
-        stream = torch.cuda.Stream(self._target.device)
-        stream.wait_stream(torch.cuda.current_stream(self._target.device))
+        stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(stream):
             self._run()
-        torch.cuda.current_stream(self._target.device).wait_stream(stream)
+        torch.cuda.current_stream(self._device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             self._run()
@@ -153,14 +150,14 @@ class _StaticPass:
         """Copies of the outputs of the first `rows` rows, all that are not padding."""
         features = self._features[:rows]
         return ForwardOutputs(
-            self._target.model.get_output_embeddings()(features),
+            self._model.get_output_embeddings()(features),
             {layer: states[:rows].clone() for layer, states in self._hidden.items()},
             {layer: queries[:rows].clone() for layer, queries in self._queries.items()},
             features.clone() if self._required.features else None,
         )
 
     def _run(self) -> None:
-        decoder = self._target.model.get_decoder()
+        decoder = self._model.get_decoder()
         kept = sorted(self._required.hidden | self._required.last)
         with ExitStack() as handles:
             for layer in kept:
@@ -199,4 +196,4 @@ class _StaticPass:
         """Attention of one layer: query [1, heads, rows, head_dim] -> [1, rows, heads, head_dim]."""
         if layer in self._required.queries:
             self._queries[layer] = query[0].transpose(0, 1)
-        return self._attention.attend(layer, query, scaling or self._target.head_dim**-0.5)
+        return self._attention.attend(layer, query, scaling or self._head_dim**-0.5)

@@ -224,7 +224,7 @@ class TreeAttention:
         self._table = tables.parts(tables.device)
         self._heads, self._kv_heads, self._dim = heads, kv_heads, dim
         self._padded = max(16, triton.next_power_of_2(dim))
-        programs = PROGRAMS if tables.device.type == "cuda" else 2 * tables.tiles * kv_heads
+        programs = PROGRAMS if tables.device.is_cuda else 2 * tables.tiles * kv_heads
         parts = max(1, min(MOST_PARTS, programs // (tables.tiles * kv_heads)))
         self._parts = 1 << (parts.bit_length() - 1)
         device = tables.device.device

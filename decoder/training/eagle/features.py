@@ -17,7 +17,8 @@ import torch
 
 from decoder.model.fingerprint import fingerprint
 from decoder.model.forward_outputs import RequiredOutputs
-from decoder.model.target import PromptChunk, TargetModel
+from decoder.model.pass_parts import PromptChunk
+from decoder.model.target import TargetModel
 from decoder.training.answers import Answer, grouped
 
 BEST = 16

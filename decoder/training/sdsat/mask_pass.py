@@ -20,7 +20,8 @@ from decoder.model.adapters import Adapters
 from decoder.model.attention import PassCache, Span
 from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.target import PromptChunk, TargetModel
+from decoder.model.pass_parts import PromptChunk
+from decoder.model.target import TargetModel
 from decoder.training.answers import Answer
 from decoder.training.frozen_head_loss import frozen_head_loss
 

@@ -28,11 +28,12 @@ router = APIRouter(prefix="/v1", tags=["query"], route_class=JsonRoute, dependen
 async def query(body: QueryRequest, pipeline: PipelineDep) -> Answer | Response:
     """Answer a question over a collection, with citations.
 
-    With `stream: true`, the response is server-sent events: `passages`, `parts` `{done, total}` (of a document
-    that is read in parts), `token` `{text, tokens, steps?, source?, spans?}`, `support` (of answers from passages),
-    `restart` `{reason}` (of a model server's answer that starts again: drop its text so far), `done` (the whole
-    answer) and `error`. To resume, send an event's id as `Last-Event-ID` to `GET
-    /v1/answers/{id}/events`. A client that disconnects does not stop the answer; `DELETE /v1/answers/{id}` does.
+    With `stream: true`, the response is server-sent events: `passages`, `waiting` `{answers}` (behind so many other
+    answers; 0: no longer), `parts` `{done, total}` (of a document that is read in parts), `token` `{text, tokens,
+    steps?, source?, spans?}`, `support` (of answers from passages), `restart` `{reason}` (of a model server's answer
+    that starts again: drop its text so far), `done` (the whole answer) and `error`. To resume, send an event's id as
+    `Last-Event-ID` to `GET /v1/answers/{id}/events`. A client that disconnects does not stop the answer; `DELETE
+    /v1/answers/{id}` does.
 
     `tokens` and `steps` count the answer's tokens and target passes so far; with a model server there are no `steps`,
     and `tokens` is an estimate. `spans` lists the drafted parts of the

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import httpx
 import typer
 
 from decoder import dtypes
 from rag_service.answering.models import model_folder
-from rag_service.cli.console import out, print_json
+from rag_service.cli.console import count, out, print_json
 from rag_service.cli.options import Json
 from rag_service.cli.stack import model_servers, running
 from rag_service.errors import InvalidSettings
@@ -49,25 +50,31 @@ def doctor(as_json: Json = False) -> None:
 
     The exit status is 1 if something is missing.
     """
-    findings = list(check(load_settings()))
+    findings = []
+    for finding in check(load_settings()):
+        findings.append(finding)
+        if not as_json:
+            _print(finding)
     if as_json:
         print_json([asdict(finding) for finding in findings])
-    else:
-        screen = out()
-        for finding in findings:
-            mark, style = ("MISSING", "red") if not finding.ok else ("ok     ", "green")
-            if finding.ok and finding.fix:
-                mark, style = "look   ", "yellow"
-            screen.print(mark, style=style, end=" ")
-            screen.print(f"{finding.what}: {finding.found}")
-            if finding.fix:
-                screen.print(f"        {finding.fix}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(FAILED)
 
 
+def _print(finding: Finding) -> None:
+    screen = out()
+    mark, style = ("MISSING", "red") if not finding.ok else ("ok     ", "green")
+    if finding.ok and finding.fix:
+        mark, style = "look   ", "yellow"
+    screen.print(mark, style=style, end=" ")
+    screen.print(f"{finding.what}: {finding.found}")
+    if finding.fix:
+        screen.print(f"        {finding.fix}")
+    screen.file.flush()  # the next check may take a while
+
+
 def check(settings: Settings) -> Iterator[Finding]:
-    """Everything that a stack needs, in the order in which it needs it."""
+    """Everything that a stack needs, in the order in which it needs it; last, what takes long to find out."""
     yield _python()
     yield _packages()
     yield _settings()
@@ -81,13 +88,13 @@ def check(settings: Settings) -> Iterator[Finding]:
         models.append(("reranker", settings.reranker))
     if settings.draft_model is not None and decodes:
         models.append(("draft model", settings.draft_model))
-    model_findings = [_model(what, model, settings.models_folder) for what, model in models]
-    yield from model_findings
+    model_findings = []
+    for what, model in models:
+        model_findings.append(_model(what, model, settings.models_folder))
+        yield model_findings[-1]
     if decodes:
         yield _device(settings.device)
         yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
-        if settings.device == "cpu" and model_findings[0].ok:  # it takes seconds, and without a model tells nobody
-            yield from _fastest_format(settings.number_format)
     for endpoint in settings.endpoints:
         state = model_servers.state(endpoint)
         yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
@@ -96,6 +103,9 @@ def check(settings: Settings) -> Iterator[Finding]:
     models_missing = not all(finding.ok for finding in model_findings)
     yield _service(running.api_url(settings), models_missing and running.read(settings.data_dir) is None)
     yield from _worker_memory(running.redis_url(settings))
+    if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
+        workers = _workers(running.redis_url(settings))
+        yield from _fastest_format(settings.number_format, sum(int(worker.get("running", 0)) for worker in workers))
 
 
 def _python() -> Finding:
@@ -165,8 +175,21 @@ def _device(device: str) -> Finding:
     return Finding("device", False, problem, "Set RAG_DEVICE to cpu, or to a device that exists.")
 
 
-def _fastest_format(dtype: str) -> Iterator[Finding]:
-    """Which number format multiplies fastest on this processor, measured; nothing where memory is short."""
+def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
+    """Which number format multiplies fastest on this processor, measured; nothing where memory is short.
+
+    Args:
+        answers: that are running. Beside them, nothing is measured: it would be wrong, and slow them down.
+    """
+    if answers:
+        what, again = "fastest number format", "Run `rag doctor` again while nothing is asked."
+        yield Finding(
+            what,
+            True,
+            f"not measured, because {count(answers, 'answer')} {'is' if answers == 1 else 'are'} running",
+            again,
+        )
+        return
     from decoder.bench import time_formats
 
     best, times = time_formats()
@@ -214,7 +237,8 @@ def _text_recognition(languages: str, seconds: float) -> Finding:
     except RetrieverError as error:
         return Finding(what, True, str(error), "Install Tesseract again to read scans (docs/how-to/formats.md).")
     if known is None:
-        return Finding(what, True, "Tesseract is not installed; scans are reported as unreadable")
+        fix = "To read scans, install Tesseract (docs/how-to/formats.md)."
+        return Finding(what, True, "Tesseract is not installed; scans are reported as unreadable", fix)
     lacking = [language for language in languages.split("+") if language not in known]
     if lacking:
         fix = "Install Tesseract's data for them, or correct RAG_OCR__LANGUAGES; until then scans cannot be read."
@@ -270,18 +294,22 @@ def _service(url: str, has_other_data_folder: bool) -> Finding:
     return Finding("service", False, f"{url} is up but not ready", detail)
 
 
-def _worker_memory(url: str | None) -> Iterator[Finding]:
-    """The memory that neural drafters and keys and values of earlier turns take in the running workers."""
+def _workers(url: str | None) -> list[dict[str, Any]]:
+    """What the running workers report of themselves; [] while Redis is away."""
     if url is None:
-        return
+        return []
     from workers.broker.app import make_app, make_redis
     from workers.sessions.queue import Queue, QueueUnavailable
 
     try:
-        workers = Queue(make_app(url), make_redis(url)).workers()
+        return Queue(make_app(url), make_redis(url)).workers()
     except (QueueUnavailable, ValueError, OSError):
-        return
-    for worker in workers:
+        return []
+
+
+def _worker_memory(url: str | None) -> Iterator[Finding]:
+    """The memory that neural drafters and keys and values of earlier turns take in the running workers."""
+    for worker in _workers(url):
         sizes = {name.replace("_", " "): size for name, size in (worker.get("memory") or {}).items()}
         if cached := (worker.get("kv_cache") or {}).get("bytes"):
             sizes["keys and values of earlier turns"] = cached

@@ -18,6 +18,8 @@ from rag_service.settings import Settings
 from rag_service.stack.exit_status import UNREACHABLE
 from rag_service.stack.process import end_with_parent
 
+log = logging.getLogger(__name__)
+
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 HEAD_BYTES = 16 * 1024
 """Longest head of a request."""
@@ -69,6 +71,8 @@ def worker(
     end_with_parent(parent)
     settings = _with_redis(settings_in_force())
     keep_private(settings.data_dir)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    log.info("starting the worker's programs; about 10 s, more on a busy machine")
     from workers.worker.main import WorkerConfig, run_worker
 
     assert settings.redis_url is not None

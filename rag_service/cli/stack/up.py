@@ -35,10 +35,12 @@ from rag_service.stack.process import Child, is_ready
 from retriever.embedder import names_provider
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from workers.broker.embedded_redis import EmbeddedRedis
 
 POLL_S = 0.2
-LOADING = "Loading the models; the first time, also measuring how fast this machine runs them, for some minutes …"
+STARTING = "starting the processes"
 MAX_DEATHS = 3
 """`rag up` ends if a process ends this often before the stack was ever ready."""
 DRAIN_S = 12.0
@@ -102,10 +104,10 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     watch = _Watch(redis, redis_url, worker, api)
     for child in (worker, api):
         child.start()
-    if not screen.is_terminal:  # the status line below is for terminals
-        screen.print(LOADING)
-    with screen.status(LOADING):
+    steps = _Steps(screen)
+    with screen.status("") as status:  # shown on terminals only
         while not is_ready(url):
+            status.update(steps.look(worker.step() or STARTING))
             stop.check()
             watch.look()
             for child in (worker, api):
@@ -119,6 +121,33 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
         watch.look()
         time.sleep(POLL_S)
     screen.print("Stopping …")
+
+
+class _Steps:
+    """What the worker does until it is ready: each step a line, the present one with its time so far."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+        self._step = ""
+        self._since = time.monotonic()
+
+    def look(self, step: str) -> str:
+        """The present step as a line. A new one is printed where no line can be shown in its place."""
+        if step != self._step:
+            if self._step and self._screen.is_terminal:
+                self._screen.print(f"{self._line} {self._seconds:.0f} s", style="dim")
+            self._step, self._since = step, time.monotonic()
+            if not self._screen.is_terminal:
+                self._screen.print(self._line)
+        return f"{self._line} {self._seconds:.0f} s"
+
+    @property
+    def _line(self) -> str:
+        return f"{self._step[:1].upper()}{self._step[1:]} …"
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._since
 
 
 def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRedis | None, str]:

@@ -118,12 +118,14 @@ export class AnswerView {
     if (name === "passages") {
       this.answerId = data.answer_id;
       this.text.passages = data.passages;
-      this._showSearch(data.retrieval_query);
-      const inPrompt = data.passages.filter((passage) => passage.in_prompt !== false).length;
-      this._status.textContent = inPrompt
-        ? t("Reading {passages}…", { passages: count(inPrompt, "{n} passage", "{n} passages") }) : t("Thinking…");
+      this._showSearch(data);
+      this._status.textContent = this._reading();
       if (!this.secondary) this._sources.list(data.passages, this.collection);
       onstart(data.answer_id, data.session_id);
+    } else if (name === "waiting") {
+      this._status.textContent = data.answers
+        ? t("Waiting behind {answers}…", { answers: count(data.answers, "{n} other answer", "{n} other answers") })
+        : this._reading();
     } else if (name === "parts") {
       this._status.textContent = data.done < data.total
         ? t("Reading part {part} of {all}…", { part: data.done + 1, all: data.total }) : t("Writing…");
@@ -145,6 +147,12 @@ export class AnswerView {
     }
   }
 
+  /** What happens once it is its turn. */
+  _reading() {
+    const inPrompt = this.text.passages.filter((passage) => passage.in_prompt !== false).length;
+    return inPrompt ? t("Reading {passages}…", { passages: count(inPrompt, "{n} passage", "{n} passages") }) : t("Thinking…");
+  }
+
   _finish(answer) {
     if (answer.error) {
       this._fail(new Problem(answer.error), true);
@@ -154,7 +162,7 @@ export class AnswerView {
     this.collection = answer.collection;
     this.text.passages = answer.passages;
     this.text.finish(answer.answer ?? "", answer.citations ?? []);
-    this._showSearch(answer.retrieval_query);
+    this._showSearch(answer);
     const { speculation, timings, usage } = answer;
     if (speculation?.engine === "upstream") {
       this.meter.setTime(usage?.completion_tokens ?? 0, timings?.total ?? null, speculation.usage === "estimated");
@@ -193,10 +201,10 @@ export class AnswerView {
     }
   }
 
-  /** Shows the search query if it is not the question. */
-  _showSearch(query) {
-    this._search.hidden = !query || query === this.question;
-    this._search.textContent = t("Looked for “{query}”", { query });
+  /** Shows the search query if it is not the question, or why a follow-up was searched for as it was typed. */
+  _showSearch({ retrieval_query: query, search_note: note }) {
+    this._search.hidden = !note && (!query || query === this.question);
+    this._search.textContent = note ? t(note) : t("Looked for “{query}”", { query });
   }
 
   _legend(passages, kinds, answer) {

@@ -11,6 +11,7 @@ from typing import Any
 
 import mammoth
 from lxml import etree
+from selectolax.lexbor import LexborHTMLParser
 
 from retriever.parsing.html_text import body
 from retriever.parsing.office.formulas import MATH, with_formulas_as_text
@@ -30,14 +31,21 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def read_docx(data: bytes, stem: str) -> LoadedDocument:
-    """The document's text. Its title is that of its properties, else `stem`."""
+    """The document's text. Its title is that of its properties, else its first title or top heading, else `stem`."""
     package = opened(data)
     found = properties(package)
     page = mammoth.convert_to_html(
         io.BytesIO(_readable(package, data)), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
     ).value
     text, navigation = body(page)
-    return LoadedDocument(found.title or stem, text, "markdown", date=found.date, navigation=navigation)
+    title = found.title or _heading(page) or stem
+    return LoadedDocument(title, text, "markdown", date=found.date, navigation=navigation)
+
+
+def _heading(page: str) -> str | None:
+    """The text of the first `<h1>` with words, which the styles Title and Heading 1 become; None without one."""
+    texts = (" ".join(heading.text().split()) for heading in LexborHTMLParser(page).css("h1"))
+    return next(filter(None, texts), None)
 
 
 def _nothing(_: Any) -> dict[str, str]:

@@ -16,7 +16,8 @@ from decoder.bench.decode.interleaved import compare, modes_of
 from decoder.bench.decode.outcomes import Difference, Outcome, PromptsFile
 from decoder.bench.decode.rows import decode_rows, differences
 from decoder.bench.decode.timing import TimedAnswer, measure
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError, Item
 from decoder.recording.specs import split_exact
 from decoder.sequence import PromptSegment

@@ -21,7 +21,8 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import DrafterUnavailable
 from decoder.model.forward_outputs import ForwardOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from decoder.sampling.near_ties import THRESHOLDS
 from tests.support.tiny_models import (
     ARCHITECTURES,

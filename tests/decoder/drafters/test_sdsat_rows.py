@@ -12,7 +12,8 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.adapters import Adapters
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.target import PromptChunk, TargetModel, TreePass
+from decoder.model.pass_parts import PromptChunk, TreePass
+from decoder.model.target import TargetModel
 from tests.support.tiny_models import ARCHITECTURES, tiny_adapters, tiny_model
 
 VOCAB = 61

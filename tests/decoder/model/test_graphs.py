@@ -19,7 +19,8 @@ from decoder import Engine, SamplingParams  # noqa: E402
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource  # noqa: E402
 from decoder.model.forward_outputs import RequiredOutputs  # noqa: E402
 from decoder.model.graphs.graphed_passes import GraphedPasses  # noqa: E402
-from decoder.model.target import TargetModel, TreePass  # noqa: E402
+from decoder.model.pass_parts import TreePass  # noqa: E402
+from decoder.model.target import TargetModel  # noqa: E402
 from tests.support.tiny_models import ARCHITECTURES, RandomDrafter, tiny_model  # noqa: E402
 
 VOCAB = 61
@@ -36,7 +37,7 @@ def targets(architecture: str) -> tuple[TargetModel, TargetModel]:
 
     static = make(True)
     if not CUDA:
-        static.graphs = GraphedPasses(static)
+        static.graphs = GraphedPasses(static.model, static.heads, static.kv_heads, static.head_dim)
     assert static.graphs is not None, static.graphs_problem
     return static, make(False)
 
@@ -52,7 +53,7 @@ def tree_of(source: random.Random, nodes: int) -> DraftTree:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("sequences", [1, 3])
 def test_passes_agree(architecture: str, sequences: int) -> None:
-    """Logits, outputs and caches, for ragged trees over prompts of many lengths, in caches that grow and that do not."""
+    """Logits, outputs and caches, for ragged trees over prompts of many lengths, in caches that grow or not."""
     source = random.Random(sequences)
     static, eager = targets(architecture)
     held: list[tuple[Any, Any]] = []

@@ -9,7 +9,8 @@ import torch
 
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import RequiredOutputs
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from tests.support.tiny_models import ARCHITECTURES, tiny_model, tiny_target
 
 PROMPT = [5, 9, 17, 33, 8, 5, 9]

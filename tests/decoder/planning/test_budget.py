@@ -8,6 +8,7 @@ import math
 import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -180,6 +181,27 @@ def test_slow_moments_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "_time", pass_beside_other_work)
     curve = measure(tiny_target(), rows=(1, 4), cached=(16,), seconds=math.inf)
     assert curve.costs(16, 1, 3) == pytest.approx([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(("a_pass", "passes"), [(1.0, 14), (4.0, 4), (100.0, 2)])
+def test_measuring_ends_in_time_however_slow_the_machine(
+    monkeypatch: pytest.MonkeyPatch, a_pass: float, passes: int
+) -> None:
+    """On a busy machine, measuring every size twice took minutes, and until then nothing could be asked."""
+    ran: list[tuple[int, int]] = []
+
+    def slow_pass(target: object, cached: int, rows: int) -> float:
+        ran.append((cached, rows))
+        return 1.0 + rows / 64
+
+    clock = SimpleNamespace(perf_counter=lambda: a_pass * len(ran))
+    monkeypatch.setattr(calibration, "_time", slow_pass)
+    monkeypatch.setattr(calibration, "time", clock)
+    curve = measure(tiny_target(), rows=(1, 4, 16, 64), cached=(16, 32), seconds=14.0)
+    assert len(ran) == passes
+    assert ran[:2] == [(16, 64), (16, 1)]
+    for cached in (16, 32):
+        assert curve.costs(cached, 1, 63) == pytest.approx([1.0 + rows / 64 for rows in range(1, 65)])
 
 
 def test_measuring_leaves_every_point_positive() -> None:

@@ -21,8 +21,9 @@ from decoder.errors import AdaptersError
 from decoder.model.adapters import Adapters
 from decoder.model.conditioner import Conditioner
 from decoder.model.fingerprint import describe
+from decoder.model.pass_parts import TreePass
 from decoder.model.shipped import shipped_names
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.target import TargetModel
 from decoder.recording.prompts import BenchError
 from decoder.sampling.select import perturbed_scores
 from decoder.training import main

@@ -45,6 +45,7 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     done = events[-1][2]
     assert done["retrieval_query"] == MEANT
     assert done["timings"]["rewrite"] > 0
+    assert done["search_note"] is None
     assert done["timings"]["search"] > 0
     assert done["question"] == "And when?"
     (asked,) = world.stage.rewrites
@@ -135,6 +136,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     session: str,
     make_client: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
+    parse: Any,
 ) -> None:
     world.stage.rewritten = MEANT
     stage = type(world.stage)
@@ -149,6 +151,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     monkeypatch.setattr(engine, "_before_step", lambda sequence: broken(world.stage, sequence))
     answer = await ask(client, session_id=session)
     assert (answer["retrieval_query"], answer["status"]) == ("And when?", "succeeded")
+    assert "rewriting it to stand alone failed" in answer["search_note"]
 
     def slow(self: Any, sequence: Any) -> None:
         if self.rewrites_a_question(sequence.prompt):
@@ -165,6 +168,9 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
         world.stage.open.set()
         answer = await asked
     assert (answer["retrieval_query"], answer["status"]) == ("And when?", "succeeded")
+    assert "rewriting it to stand alone took too long" in answer["search_note"]
+    events = await client.get(f"/v1/answers/{answer['answer_id']}/events")
+    assert parse(events.text)[0][2]["search_note"] == answer["search_note"], "told before the answer"
 
 
 async def test_asked_again_it_is_not_rewritten_again(client: httpx.AsyncClient, world: Any, session: str) -> None:

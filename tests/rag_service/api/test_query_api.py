@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from rag_service.contract.schemas import QueryRequest
-from workers.broker.messages import TokenEvent
+from workers.broker.messages import TokenEvent, WaitingEvent
 from workers.sessions.streams import AnswerStream
 
 QUESTION = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
@@ -107,6 +107,20 @@ async def test_a_silent_stream_has_heartbeats_and_goes_on(make_client: Any, worl
                 world.stage.open.set()
         assert sse.HEARTBEAT in text
         assert parse(text)[-1][1] == "done"
+
+
+async def test_a_stream_says_how_many_answers_come_first(client: httpx.AsyncClient, world: Any, parse: Any) -> None:
+    world.stage.hold_at = 0
+    pipeline = client.pipeline  # type: ignore[attr-defined]
+    answer_id = await pipeline.answer(QueryRequest(**QUESTION))
+    assert await asyncio.to_thread(world.stage.waiting.wait, 30)
+    stream = pipeline.answers.stream(answer_id)
+    for answers in (2, 0):
+        await asyncio.to_thread(stream.write, WaitingEvent(answers=answers))
+    world.stage.open.set()
+    events = parse((await client.get(f"/v1/answers/{answer_id}/events")).text)
+    assert [data for _, name, data in events if name == "waiting"] == [{"answers": 2}, {"answers": 0}]
+    assert (events[0][1], events[-1][1]) == ("passages", "done")
 
 
 async def test_a_cancelled_answer_keeps_its_text(client: httpx.AsyncClient, world: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,8 +14,8 @@ import pytest
 import typer
 
 from decoder.catalogue import DEFAULT_MODEL
-from rag_service.cli.stack import running, up
-from rag_service.cli.stack.doctor import _device, _dtype, _fastest_format, _text_recognition
+from rag_service.cli.stack import doctor, running, up
+from rag_service.cli.stack.doctor import Finding, _device, _dtype, _fastest_format, _text_recognition
 from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
@@ -82,7 +83,7 @@ def test_doctor_looks_at_the_database(
     [
         ("List of available languages (2):\neng\nnld", "eng", "Tesseract, for eng", ""),
         ("List of available languages (2):\neng\nnld", "nld+tha", "Tesseract lacks tha", "RAG_OCR__LANGUAGES"),
-        (None, "eng", "not installed", ""),
+        (None, "eng", "not installed", "install Tesseract"),
     ],
 )
 def test_doctor_says_whether_scans_can_be_read(
@@ -144,16 +145,35 @@ def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pyte
 
     times = {"float32": {1: 0.02, 8: 0.03, 64: 0.08}, "int8": {1: 0.01, 8: 0.02, 64: 0.07}}
     monkeypatch.setattr(bench, "time_formats", lambda: ("int8", times))
-    (finding,) = _fastest_format("float32")
+    (finding,) = _fastest_format("float32", 0)
     assert finding.ok
     assert finding.found == (
         "int8 (ms for 150 million weights and 1 / 8 / 64 rows: float32 20 / 30 / 80, int8 10 / 20 / 70)"
     )
     assert "RAG_DTYPE=int8" in finding.fix
     assert "rag models quality" in finding.fix, "it changes the model"
-    assert [finding.fix for finding in _fastest_format("int8")] == [""]
+    assert [finding.fix for finding in _fastest_format("int8", 0)] == [""]
     monkeypatch.setattr(bench, "time_formats", lambda: (None, {}))
-    assert list(_fastest_format("float32")) == [], "memory is short"
+    assert list(_fastest_format("float32", 0)) == [], "memory is short"
+
+
+def test_doctor_measures_nothing_beside_running_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from decoder import bench
+
+    monkeypatch.setattr(bench, "time_formats", lambda: pytest.fail("it slows them down"))
+    for answers, said in ((1, "1 answer is running"), (3, "3 answers are running")):
+        (finding,) = _fastest_format("float32", answers)
+        assert (finding.ok, finding.found) == (True, f"not measured, because {said}")
+        assert "again" in finding.fix
+
+
+def test_doctor_prints_each_check_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(settings: Settings) -> Iterator[Finding]:
+        yield Finding("first", True, "fine")
+        raise KeyboardInterrupt  # of someone who waits no longer
+
+    monkeypatch.setattr(doctor, "check", check)
+    assert "first: fine" in rag("doctor").stdout
 
 
 def test_doctor_refuses_int8_on_a_gpu(tmp_path: Path) -> None:

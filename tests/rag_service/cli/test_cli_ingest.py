@@ -36,7 +36,8 @@ def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path
     assert again.exit_code == 0
     told = json.loads(again.stdout)
     assert len(told.pop("jobs")) == 1
-    assert told == {"collection": "papers", "files": 2, "failures": []}
+    counts = {"added": 0, "replaced": 0, "unchanged": 2}
+    assert told == {"collection": "papers", "files": 2, **counts, "failures": []}
     with Api(api_url) as api:
         names = {d["name"] for d in api.request("GET", "/v1/collections/papers/documents")["documents"]}
         assert names == {"papers/good.md", "papers/sub/deep.txt"}

@@ -51,6 +51,12 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     stack.until(lambda: stack.process.poll() is not None or "Ctrl-C stops it." in stack.text, "getting ready")
     where = stack.run_json()
     assert where is not None, stack.text
+    log = (stack.data_dir / "logs" / "worker.log").read_text()
+    for step in ("starting the worker's programs", "loading the weights of", "measuring how long passes"):
+        assert step in log
+        assert f"{step[:1].upper()}{step[1:]}" in stack.text
+    shown = [stack.text.index(step) for step in ("Loading the weights of", "Measuring how long", "Ready at")]
+    assert shown == sorted(shown)
     key = (stack.data_dir / "key").read_text().strip()
     assert f"{where['url']}/#key={key}\n" in stack.text, "in a file that nobody else reads"
     sent = {"Authorization": f"Bearer {key}"}

@@ -11,6 +11,11 @@ from playwright.async_api import expect
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BACKUPS = "How long are backups kept?"
+ROWS = """() => {
+  const middle = (one) => { const box = one.getBoundingClientRect(); return (box.top + box.bottom) / 2; };
+  const shown = [...document.querySelectorAll(".bar img, .bar select, .bar button")].filter((one) => one.offsetWidth);
+  return new Set(shown.map((one) => Math.round(middle(one) / 12))).size;
+}"""
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 
 
@@ -117,6 +122,7 @@ async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_v
     turn = await visit.answered()
     await expect(turn.locator(".verdict.same")).to_be_visible()
     assert await fits(page)
+    assert await page.evaluate(ROWS) == 2, "of the header, with all its buttons"
     sheet = page.get_by_role("complementary", name="Sources")
     await expect(sheet).to_be_hidden()
     await visit.tap(turn.locator(".run.copied").first)

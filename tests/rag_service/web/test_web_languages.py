@@ -27,6 +27,7 @@ NOTES = {
     answers.UNANSWERED,
     answers.REFUSED,
     answers.RETRIEVAL_OFF,
+    *answers.AS_TYPED.values(),
     NO_COLLECTION,
 }
 SAME = {

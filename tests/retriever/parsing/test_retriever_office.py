@@ -39,7 +39,7 @@ def zipped(parts: dict[str, str]) -> bytes:
     return data.getvalue()
 
 
-def docx(namespace: str = W, more: str = "") -> bytes:
+def docx(namespace: str = W, more: str = "", core: str = CORE) -> bytes:
     def cell(text: str) -> str:
         return f"<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
 
@@ -62,7 +62,7 @@ def docx(namespace: str = W, more: str = "") -> bytes:
             "word/_rels/document.xml.rels": f'<Relationships xmlns="{rels}"><Relationship Id="r2" '
             f'Type="{office}/styles" Target="styles.xml"/></Relationships>',
             "word/styles.xml": f'<w:styles xmlns:w="{namespace}">{styles}</w:styles>',
-            "docProps/core.xml": CORE,
+            "docProps/core.xml": core,
         }
     )
 
@@ -71,6 +71,11 @@ def loaded(folder: Path, name: str, content: bytes | str) -> LoadedDocument:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return load_file(path)
+
+
+def test_a_docx_without_a_title_property_has_its_first_heading_as_title(tmp_path: Path) -> None:
+    untitled = CORE.replace("<dc:title>Travel</dc:title>", "")
+    assert loaded(tmp_path, "a.docx", docx(core=untitled)).title == "Hotels"
 
 
 @pytest.mark.parametrize("namespace", [W, "http://purl.oclc.org/ooxml/wordprocessingml/main"])

@@ -11,7 +11,8 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder.drafters.base import Drafter
 from decoder.drafts.tree import ROOT
-from decoder.model.target import TargetModel, TreePass
+from decoder.model.pass_parts import TreePass
+from decoder.model.target import TargetModel
 from tests.support.tiny_models import decoded
 
 

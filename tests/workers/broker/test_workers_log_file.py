@@ -32,6 +32,19 @@ def test_a_new_process_is_added_and_its_last_words_are_its_own(tmp_path: Path) -
     assert all(STAMPED.match(line) for line in text.splitlines()), text
 
 
+def test_recent_lines_are_read_while_the_process_runs(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "worker.log")
+    code = "print('loading', flush=True); input()"
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+    log.take(process)
+    while not log.recent() and process.poll() is None:
+        pass
+    assert log.recent() == ["loading"]
+    process.communicate(b"\n")
+    log.close()
+
+
 def test_raw_crashes_have_a_time_on_every_line(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "worker.log")
     says(log, "import faulthandler, os; faulthandler.enable(); os.abort()")

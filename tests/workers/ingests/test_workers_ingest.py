@@ -301,7 +301,8 @@ def test_what_was_deleted_since_stays_deleted_when_a_job_goes_on(
     assert again is not None
     ingest(again, library, kept, lambda: False)
     assert [document.id for document in collection.documents()] == ["n1", "n2"]
-    assert ledger.job("default", "j") == JobProgress(job_id="j", status="succeeded", done=3, total=3)
+    ended = JobProgress(job_id="j", status="succeeded", done=3, total=3, added=2, unchanged=1)
+    assert ledger.job("default", "j") == ended
 
 
 def test_nothing_goes_in_for_a_job_that_another_worker_has(
@@ -321,7 +322,7 @@ def test_nothing_goes_in_for_a_job_that_another_worker_has(
         ingest(claim, library, kept, lambda: False)
     ingest(slow, library, kept, lambda: False)  # it wakes up
     assert library.collection("c").get("d").text == "A newer text."
-    assert ledger.job("default", "j1") == JobProgress(job_id="j1", status="succeeded", done=1, total=1)
+    assert ledger.job("default", "j1") == JobProgress(job_id="j1", status="succeeded", done=1, total=1, added=1)
 
 
 def test_a_job_that_ends_every_worker_is_given_up(

@@ -118,6 +118,18 @@ def test_an_answer_from_queue_to_session(work: Any, queue: Queue, client: Any, t
     assert turn.passages == [{"text": "p"}]
 
 
+def test_an_answer_that_another_model_began_says_so(work: Any, queue: Queue, client: Any, tokens: Tokens) -> None:
+    """As after a restore into a stack with another model: the message named a token id."""
+    queue.enqueue_generate(make_job(tokens, "begun"))
+    stream = AnswerStream(client, "default", "begun")
+    stream.start()
+    stream.write(TokenEvent(t=0, ids=[tokens.vocab_size], text="x"))
+    work(FakeEngine(tokens))
+    *_, last = follow(client, "begun")
+    assert last.code == "invalid_request"
+    assert "begun with another model" in last.detail
+
+
 def test_a_follow_up_prompt_continues_the_ids_of_the_first(
     work: Any, queue: Queue, client: Any, tokens: Tokens
 ) -> None:

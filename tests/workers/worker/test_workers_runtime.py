@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,33 @@ def test_answers_that_arrive_while_others_run_share_their_passes(
     expected = [*tokens.encode_content(TEXT).ids, *tokens.eos_ids]
     assert [ids_of(steps) for steps in answers] == [expected] * 3
     assert max(engine.passes) >= 2
+
+
+def test_an_answer_tells_how_many_prompts_come_first_and_counts_its_wait(
+    tokens: Tokens, open_runtime: Callable[[Any], Runtime]
+) -> None:
+    """Eight questions at once: the last one was "queued" for milliseconds, and its first token took ten minutes."""
+    holds, all_in = threading.Event(), threading.Event()
+    told: list[list[int]] = [[], [], []]
+
+    def hold(sequence: Any) -> None:
+        if sequence.prompt == [1] and not sequence.tokens:
+            holds.set()
+            assert all_in.wait(20)
+
+    runtime = open_runtime(FakeEngine(tokens, speak(tokens, TEXT), before_step=hold))
+    first = runtime.submit([1], SamplingParams(), waiting=told[0].append)
+    assert holds.wait(20)
+    second = runtime.submit([2], SamplingParams(), waiting=told[1].append)
+    third = runtime.submit([3], SamplingParams(), waiting=told[2].append)
+    submitted = time.perf_counter()
+    assert second.waited_ms == 0
+    released = time.perf_counter()
+    all_in.set()
+    for answer in (first, second, third):
+        assert ids_of(answer)
+    assert told == [[], [], [1, 0]]
+    assert min(second.waited_ms, third.waited_ms) >= 1e3 * (released - submitted) > 0
 
 
 def test_a_bad_request_fails_alone_and_at_once(tokens: Tokens, open_runtime: Callable[[Any], Runtime]) -> None:

@@ -35,7 +35,7 @@ def list_sessions(
         print_json(sessions)
         return
     for session in sessions["sessions"]:
-        question = " ".join(session["question"].split())[:QUESTION_CHARS]
+        question = " ".join(session["question"].split())[:QUESTION_CHARS] or "(no finished answer)"
         turns = f"{session['turns']:>3} turn{'s' * (session['turns'] != 1)}"
         out().print(f"{session['session_id']}  {local_time(session['updated'])}  {turns}  {question}")
     if not sessions["sessions"]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -25,6 +25,10 @@ from rag_service.contract.file_names import sendable
 from rag_service.stack.exit_status import FAILED
 
 PATIENCE_S = 60.0
+PAGE = 1000
+"""Documents that one request lists."""
+OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
+"""Counts of a job, and how they are called here."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,17 @@ def ingest(
         raise CliError("There are no files in what you named; name files, or folders that contain some.")
     with connect(url, api_key, PATIENCE_S) as api:
         _create(api, collection)
-        jobs, failures = _ingest(api, collection, [source for source in sources if not source.problem], wait)
+        sources = known_names(sources, _names(api, collection))
+        jobs, failures, outcomes = _ingest(api, collection, [one for one in sources if not one.problem], wait)
     failures = [_failure(source, source.problem) for source in sources if source.problem] + failures
     if as_json:
-        print_json({"collection": collection, "files": len(sources), "jobs": jobs, "failures": failures})
+        print_json({"collection": collection, "files": len(sources), "jobs": jobs, **outcomes, "failures": failures})
     else:
         print_failures(failures)
         if wait:
-            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {collection!r}.")
+            told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
+            place = f"{collection!r}: {told}" if told else f"{collection!r}"
+            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {place}.")
         else:
             for job in jobs:
                 out().print(job)
@@ -93,6 +100,37 @@ def find_sources(paths: Sequence[Path]) -> Iterator[Source]:
             if name not in names:
                 names.add(name)
                 yield Source(source.path, sendable(name), source.problem or unreadable(source.path))
+
+
+def known_names(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
+    """The sources, each with the name that its file has in the collection already, if it has one.
+
+    A file that came in with its folder has the folder's name in front of its own. Such a name, of two parts or more at
+    the end of the file's path, also stands for the file when it or an inner folder is named alone.
+    """
+    taken = {source.name for source in sources}
+    renamed = []
+    for source in sources:
+        parts = (source.path.parent.resolve() / source.path.name).parts
+        ends = (sendable("/".join(parts[first:])) for first in range(1, len(parts) - 1))
+        known = next((end for end in ends if end in names and end not in taken), None)
+        if known is None or source.name in names:
+            renamed.append(source)
+        else:
+            taken.add(known)
+            renamed.append(replace(source, name=known))
+    return renamed
+
+
+def _names(api: Api, collection: str) -> set[str]:
+    """The names of a collection's documents."""
+    names: set[str] = set()
+    after: str | None = ""
+    while after is not None:
+        page = api.send(calls.documents(collection, PAGE, after))
+        names.update(document.name for document in page.documents)
+        after = page.next
+    return names
 
 
 def _sources_at(path: Path) -> list[Source]:
@@ -129,10 +167,13 @@ def _failure(source: Source, reason: str) -> dict[str, str]:
     return {"name": source.name, "reason": reason}
 
 
-def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) -> tuple[list[str], list[dict[str, str]]]:
-    """Ids of the jobs, and what could not be sent or, if `wait`, read."""
+def _ingest(
+    api: Api, collection: str, sources: Sequence[Source], wait: bool
+) -> tuple[list[str], list[dict[str, str]], dict[str, int]]:
+    """Ids of the jobs, what could not be sent or, if `wait`, read, and then also the counts of OUTCOMES."""
     jobs: list[str] = []
     failures: list[dict[str, str]] = []
+    outcomes = dict.fromkeys(OUTCOMES, 0)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err(), transient=True) as progress:
         bar = progress.add_task("Ingesting" if wait else "Sending", total=len(sources))
@@ -141,7 +182,10 @@ def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) ->
             try:
                 jobs.append(_upload(api, collection, batch))
                 if wait:
-                    failures += _failures_of(api, jobs[-1], partial(_advance, progress, bar, before))
+                    job = _ended(api, jobs[-1], partial(_advance, progress, bar, before))
+                    failures += job["failures"]
+                    for outcome in outcomes:  # services of version 0.1 send none
+                        outcomes[outcome] += job.get(outcome, 0)
             except Rejected as rejected:
                 if rejected.http_status != 413:
                     raise
@@ -153,11 +197,11 @@ def _ingest(api: Api, collection: str, sources: Sequence[Source], wait: bool) ->
                 raise
             before += len(batch)
             progress.update(bar, completed=before)
-    return jobs, failures
+    return jobs, failures, outcomes
 
 
-def _failures_of(api: Api, job_id: str, progress: Callable[[int], None]) -> list[dict[str, str]]:
-    """Wait for a job; returns what it could not read. Raises CliError if it was cancelled or ingested nothing."""
+def _ended(api: Api, job_id: str, progress: Callable[[int], None]) -> dict[str, Any]:
+    """Wait for a job; returns it. Raises CliError if it was cancelled or ingested nothing."""
     job = wait_for(api, job_id, progress)
     failures: list[dict[str, str]] = job["failures"]
     print_notes(job)
@@ -166,7 +210,7 @@ def _failures_of(api: Api, job_id: str, progress: Callable[[int], None]) -> list
     if job["status"] == "failed" and job["done"] == 0:
         reason = failures[0]["reason"] if failures else "see the worker's log"
         raise CliError(f"The ingest failed: {reason}")
-    return failures
+    return job
 
 
 def _advance(progress: Progress, bar: TaskID, before: int, done: int) -> None:

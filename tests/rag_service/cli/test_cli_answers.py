@@ -1,0 +1,35 @@
+"""An answer in the terminal, from the events of its stream."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from rag_service.cli import answers
+from rag_service.cli.api import Api
+from rag_service.cli.console import out
+from rag_service.client import calls
+
+
+def test_an_answer_that_waits_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    events = (
+        ("1-0", "passages", {"answer_id": "a", "passages": []}),
+        (None, "waiting", {"answers": 2}),
+        ("2-0", "waiting", {"answers": 1}),
+        ("3-0", "waiting", {"answers": 0}),
+        ("4-0", "token", {"text": "Yes."}),
+        ("5-0", "done", {"answer": "Yes."}),
+    )
+    lines = [
+        f"{f'id: {entry}{chr(10)}' if entry else ''}event: {name}\ndata: {json.dumps(data)}\n\n"
+        for entry, name, data in events
+    ]
+    reply = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text="".join(lines))
+    call = calls.query("What?", {})
+    with Api("http://rag", transport=httpx.MockTransport(lambda _: reply)) as api:
+        assert answers.listen(api, call, out()) == {"answer": "Yes."}
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == ["Waiting behind 2 other answers …", "Waiting behind 1 other answer …"]
+    assert printed.out == "Yes.\n"

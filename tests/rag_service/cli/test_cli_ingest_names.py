@@ -1,0 +1,42 @@
+"""`rag ingest`: which document a file becomes, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rag_service.cli.commands.documents.ingest import Source, known_names
+from tests.support.command_line import rag
+
+
+def test_a_file_that_came_with_its_folder_stays_one_document(api_url: str, tmp_path: Path) -> None:
+    """Named alone it became a second document, and every question found both."""
+    folder = tmp_path / "manual"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "one.md").write_text("# Kiwis\n\nKiwis are green.")
+    (folder / "sub" / "two.md").write_text("# Plums\n\nPlums are blue.")
+
+    def ingest(path: Path) -> str:
+        result = rag("ingest", str(path), "-c", "once", "--url", api_url)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert ingest(folder) == "2 of 2 files are in 'once': 2 new.\n"
+    assert ingest(folder / "one.md") == "1 of 1 files are in 'once': 1 unchanged.\n"
+    (folder / "sub" / "two.md").write_text("# Plums\n\nPlums are yellow.")
+    assert ingest(folder / "sub" / "two.md") == "1 of 1 files are in 'once': 1 replaced.\n"
+    (folder / "sub" / "three.md").write_text("# Figs\n\nFigs are sweet.")
+    assert ingest(folder / "sub") == "2 of 2 files are in 'once': 1 new, 1 unchanged.\n"
+    told = json.loads(rag("ingest", str(folder / "one.md"), "-c", "once", "--url", api_url, "--json").stdout)
+    assert (told["added"], told["replaced"], told["unchanged"]) == (0, 0, 1)
+
+
+def test_a_name_stands_for_a_file_only_if_its_path_ends_with_it(tmp_path: Path) -> None:
+    def named(path: str, names: set[str], name: str) -> str:
+        return known_names([Source(tmp_path / path, name)], names)[0].name
+
+    assert named("a/b/x.md", {"a/b/x.md", "b/x.md"}, "x.md") == "a/b/x.md", "the longest"
+    assert named("c/x.md", {"b/x.md", "x.md.txt"}, "x.md") == "x.md"
+    assert named("a/x.md", {"a/x.md", "x.md"}, "x.md") == "x.md", "it came alone, too"
+    twice = [Source(tmp_path / "p" / "a" / "x.md", "x.md"), Source(tmp_path / "q" / "a" / "x.md", "other")]
+    assert [one.name for one in known_names(twice, {"a/x.md"})] == ["a/x.md", "other"]
