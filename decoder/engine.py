@@ -29,7 +29,7 @@ from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
 from decoder.sequence import PassLoad, Step
-from decoder.verify import verify
+from decoder.verify import device_choices, verify
 
 MIXED_CHUNK = 128
 """Most prompt tokens in a pass while other answers wait for their next token."""
@@ -159,8 +159,10 @@ class Engine:
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
         self.target.synchronize()
         passed = time.perf_counter()
+        choices = device_choices([outputs.logits for outputs in results], [sequence for sequence, _ in parts])
         walks = [
-            self._walk(s, part, outputs) for (s, part), outputs in zip(parts, results, strict=True)
+            self._walk(s, part, outputs, greedy)
+            for (s, part), outputs, greedy in zip(parts, results, choices, strict=True)
         ]  # the accept rule
         verified = time.perf_counter()
         steps = {
@@ -200,19 +202,34 @@ class Engine:
             sequence.pass_load = load
             started = time.perf_counter()
             budget = min(sequence.max_nodes, self.target.max_positions - sequence.position)
-            drafts = budget > 0 and sequence.may_draft
+            sequence.resting = self._rests(sequence, load)
+            drafts = sequence.gate.drafted = budget > 0 and sequence.may_draft and not sequence.resting
             tree = sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree()
             if not sequence.drafter.valued:
                 tree.values = []  # verified whole, as in the drafter's paper
             trees.append(tree)
-            sequence.stats.ms["draft"] += 1e3 * (time.perf_counter() - started)
+            self._record_drafting(sequence, time.perf_counter() - started)
         if any(tree.values for tree in trees):
             costs = self.context.cost.costs(load.cached_tokens, load.sequences, sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
         return parts + [
-            (s, TreePass(s.cache, s.last_token, tree, s.drafter.required_outputs, self._masks(s, tree)))
+            (s, TreePass(s.cache, s.last_token, tree, s.required, self._masks(s, tree)))
             for s, tree in zip(decoding, trees, strict=True)
         ]
+
+    def _rests(self, sequence: Generation, load: PassLoad) -> bool:
+        """Whether a sequence's drafter rests in this step: drafting would take longer than it is likely to save."""
+        if not sequence.drafter.may_rest or not sequence.may_draft:
+            return False
+        token = self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
+        return not sequence.gate.opens(self.context.draft_seconds, token)
+
+    def _record_drafting(self, sequence: Generation, seconds: float) -> None:
+        """Add the time that a draft took to the stats, and learn from it."""
+        sequence.stats.ms["draft"] += 1e3 * seconds
+        if sequence.drafter.may_rest and sequence.gate.drafted:
+            known, normalised = self.context.draft_seconds, self.context.cost.normalised(seconds)
+            self.context.draft_seconds = known + 0.05 * (normalised - known) if known else normalised
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
         """The adaptive rows that a sequence's drafter adds to its tree; none if it may not draft."""
@@ -221,13 +238,15 @@ class Engine:
         masks = sequence.drafter.masks(sequence, tree)
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
-    def _walk(self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs) -> Accepted | None:
+    def _walk(
+        self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs, greedy: list[int] | None
+    ) -> Accepted | None:
         """The tokens that the pass chose for one sequence; None while its prompt is not fully prefilled."""
         if isinstance(part, TreePass):
             final = part.rows == 1  # a one-row pass decides near-ties
-            return verify(part.tree, outputs.logits, sequence, near_tie=None if final else sequence.near_tie)
+            return verify(part.tree, outputs.logits, sequence, None if final else sequence.near_tie, greedy)
         prefilled = part.cache.length + len(part.ids) == len(sequence.input_ids)
-        return verify(DraftTree(), outputs.logits, sequence) if prefilled else None
+        return verify(DraftTree(), outputs.logits, sequence, greedy=greedy) if prefilled else None
 
     def _commit(
         self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, outputs: ForwardOutputs
@@ -260,8 +279,12 @@ class Engine:
                 sequence.kept_rows.step(outputs, len(tokens))
         if sequence.near_tie is not None:
             sequence.record_near_tie(accepted)
-        if tokens:
+        if tokens and sequence.resting:
+            sequence.drafter.rest(sequence, accepted)
+        elif tokens:
             sequence.drafter.observe(sequence, tree, accepted, outputs)
+            if isinstance(part, TreePass):
+                sequence.gate.learn(len(tokens) - 1)
         logprobs = tuple(accepted.logprobs[: len(tokens)])
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 

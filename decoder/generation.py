@@ -12,6 +12,7 @@ from decoder.drafts.accepted import Accepted
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.prefix import KeptRows, Prefix
+from decoder.planning.draft_gate import DraftGate
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import StopStrings
 from decoder.sequence import PromptSegment, Sequence
@@ -47,6 +48,9 @@ class Generation(Sequence):
     ) -> None:
         super().__init__(prompt, params, segments, cache, end_tokens, stop_strings, resumed=resumed, **options)
         self.drafter = drafter
+        self.gate = DraftGate()
+        self.resting = False
+        """Whether the running step is without a draft because the gate is closed."""
         self.max_nodes = max_nodes
         self.near_tie = near_tie
         self.doubtful: int | None = None
@@ -79,6 +83,11 @@ class Generation(Sequence):
     def may_draft(self) -> bool:
         """Whether the next pass may have drafts: not for the last token, nor if one row has to decide alone."""
         return self.max_nodes > 0 and self.remaining > 1 and self.doubtful is None
+
+    @property
+    def required(self) -> RequiredOutputs:
+        """The outputs to keep of the next pass: a resting drafter reads none, but a later answer's may."""
+        return self.drafter.required_outputs if self.kept_rows is not None or not self.resting else RequiredOutputs()
 
     def cancel(self) -> None:
         """Finish before the next step and keep the tokens so far. Safe from any thread."""

@@ -1,11 +1,15 @@
 """The accept rule: a draft token is accepted if it equals the token that `select` picks at its position.
 
 One walk from the root compares every child with that token: `select`'s own or, for plain greedy answers on a GPU and
-for strict ones, the same token by a shorter way (`greedy_choices`, `decide`). It is the same for greedy and sampled
+for strict ones, the same token by a shorter way (`device_choices`, `decide`). It is the same for greedy and sampled
 answers, for chains and trees, and for every drafter.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Ids
+from itertools import islice
 
 import torch
 
@@ -17,7 +21,13 @@ from decoder.sampling.select import select
 from decoder.sequence import Sequence
 
 
-def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: float | None = None) -> Accepted:
+def verify(
+    tree: DraftTree,
+    logits: torch.Tensor,
+    sequence: Sequence,
+    near_tie: float | None = None,
+    greedy: list[int] | None = None,
+) -> Accepted:
     """Walk the tree along the tokens that `select` picks.
 
     Args:
@@ -25,6 +35,7 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
         logits: [n + 1, V]; row 0 is for the token after the root, row i + 1 for the token after node i.
         sequence: its history advances past every chosen token.
         near_tie: margin in logits below which the walk ends without a choice; None decides every position.
+        greedy: the choices of all rows, if `device_choices` made them.
 
     Returns:
         the accepted tokens and the bonus token, which the target chooses where the walk leaves the tree. Without the
@@ -35,7 +46,6 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
     sources: list[TokenSource | None] = []
     logprobs: list[TokenLogprob] = []
     node: int | None = ROOT
-    greedy = greedy_choices(logits) if sequence.params.plain_greedy and logits.device.type != "cpu" else None
     while node is not None:
         arguments = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:
@@ -55,7 +65,26 @@ def verify(tree: DraftTree, logits: torch.Tensor, sequence: Sequence, near_tie: 
     return Accepted(tokens, path, sources, logprobs=logprobs)
 
 
-def greedy_choices(logits: torch.Tensor) -> list[int]:
-    """The tokens that `select` picks greedily from logits [n, V], by one transfer from the device."""
-    tokens: list[int] = logits.argmax(-1).tolist()
-    return tokens
+def device_choices(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[list[int] | None]:
+    """The choices of plain greedy answers on a GPU, of all answers by one transfer.
+
+    Args:
+        logits: [rows, V] of each sequence.
+        sequences: as many.
+
+    Returns:
+        one token a row of each sequence; None where `select` has to pick.
+    """
+    choices: list[list[int] | None] = [None] * len(logits)
+    numbers = [n for n, s in enumerate(sequences) if s.params.plain_greedy and logits[n].device.type != "cpu"]
+    if numbers:
+        for number, tokens in zip(numbers, greedy_choices([logits[n] for n in numbers]), strict=True):
+            choices[number] = tokens
+    return choices
+
+
+def greedy_choices(logits: Ids[torch.Tensor]) -> list[list[int]]:
+    """The tokens that `select` picks greedily from each row of logits, [rows, V] of each sequence."""
+    whole = logits[0] if len(logits) == 1 else torch.cat(list(logits))
+    tokens: Iterator[int] = iter(whole.argmax(-1).tolist())
+    return [list(islice(tokens, len(rows))) for rows in logits]

@@ -22,6 +22,8 @@ class Drafter(ABC):
     name: ClassVar[str]
     valued: ClassVar[bool] = False
     """Whether its trees have values, by which the engine prunes them to the nodes that pay."""
+    may_rest: bool = False
+    """Whether the engine may leave out `draft` and `observe` in a step, and call `rest` instead; final as below."""
     required_outputs: RequiredOutputs = NOTHING
     """The outputs that passes must keep for this drafter; final once `setup` returns."""
 
@@ -61,6 +63,13 @@ class Drafter(ABC):
             tree: the verified tree; other drafters may have drafted a part of it.
             accepted: the result of the walk through it.
             outputs: the rows that chose `accepted.tokens`, see `ForwardOutputs.along`; after prefill all prompt rows.
+        """
+
+    def rest(self, sequence: Sequence, accepted: Accepted) -> None:  # noqa: B027 - most drafters never rest
+        """A step passed without a draft, because drafting would have taken longer than it could save.
+
+        Args:
+            sequence, accepted: as for `observe`.
         """
 
 

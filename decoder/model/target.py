@@ -188,8 +188,8 @@ class TargetModel:
             ValueError: there are adaptive rows, but the target has no adapters or too few masks.
         """
         trees = [part for part in batch if isinstance(part, TreePass) and not part.masks]
-        if self.graphs is not None and len(trees) == len(batch) and self.graphs.fits(sum(part.rows for part in trees)):
-            return self._graphed(self.graphs, trees)
+        if self.graphs is not None and len(trees) == len(batch) and (groups := self.graphs.groups(trees)):
+            return [outputs for group in groups for outputs in self._graphed(self.graphs, group)]
         ids: list[int] = []  # [T], all sequences concatenated
         positions: list[int] = []  # [T]
         needed: list[int] = []  # rows whose logits are read

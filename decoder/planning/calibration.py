@@ -23,6 +23,8 @@ from decoder.planning.cost_curve import CostCurve, bucket_of
 log = logging.getLogger(__name__)
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
+GPU_ROWS = (*ROWS, 128, 256, 512)
+"""On a GPU more rows are nearly free, and whether they are is known only from passes with as many."""
 CACHED = (512, 2048)
 REPEATS = 5
 SECONDS = 10.0
@@ -30,7 +32,7 @@ SECONDS = 10.0
 
 
 def measure(
-    target: TargetModel, rows: Sequence[int] = ROWS, cached: Sequence[int] = CACHED, seconds: float = SECONDS
+    target: TargetModel, rows: Sequence[int] | None = None, cached: Sequence[int] = CACHED, seconds: float = SECONDS
 ) -> CostCurve:
     """Time passes of one sequence, in turn over the sizes, so that a slow moment affects all of them.
 
@@ -41,13 +43,14 @@ def measure(
     measurements takes the nearest one's. Passes while serving correct both.
 
     Args:
-        rows: sizes of a pass, root included.
+        rows: sizes of a pass, root included; by default ROWS, on a GPU GPU_ROWS.
         cached: tokens in the cache; sizes that exceed the model's window are skipped.
         seconds: the time that it may take, shared by the sizes of the cache. Of one that is begun, the smallest and the
             largest pass are timed whatever time they take; the first pass of a size is a warm-up, and counts only
             where it is the only one of these two.
     """
     curve = CostCurve()
+    rows = rows or (ROWS if target.device.type == "cpu" else GPU_ROWS)
     sizes = [size for size in cached if size + max(rows) <= target.max_positions] or [0]
     started = time.perf_counter()
     for number, size in enumerate(sizes, 1):

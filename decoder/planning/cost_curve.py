@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768)
 """Rows of a pass at which a curve has a point. It is linear between the points and after the last one."""
 Bucket = tuple[int, int]
 """Size class of a pass: (of its cached tokens, by powers of 4; of its sequences, by powers of 2). See `bucket_of`."""

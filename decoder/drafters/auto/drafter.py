@@ -91,6 +91,7 @@ class AutoDrafter(Drafter):
 
     def setup(self, context: DrafterContext) -> None:
         self._context = context
+        self.may_rest = True
         self._layer = context.compared_layer
         if self._layer is not None:
             self.required_outputs = RequiredOutputs(hidden=frozenset({self._layer}))
@@ -99,6 +100,7 @@ class AutoDrafter(Drafter):
         if context.target is not None and context.target.adapters is not None:
             self._masks = SdsatDrafter()  # masks see every layer and need no pass of their own
             self._masks.setup(context)
+            self.may_rest = False
             return
         if context.eagle_head is not None:
             self._neural = EagleDrafter()
@@ -107,6 +109,7 @@ class AutoDrafter(Drafter):
         if self._neural is not None:
             self._neural.setup(context)
             self.required_outputs |= self._neural.required_outputs
+            self.may_rest = False  # it needs the outputs of every step
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
         candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
@@ -249,6 +252,11 @@ class AutoDrafter(Drafter):
             self._copies.follow(source.position + copied, source.length + copied, committed)
         self._recent_share = _RECENT_MEMORY * self._recent_share + (1 - _RECENT_MEMORY) * copied / max(committed, 1)
         self._trie = None
+
+    def rest(self, sequence: Sequence, accepted: Accepted) -> None:
+        self._states = self._guesses = self._trie = None  # they are of earlier steps
+        self._copies.follow(None, 0, len(accepted.tokens))
+        self._recent_share *= _RECENT_MEMORY
 
     def _survey_guesses(self, sequence: Sequence, accepted: Accepted) -> None:
         """Every `survey` steps, learn from all guesses, proposed or not."""

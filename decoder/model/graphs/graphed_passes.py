@@ -22,7 +22,7 @@ from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.pass_parts import TreePass
 
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Rows of the shapes. Longer passes run without a graph."""
+"""Rows of the shapes. Longer passes run in several parts, one after the other."""
 TILE_ROWS = 16
 """Rows of one sequence that share a reading of its keys, in passes with drafts."""
 Shape = tuple[int, int, bool, RequiredOutputs]
@@ -47,12 +47,22 @@ class GraphedPasses:
         """The number of shapes so far."""
         return len(self._shapes)
 
-    def fits(self, rows: int) -> bool:
-        """Whether there is a shape for a pass of so many rows."""
-        return rows <= ROWS[-1]
+    def groups(self, batch: Sequence[TreePass]) -> list[list[TreePass]]:
+        """The parts of a pass in passes that have a shape, in order; none if a part is too long for one."""
+        groups: list[list[TreePass]] = []
+        room = 0
+        for part in batch:
+            if part.rows > ROWS[-1]:
+                return []
+            if part.rows > room:
+                groups.append([])
+                room = ROWS[-1]
+            groups[-1].append(part)
+            room -= part.rows
+        return groups
 
     def run(self, batch: Sequence[TreePass]) -> ForwardOutputs:
-        """Run a pass that fits, without adaptive rows. The outputs are of all its rows, in order, and stay."""
+        """Run a pass that has a shape, without adaptive rows. The outputs are of all its rows, in order, and stay."""
         rows = sum(part.rows for part in batch)
         required = RequiredOutputs()
         for part in batch:
@@ -157,9 +167,11 @@ class _StaticPass:
         )
 
     def _run(self) -> None:
+        from decoder.model.graphs.rms_norm import fused_norms
+
         decoder = self._model.get_decoder()
         kept = sorted(self._required.hidden | self._required.last)
-        with ExitStack() as handles:
+        with fused_norms(self._model), ExitStack() as handles:
             for layer in kept:
                 handles.enter_context(decoder.layers[layer].register_forward_hook(self._keeping(layer)))
             output = decoder(

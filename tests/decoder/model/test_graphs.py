@@ -113,8 +113,31 @@ def test_answers_are_those_without_graphs(drafter: str) -> None:
     assert answers[0] == answers[1]
 
 
-def test_long_passes_and_adaptive_rows_run_without() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norms_in_one_launch_round_like_the_stock_ones(dtype: torch.dtype) -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    from decoder.model.graphs.rms_norm import fused_norms
+
+    model = torch.nn.Sequential(LlamaRMSNorm(48, eps=1e-5)).to("cuda" if CUDA else "cpu", dtype)
+    model.dtype = dtype
+    source = torch.Generator().manual_seed(3)
+    model[0].weight.data = torch.rand(48, generator=source).to(model[0].weight.device, dtype)
+    states = (10 * torch.randn(1, 5, 48, generator=source)).to(model[0].weight.device, dtype)
+    with torch.inference_mode():
+        stock = model(states)
+        with fused_norms(model):
+            assert "forward" in vars(model[0])
+            fused = model(states)
+    assert "forward" not in vars(model[0])
+    half = 2**-8 if CUDA else 2**-6  # the interpreter cuts off what bfloat16 cannot hold
+    torch.testing.assert_close(fused, stock, rtol=1e-6 if dtype is torch.float32 else half, atol=1e-6)
+
+
+def test_long_passes_run_in_parts_that_have_a_shape() -> None:
     static, _ = targets("llama")
     assert static.graphs is not None
-    assert static.graphs.fits(512)
-    assert not static.graphs.fits(513)
+    parts = [TreePass(static.new_cache(1), 0, DraftTree.chain([0] * n, [TokenSource("test")] * n)) for n in (500, 5, 9)]
+    assert [[part.rows for part in group] for group in static.graphs.groups(parts)] == [[501, 6], [10]]
+    too_long = TreePass(static.new_cache(1), 0, DraftTree.chain([0] * 512, [TokenSource("test")] * 512))
+    assert static.graphs.groups([*parts, too_long]) == []

@@ -260,4 +260,5 @@ def test_all_rows_at_once_choose_as_one_by_one() -> None:
     """What a walk on an accelerator does for greedy answers; of equal logits the first token wins."""
     logits = torch.randint(0, 4, (40, 17), generator=torch.Generator().manual_seed(1)).float()
     one_by_one = [select(row, SamplingParams(), 9, History([1, 2])) for row in logits]
-    assert greedy_choices(logits) == one_by_one
+    assert greedy_choices([logits]) == [one_by_one]
+    assert greedy_choices([logits[:7], logits[7:8], logits[8:]]) == [one_by_one[:7], one_by_one[7:8], one_by_one[8:]]
