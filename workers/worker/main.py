@@ -169,6 +169,8 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         models_dir=config.models_folder,
         state_dir=config.data_dir / "learned",
     )
+    if config.device.startswith("cuda") and engine.target.graphs is None:
+        log.warning("passes run without CUDA graphs, which is slow: %s", engine.target.graphs_problem)
     context = WorkerContext(
         client=make_redis(config.redis_url),
         tokens=tokens,
