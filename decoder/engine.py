@@ -125,6 +125,7 @@ class Engine:
             kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
             read=request.read,
         )
+        sequence.gate.drafting = self.context.drafting
         if reuse is not None:
             reuse.used = True
             sequence.prefill_outputs.append(reuse.outputs(drafter.required_outputs))
@@ -222,14 +223,13 @@ class Engine:
         if not sequence.drafter.may_rest or not sequence.may_draft:
             return False
         token = self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
-        return not sequence.gate.opens(self.context.draft_seconds, token)
+        return not sequence.gate.opens(token)
 
     def _record_drafting(self, sequence: Generation, seconds: float) -> None:
         """Add the time that a draft took to the stats, and learn from it."""
         sequence.stats.ms["draft"] += 1e3 * seconds
         if sequence.drafter.may_rest and sequence.gate.drafted:
-            known, normalised = self.context.draft_seconds, self.context.cost.normalised(seconds)
-            self.context.draft_seconds = known + 0.05 * (normalised - known) if known else normalised
+            self.context.drafting.took(self.context.cost.normalised(seconds))
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
         """The adaptive rows that a sequence's drafter adds to its tree; none if it may not draft."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.learning.neural_gate import NeuralGate
 from decoder.planning.cost_curve import CostCurve
+from decoder.planning.draft_gate import Drafting
 
 if TYPE_CHECKING:
     from decoder.heads.head import FittedHead
@@ -27,7 +28,7 @@ class DrafterContext:
         induction_heads: the target's induction heads, as (layer, head) pairs.
         acceptance: the learned acceptance of copies, by domain.
         cost: the cost curve of the target's passes on this machine.
-        draft_seconds: what drafting took in a step, a moving average in the cost curve's seconds.
+        drafting: what drafting takes and adds in a step.
         gate: decides when a neural drafter is worth its time.
         mask_gate: decides the same for masks, whose time is that of their rows.
         cost_file: stores the cost curve between runs.
@@ -40,7 +41,7 @@ class DrafterContext:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     cost: CostCurve = field(default_factory=CostCurve)
-    draft_seconds: float = 0.0
+    drafting: Drafting = field(default_factory=Drafting)
     gate: NeuralGate = field(default_factory=NeuralGate)
     mask_gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None

@@ -2,58 +2,84 @@
 
 Drafting takes the processor about a millisecond a step. Beside a pass of a hundred milliseconds that is nothing. Beside
 a pass of five milliseconds over eight answers it is more than the pass takes for one of their tokens, and only an
-answer that copies gains more. The gate learns how many tokens drafting has added to a step of this answer, and opens
-where they are worth more than it takes. Closed, it still opens now and then, for at most `EXPLORATION` of the time that
-plain decoding takes.
+answer that copies gains more. The gate learns how many tokens drafting adds to a step of this answer, from what it adds
+to those of all answers, and opens where they are worth more than it takes. Closed, it still opens now and then: all
+answers together may try for `EXPLORATION` of the time that plain decoding takes, those without a draft so far first.
 
 Knows counts and seconds; knows no model and no tree.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-EXPLORATION = 0.05
+EXPLORATION = 0.03
 LEAST = 0.25
 """Tokens that drafting is always believed to add: where they are worth its time, the gate never closes."""
-_TRIALS = 3
-"""Drafted steps before the gain counts."""
 _WEIGHT = 0.3
-"""Weight of a new step in the moving average."""
+"""Weight of a new step in an answer's moving average."""
+_SHARED_WEIGHT = 0.02
+"""The same in the average of all answers, and in that of drafting's time."""
+_LATER = 3
+"""An answer that has had a draft tries again only where so many tries are saved up."""
+
+
+@dataclass(slots=True)
+class Drafting:
+    """What drafting takes and adds in the answers of one engine. Seconds are those of the cost curve's clock.
+
+    Attributes:
+        seconds: the time of a draft, a moving average; 0 if there was none.
+        gain: tokens that a draft added to a step, a moving average; None if there was none.
+        credit: seconds saved up for trials.
+    """
+
+    seconds: float = 0.0
+    gain: float | None = None
+    credit: float = 0.0
+
+    def took(self, seconds: float) -> None:
+        """Learn from the time of a draft."""
+        self.seconds += (_SHARED_WEIGHT if self.seconds else 1.0) * (seconds - self.seconds)
 
 
 @dataclass(slots=True)
 class DraftGate:
-    """One for each answer. All seconds are of one clock.
+    """One for each answer.
 
     Attributes:
-        gain: tokens that drafting added to a step, a moving average.
+        drafting: what the answers of the engine share.
+        gain: tokens that drafting adds to a step of this answer; None before the first.
         drafted: whether the running step has a draft, even an empty one.
     """
 
-    gain: float = 0.0
+    drafting: Drafting = field(default_factory=Drafting)
+    gain: float | None = None
     drafted: bool = False
-    _steps: int = 0
-    _credit: float = 0.0
 
-    def opens(self, drafting: float, token: float) -> bool:
+    def opens(self, token: float) -> bool:
         """Whether to draft in the next step.
 
         Args:
-            drafting: seconds that drafting takes.
             token: seconds that plain decoding takes for one token of this answer, its share of a pass.
         """
-        if self._steps < _TRIALS or max(self.gain, LEAST) * token >= drafting:
+        shared, known = self.drafting, self.gain is not None
+        gain = self.gain if known else shared.gain
+        if gain is None or max(gain, LEAST) * token >= shared.seconds:
             return True
-        self._credit += EXPLORATION * token
-        if self._credit < drafting:
+        shared.credit = min(shared.credit + EXPLORATION * token, (_LATER + 1) * shared.seconds)
+        if shared.credit < (_LATER if known else 1) * shared.seconds:
             return False
-        self._credit = 0.0
+        shared.credit -= shared.seconds
         return True
 
     def learn(self, added: int) -> None:
         """Learn from the running step, if it had a draft: the tokens that it yielded beyond the first."""
         if not self.drafted:
             return
-        self._steps += 1
-        self.gain += max(_WEIGHT, 1.0 / self._steps) * (added - self.gain)
+        shared = self.drafting
+        before = added if shared.gain is None else shared.gain
+        shared.gain = before + _SHARED_WEIGHT * (added - before)
+        self.gain = (
+            before + _WEIGHT * (added - before) if self.gain is None else self.gain + _WEIGHT * (added - self.gain)
+        )
