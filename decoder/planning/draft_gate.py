@@ -80,6 +80,5 @@ class DraftGate:
         shared = self.drafting
         before = added if shared.gain is None else shared.gain
         shared.gain = before + _SHARED_WEIGHT * (added - before)
-        self.gain = (
-            before + _WEIGHT * (added - before) if self.gain is None else self.gain + _WEIGHT * (added - self.gain)
-        )
+        own = before if self.gain is None else self.gain
+        self.gain = own + _WEIGHT * (added - own)
