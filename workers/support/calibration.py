@@ -107,7 +107,7 @@ def find(
 ) -> tuple[Calibration, bool]:
     """The calibration to use, and whether it holds for this model, number format, prompt and language.
 
-    Where none holds, the operator's, else one of the same model, for the language if there is one, else that of no model.
+    Where none holds, the operator's, else one of the same model, if possible for the language, else that of no model.
 
     Args:
         own: the operator's, used before the package's.
