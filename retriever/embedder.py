@@ -220,7 +220,11 @@ class SentenceTransformerEmbedder:
             return 1.0  # its tokens have no place in the text
         with self._lock:
             encoded = tokenizer(
-                text[:KNOWN_CHARS], add_special_tokens=False, truncation=False, return_offsets_mapping=True
+                text[:KNOWN_CHARS],
+                add_special_tokens=False,
+                truncation=False,
+                return_offsets_mapping=True,
+                verbose=False,
             )
         whole = known = 0
         for token, (start, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):

@@ -101,6 +101,7 @@ class CompletionChunks:
 _METADATA = (
     "answer_id", "citations", "passages", "support", "sentences", "answerable", "calibrated", "abstained", "grounded",
     "note", "finish_reason", "seed", "speculation", "timings", "system_fingerprint", "retrieval_query",
+    "search_note",
 )  # fmt: skip
 
 

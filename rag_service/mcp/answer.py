@@ -43,6 +43,9 @@ class GivenAnswer(Result):
     )
     calibrated: bool | None = Field(description="False: `support` only orders answers.")
     warning: str | None = Field(description="Why not to rely on the answer; null if nothing is known against it.")
+    search_note: str | None = Field(
+        description="Why the search used a follow-up as it was typed; null if the question was searched as it is meant."
+    )
     refused: bool = Field(description="Whether the answer was withheld because the documents do not answer.")
     collection: str | None = Field(description="What was searched; null: nothing, the answer rests on no documents.")
     session_id: str = Field(description="Pass it to ask for a follow-up question.")
@@ -53,6 +56,8 @@ class GivenAnswer(Result):
         parts = [self.answer]
         if self.warning is not None:
             parts.append(f"Warning: {self.warning}")
+        if self.search_note is not None:
+            parts.append(f"Note: {self.search_note}")
         if self.finish_reason not in ("stop", None):
             parts.append(f"The answer is not complete ({self.finish_reason}).")
         if self.support is not None:
@@ -73,6 +78,7 @@ def given(answer: Answer) -> GivenAnswer:
         support=answer.support,
         calibrated=answer.calibrated,
         warning=answer.note,
+        search_note=answer.search_note,
         refused=answer.abstained == "refused",
         collection=answer.collection,
         session_id=answer.session_id,

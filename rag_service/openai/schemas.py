@@ -142,6 +142,7 @@ class ChatMessage(_Body):
     grounded: Ignored
     note: Ignored
     retrieval_query: Ignored
+    search_note: Ignored
     audio: Rejected
     function_call: Rejected
     tool_calls: list[ToolCall] = Field(default_factory=list, max_length=128)

@@ -20,6 +20,7 @@ def grounding(answer: Answer) -> dict[str, Any]:
         "grounded": answer.grounded,
         "note": answer.note,
         "retrieval_query": answer.retrieval_query,
+        "search_note": answer.search_note,
     }
 
 

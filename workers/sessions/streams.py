@@ -250,6 +250,8 @@ class AnswerStream:
     def read(self, after: str = "0-0", block_ms: int = 0, count: int | None = None) -> Entries:
         """Events after an entry id, oldest first; waits up to `block_ms` for the first one. [] if there are none.
 
+        Events of types that this version does not know are skipped.
+
         Raises:
             ValueError: `after` is not an entry id.
         """
@@ -258,9 +260,10 @@ class AnswerStream:
         while True:
             with unavailable():
                 reply = self._redis.xread({self._events: after}, count=count, block=_block(deadline))
-            if reply or time.monotonic() >= deadline:
+            entries, last = _entries(reply)
+            if entries or (last is None and time.monotonic() >= deadline):
                 break
-        entries = _entries(reply)
+            after = last or after
         if _lacks_passages(entries):
             return _with_passages(entries, self.record())
         return entries
@@ -272,10 +275,11 @@ class AnswerStream:
         while True:
             with unavailable():
                 reply = await self._async.xread({self._events: after}, count=count, block=_block(deadline))
-            if reply or time.monotonic() >= deadline:
+            entries, last = _entries(reply)
+            if entries or (last is None and time.monotonic() >= deadline):
                 break
+            after = last or after
             await asyncio.sleep(0)
-        entries = _entries(reply)
         if _lacks_passages(entries):
             return _with_passages(entries, await self.arecord())
         return entries
@@ -353,8 +357,8 @@ def _block(deadline: float) -> int | None:
     return min(remaining_ms, BLOCK_MS) if remaining_ms > 0 else None
 
 
-def _entries(reply: Any) -> Entries:
-    if not reply:
-        return []
-    streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
-    return [(entry_id, wire.load_event(fields["event"])) for entries in streams for entry_id, fields in entries]
+def _entries(reply: Any) -> tuple[Entries, str | None]:
+    """The events of known types, and the last entry id of any event; None if there is none."""
+    streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply or ()]
+    read = [(entry_id, wire.load_event(fields["event"])) for entries in streams for entry_id, fields in entries]
+    return [(entry_id, event) for entry_id, event in read if event is not None], read[-1][0] if read else None

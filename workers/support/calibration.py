@@ -107,7 +107,7 @@ def find(
 ) -> tuple[Calibration, bool]:
     """The calibration to use, and whether it holds for this model, number format, prompt and language.
 
-    Where none holds, the operator's, else the first of the same model, else that of no model.
+    Where none holds, the operator's, else one of the same model, if possible for the language, else that of no model.
 
     Args:
         own: the operator's, used before the package's.
@@ -116,7 +116,8 @@ def find(
     for candidate in candidates:
         if candidate.holds_for(model, dtype, prompt, language):
             return candidate, True
-    nearest = own or next((one for one in candidates if one.model == model), None)
+    of_model = [one for one in candidates if one.model == model]
+    nearest = own or max(of_model, key=lambda one: language in one.languages, default=None)
     return nearest or next(one for one in candidates if not one.model), False
 
 

@@ -133,7 +133,7 @@ export class AnswerView {
       this.text.points = [];
       this.text.spans = [];
       this.text.render();
-      this._status.textContent = t("{reason} It starts again…", { reason: data.reason });
+      this._status.textContent = t("{reason} It starts again…", { reason: t(data.reason) });
       this._status.hidden = false;
     } else if (name === "token") {
       this._status.hidden = true;

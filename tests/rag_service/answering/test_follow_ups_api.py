@@ -8,11 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner
 
+from rag_service.answering.query_rewriter import Rewriter
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
+from rag_service.langchain import ChatRagService
 from rag_service.langchain.metadata import response_metadata
+from rag_service.mcp.answer import given
 from workers.broker import keys
 from workers.broker.messages import Segment, TurnRecord
 
@@ -171,6 +175,33 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     assert "rewriting it to stand alone took too long" in answer["search_note"]
     events = await client.get(f"/v1/answers/{answer['answer_id']}/events")
     assert parse(events.text)[0][2]["search_note"] == answer["search_note"], "told before the answer"
+
+
+def test_the_remark_is_passed_on_wherever_answers_go(
+    live_url: str, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Rewriter, job: Any) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(Rewriter, "_generated", broken)
+    with RagClient(live_url) as rag:
+        answer = rag.query("And when?", collection="animals", session_id=rag.query(**FIRST).session_id)
+    remark = answer.search_note
+    assert remark is not None
+    assert response_metadata(answer, "m")["search_note"] == remark
+    told = given(answer)
+    assert told.search_note == remark
+    assert f"Note: {remark}" in told.text()
+    history = [HumanMessage(FIRST["question"]), AIMessage("The lazy dog."), HumanMessage("And when?")]
+    message = ChatRagService(base_url=live_url, collection="animals").invoke(history)
+    assert message.response_metadata["search_note"] == remark
+    said = [("user", FIRST["question"]), ("assistant", "The lazy dog."), ("user", "And when?")]
+    body = {"model": "rag:animals", "messages": [{"role": role, "content": text} for role, text in said]}
+    (choice,) = httpx.post(f"{live_url}/v1/chat/completions", json=body).raise_for_status().json()["choices"]
+    assert choice["message"]["search_note"] == remark
+    body["messages"] += [choice["message"], {"role": "user", "content": "What jumps?"}]
+    again = httpx.post(f"{live_url}/v1/chat/completions", json=body)
+    assert again.status_code == 200, "a message can be sent back as it is"
 
 
 async def test_asked_again_it_is_not_rewritten_again(client: httpx.AsyncClient, world: Any, session: str) -> None:

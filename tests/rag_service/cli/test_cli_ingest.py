@@ -63,7 +63,7 @@ def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> Non
     assert sorted(named) == ["papers/dir", "papers/file.txt", "papers/up"]
     assert all("leads out of the folder" in problem for problem in named.values())
     (direct,) = find_sources([folder / "file.txt"])
-    assert (direct.name, direct.problem) == ("file.txt", "")
+    assert (direct.name, direct.problem) == ("papers/file.txt", "")
     (tmp_path / "link").symlink_to(folder)
     through_a_link = [one.name for one in find_sources([tmp_path / "link"]) if not one.problem]
     assert through_a_link == ["papers/again.txt", "papers/own.txt"]
@@ -107,11 +107,12 @@ def test_bad_file_names_fail_alone(api_url: str, tmp_path: Path) -> None:
 
 
 def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
-    for part in ("a", "b"):
-        (tmp_path / part).mkdir()
-        (tmp_path / part / "x.md").write_text(part)
-    found = list(find_sources([tmp_path / "a" / "x.md", tmp_path / "b" / "x.md", tmp_path / "a"]))
-    assert [source.name for source in found] == ["x.md", (tmp_path / "b" / "x.md").as_posix(), "a/x.md"]
+    files = [tmp_path / part / "x.md" for part in ("a", "b", "b/a")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(str(file))
+    found = list(find_sources([*files, tmp_path / "a"]))
+    assert [source.name for source in found] == ["a/x.md", "b/x.md", files[2].as_posix()]
 
 
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

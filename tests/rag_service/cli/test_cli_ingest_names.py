@@ -31,12 +31,32 @@ def test_a_file_that_came_with_its_folder_stays_one_document(api_url: str, tmp_p
     assert (told["added"], told["replaced"], told["unchanged"]) == (0, 0, 1)
 
 
-def test_a_name_stands_for_a_file_only_if_its_path_ends_with_it(tmp_path: Path) -> None:
-    def named(path: str, names: set[str], name: str) -> str:
-        return known_names([Source(tmp_path / path, name)], names)[0].name
+def test_a_file_that_came_alone_stays_one_document(api_url: str, tmp_path: Path) -> None:
+    """With its folder it became a second document, and every question found both."""
+    folder = tmp_path / "manual"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "one.md").write_text("# Kiwis\n\nKiwis are green.")
+    (folder / "sub" / "two.md").write_text("# Plums\n\nPlums are blue.")
 
-    assert named("a/b/x.md", {"a/b/x.md", "b/x.md"}, "x.md") == "a/b/x.md", "the longest"
-    assert named("c/x.md", {"b/x.md", "x.md.txt"}, "x.md") == "x.md"
-    assert named("a/x.md", {"a/x.md", "x.md"}, "x.md") == "x.md", "it came alone, too"
+    def ingest(*paths: Path) -> str:
+        result = rag("ingest", *map(str, paths), "-c", "alone", "--url", api_url)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert ingest(folder / "one.md", folder / "sub" / "two.md") == "2 of 2 files are in 'alone': 2 new.\n"
+    (folder / "one.md").write_text("# Kiwis\n\nKiwis are brown.")
+    assert ingest(folder) == "2 of 2 files are in 'alone': 1 replaced, 1 unchanged.\n"
+    assert ingest(folder / "one.md", folder) == "2 of 2 files are in 'alone': 2 unchanged.\n"
+
+
+def test_a_name_stands_for_a_file_only_if_its_path_ends_with_it(tmp_path: Path) -> None:
+    def named(path: str, names: set[str], name: str, alone: bool = True) -> str:
+        return known_names([Source(tmp_path / path, name, alone=alone)], names)[0].name
+
+    assert named("a/b/x.md", {"a/b/x.md", "x.md"}, "b/x.md") == "a/b/x.md", "the longest"
+    assert named("c/x.md", {"b/x.md", "x.md.txt"}, "c/x.md") == "c/x.md"
+    assert named("a/x.md", {"a/x.md", "x.md"}, "a/x.md") == "a/x.md", "its own"
+    assert named("a/x.md", {"x.md"}, "a/x.md") == "x.md", "of an earlier version, or the page"
+    assert named("a/x.md", {"x.md"}, "a/x.md", alone=False) == "a/x.md", "it may be another file's"
     twice = [Source(tmp_path / "p" / "a" / "x.md", "x.md"), Source(tmp_path / "q" / "a" / "x.md", "other")]
     assert [one.name for one in known_names(twice, {"a/x.md"})] == ["a/x.md", "other"]

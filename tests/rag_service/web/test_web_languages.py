@@ -14,6 +14,7 @@ import rag_service
 from rag_service.answering import answers
 from rag_service.answering.names import NO_COLLECTION
 from tests.rag_service.web.conftest import BACKUPS
+from workers.upstream.answer import STARTED_AGAIN
 
 browsed = pytest.mark.asyncio(loop_scope="session")
 one_engine = pytest.mark.decoder_only("texts do not depend on the engine")
@@ -29,7 +30,9 @@ NOTES = {
     answers.RETRIEVAL_OFF,
     *answers.AS_TYPED.values(),
     NO_COLLECTION,
+    STARTED_AGAIN,
 }
+"""Texts of the service that come with an answer, and are shown in the page's language."""
 SAME = {
     *("Account", "Document", "Model: {name}", "Name", "Person", "Prompt", "Seed", "Stop"),
     *("{n} token", "{n} tokens", "{n} document", "{n} passage", "{n} passages"),

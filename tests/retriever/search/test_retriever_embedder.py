@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_texts_are_embedded_by_length_and_given_back_in_their_order(tmp_path: Pa
         np.testing.assert_allclose(vector, embedder.embed_documents([text])[0], atol=1e-5)
     lengths = [embedder.tokens(texts[place]) for batch in embedder._batches(texts) for place in batch]
     assert lengths == sorted(lengths, reverse=True)
+
+
+def test_counting_the_tokens_of_a_long_text_warns_of_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers warns, once a process, of a text that the model cannot read whole; it is not meant to."""
+    embedder = SentenceTransformerEmbedder(tiny_embedder(tmp_path))
+    embedder.load()
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    text = " ".join(WORDS[:8] * 20)
+    assert embedder.tokens(text) == 160
+    assert embedder.known(text) == 1.0
+    embedder.embed_documents([text] * (embedder.batch_size + 1))
+    assert not caplog.messages
 
 
 def test_bfloat16_gives_float32_vectors_of_unit_length(tmp_path: Path) -> None:

@@ -41,7 +41,10 @@ def test_recent_lines_are_read_while_the_process_runs(tmp_path: Path) -> None:
     while not log.recent() and process.poll() is None:
         pass
     assert log.recent() == ["loading"]
-    process.communicate(b"\n")
+    assert process.stdin is not None
+    with process.stdin as typed:  # not communicate(), which would read beside the log
+        typed.write(b"\n")
+    process.wait()
     log.close()
 
 

@@ -78,6 +78,22 @@ def test_reading_resumes_after_an_entry(queue: Queue, client: Any) -> None:
     assert stream.read(after=second) == []
 
 
+async def test_events_that_only_a_newer_version_knows_are_skipped(queue: Queue, client: Any, redis_url: str) -> None:
+    queue.enqueue_generate(make_job())
+    asynchronous = make_async_redis(redis_url)
+    stream = AnswerStream(client, "default", "a1", asynchronous)
+    passages = stream.read()[0][0]
+    unknown = client.xadd(keys.answer_events("default", "a1"), {"event": json.dumps({"type": "new", "of": "later"})})
+    assert stream.read(after=passages, count=1) == await stream.aread(after=passages, count=1) == []
+    token = TokenEvent(t=0, ids=[4], text="a")
+    written = stream.write(token)
+    known = [(written, token)]
+    assert stream.read(after=passages, count=1) == await stream.aread(after=passages, count=1) == known
+    assert stream.read(after=unknown, count=1) == known
+    assert stream.streamed() == [token], "a worker that takes the answer over goes on"
+    await asynchronous.aclose()
+
+
 def test_blocking_read_wakes_up_when_an_event_comes(queue: Queue, client: Any) -> None:
     queue.enqueue_generate(make_job())
     stream = AnswerStream(client, "default", "a1")

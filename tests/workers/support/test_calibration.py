@@ -134,6 +134,8 @@ def test_the_packages_calibrations_say_what_they_hold_for() -> None:
 def test_what_no_calibration_holds_for_takes_one_of_the_same_model_else_of_none() -> None:
     default = find("qwen2.5-coder-1.5b", "bfloat16", "another prompt", "en")
     assert (default[0].model, default[1]) == ("qwen2.5-coder-1.5b", False)
+    in_german = find("qwen2.5-coder-1.5b", "float32", PROMPT, "de")
+    assert ("de" in in_german[0].languages, in_german[1]) == (True, False), "its language before its number format"
     other = find("unknown", "float32", "", "en")
     assert (other[0].model, other[1]) == ("", False)
     assert "readout" not in other[0].support.weights

@@ -33,11 +33,15 @@ OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 
 @dataclass(frozen=True)
 class Source:
-    """A file and its name in the collection. `problem` says why it is not sent; "" if it is."""
+    """A file and its name in the collection. `problem` says why it is not sent; "" if it is.
+
+    `alone` is True for a file that was named itself, and False for one that was found in a folder.
+    """
 
     path: Path
     name: str
     problem: str = ""
+    alone: bool = False
 
 
 def ingest(
@@ -87,32 +91,38 @@ def ingest(
 def find_sources(paths: Sequence[Path]) -> Iterator[Source]:
     """The files of `paths` and those in its folders, except hidden ones in folders.
 
-    The name of a file in a folder is the folder's name and the path below it, so that ingesting the folder again
-    replaces the file. Links that lead out of their folder have a problem, and so do unreadable files.
+    The name of a file is its folder's name and the path below it, whether the folder or the file is named, so that the
+    file is one document either way. Links that lead out of their folder have a problem, and so do unreadable files.
 
     Raises:
         CliError: a path does not exist.
     """
     names: set[str] = set()
+    places: set[Path] = set()
     for path in paths:
         for source in _sources_at(path):
+            place = _place(source.path)
+            if place in places:
+                continue
+            places.add(place)
             name = source.name if source.name not in names else source.path.resolve().as_posix()
             if name not in names:
                 names.add(name)
-                yield Source(source.path, sendable(name), source.problem or unreadable(source.path))
+                yield replace(source, name=sendable(name), problem=source.problem or unreadable(source.path))
 
 
 def known_names(sources: Sequence[Source], names: Collection[str]) -> list[Source]:
     """The sources, each with the name that its file has in the collection already, if it has one.
 
-    A file that came in with its folder has the folder's name in front of its own. Such a name, of two parts or more at
-    the end of the file's path, also stands for the file when it or an inner folder is named alone.
+    A name of two parts or more stands for a file whose path ends with it: the file may have come in alone, with its
+    folder or with a folder above that. A name of one part, which earlier versions and the page give, stands for a file
+    that is named alone; in a folder, a file of that name may be another one.
     """
     taken = {source.name for source in sources}
     renamed = []
     for source in sources:
-        parts = (source.path.parent.resolve() / source.path.name).parts
-        ends = (sendable("/".join(parts[first:])) for first in range(1, len(parts) - 1))
+        parts = _place(source.path).parts
+        ends = (sendable("/".join(parts[first:])) for first in range(1, len(parts) - (not source.alone)))
         known = next((end for end in ends if end in names and end not in taken), None)
         if known is None or source.name in names:
             renamed.append(source)
@@ -120,6 +130,11 @@ def known_names(sources: Sequence[Source], names: Collection[str]) -> list[Sourc
             taken.add(known)
             renamed.append(replace(source, name=known))
     return renamed
+
+
+def _place(path: Path) -> Path:
+    """Where the file, or the link of its name, lies."""
+    return path.parent.resolve() / path.name
 
 
 def _names(api: Api, collection: str) -> set[str]:
@@ -143,7 +158,7 @@ def _sources_at(path: Path) -> list[Source]:
     except OSError as error:
         return [Source(path, path.name[:500], f"the file cannot be read: {error.strerror}")]
     if not path.is_dir():
-        return [Source(path, path.name)]
+        return [Source(path, "/".join(_place(path).parts[1:][-2:]), alone=True)]
     root = path.resolve()
     sources = []
     for file in sorted(root.rglob("*")):
