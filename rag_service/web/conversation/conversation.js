@@ -6,7 +6,7 @@
 import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
 import { conversationText, save } from "../answer/export.js";
-import { Turn } from "./turn.js";
+import { AGAIN_TEMPERATURE, Turn } from "./turn.js";
 import { t } from "../language.js";
 
 export class Conversation {
@@ -27,6 +27,11 @@ export class Conversation {
       changed: () => {
         this._remember(this.running?.answerId ?? null);
         this._onchange();
+      },
+      again: (view) => {
+        if (this.running) return;
+        const collection = view.recalled ? this._collection.name : view.collection; // one that has expired tells none
+        this._ask(view.question, collection, { temperature: AGAIN_TEMPERATURE });
       },
     };
     this._empty();
@@ -54,10 +59,14 @@ export class Conversation {
     this._onchange();
   }
 
-  async ask(question, compare) {
-    const collection = this._collection.name;
+  ask(question, compare) {
+    return this._ask(question, this._collection.name, {}, compare);
+  }
+
+  /** @param options of the request. */
+  async _ask(question, collection, options, compare = false) {
     const turn = this._append(question, collection);
-    const body = { question };
+    const body = { question, ...options };
     if (this.session) body.session_id = this.session;
     if (collection !== null) body.collection = collection;
     else body.retrieval = { mode: "none" };

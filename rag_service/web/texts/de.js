@@ -160,6 +160,8 @@ export default {
   "They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.": "Sie unterscheiden sich ab Token {n}: Die zwei wahrscheinlichsten Tokens lagen fast gleichauf. Das kommt bei halber Genauigkeit vor; exact: strict macht es seltener.",
   "Edit": "Ändern",
   "Copy with sources": "Mit Quellen kopieren",
+  "Answer again": "Neu antworten",
+  "Asks the question again, as the next turn. Words are drawn by chance (temperature {temperature}), so the answer may differ. This one stays.": "Stellt die Frage noch einmal, als nächste im Gespräch. Die Wörter werden mit Zufall gewählt (Temperatur {temperature}), daher kann die Antwort anders ausfallen. Diese bleibt stehen.",
   "Versions": "Fassungen",
   "Previous version": "Vorige Fassung",
   "Version {n} of {all}": "Fassung {n} von {all}",

@@ -160,6 +160,8 @@ export default {
   "They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.": "Ze verschillen vanaf token {n}: de twee waarschijnlijkste tokens lagen bijna gelijk. Dat komt voor bij halve precisie; exact: strict maakt het zeldzamer.",
   "Edit": "Wijzigen",
   "Copy with sources": "Kopiëren met bronnen",
+  "Answer again": "Opnieuw antwoorden",
+  "Asks the question again, as the next turn. Words are drawn by chance (temperature {temperature}), so the answer may differ. This one stays.": "Stelt de vraag nog eens, als volgende in het gesprek. De woorden worden met toeval gekozen (temperatuur {temperature}), dus het antwoord kan anders zijn. Dit antwoord blijft staan.",
   "Versions": "Versies",
   "Previous version": "Vorige versie",
   "Version {n} of {all}": "Versie {n} van {all}",

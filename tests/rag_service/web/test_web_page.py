@@ -124,6 +124,30 @@ async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(v
     assert ("for five" in marked) == (not scene.settings)  # without drafts, some words must be equal first
 
 
+async def test_answer_again_samples_and_the_earlier_answer_stays(visit: Any, scene: Any) -> None:
+    asked: list[dict[str, Any]] = []
+    visit.page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("v1/query") else None)
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    first = scene.stage.answers[BACKUPS]
+    scene.stage.answers[BACKUPS] = "The data retention policy answers this: 35 days."
+    await visit.page.get_by_role("combobox", name="Collection").select_option("hostile")  # of the next question
+    again = turn.get_by_role("button", name="Answer again")
+    assert "temperature 0.8" in (await again.get_attribute("title"))
+    await again.click()
+    await expect(visit.page.locator(".turn")).to_have_count(2)
+    await expect((await visit.answered(1)).locator(".question")).to_have_text(BACKUPS)
+    assert [one.get("temperature") for one in asked] == [None, 0.8]
+    assert {one["collection"] for one in asked} == {"handbook"}
+    answers = [await answer_of(visit, n) for n in range(2)]
+    assert answers == [first, scene.stage.answers[BACKUPS]]
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        turns = (await client.get(f"/v1/sessions/{await session_of(visit)}")).json()["turns"]
+        seeds = [(await client.get(f"/v1/answers/{turn['answer_id']}")).json()["seed"] for turn in turns]
+    assert [(one["question"], one["answer"]) for one in turns] == [(BACKUPS, answer) for answer in answers]
+    assert len(set(seeds)) == 2
+
+
 async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit: Any, scene: Any) -> None:
     await visit.ask(BACKUPS)
     turn = await visit.answered()
@@ -212,6 +236,10 @@ async def session_of(visit: Any) -> str:
     found = re.search(r"session=([^&]+)", visit.page.url)
     assert found
     return found.group(1)
+
+
+async def answer_of(visit: Any, number: int) -> str:
+    return await spoken(visit.turn(number).locator(".answer-text"))
 
 
 async def spoken(text: Any) -> str:
