@@ -6,6 +6,7 @@
 import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
 import { conversationText, save } from "../answer/export.js";
+import { comparison } from "../answer/meter.js";
 import { AGAIN_TEMPERATURE, Turn } from "./turn.js";
 import { t } from "../language.js";
 
@@ -59,11 +60,11 @@ export class Conversation {
     this._onchange();
   }
 
-  ask(question, compare) {
-    return this._ask(question, this._collection.name, {}, compare);
+  ask(question) {
+    return this._ask(question, this._collection.name, {}, comparison.on);
   }
 
-  /** @param options of the request. */
+  /** @param options of the request. @param compare whether plain decoding answers as well. */
   async _ask(question, collection, options, compare = false) {
     const turn = this._append(question, collection);
     const body = { question, ...options };

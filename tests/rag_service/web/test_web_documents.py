@@ -119,9 +119,10 @@ async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_v
     visit = await new_visit(**PHONE)
     page = visit.page
     await page.get_by_role("combobox", name="Collection").select_option("handbook")
-    await page.get_by_label("Compare with plain decoding").check()
     await visit.ask(BACKUPS)
-    turn = await visit.answered()
+    await visit.compare(await visit.answered())
+    await visit.ask(BACKUPS)
+    turn = await visit.answered(1)
     await expect(turn.locator(".verdict.same")).to_be_visible()
     assert await fits(page)
     assert await page.evaluate(ROWS) == 2, "of the header, with all its buttons"

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.rag_service.web.conftest import SWITCH
 from workers.support.calibration import ENGINE, Calibration, Logistic
 from workers.worker.supporter import Supporter
 
@@ -202,8 +203,9 @@ async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene
 @pytest.mark.decoder_only("there is no plain decoding to compare with")
 async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     await visit.ask(BACKUPS)
-    await visit.answered()
-    await visit.page.get_by_label("Compare with plain decoding").check()
+    turn = await visit.answered()
+    await expect(visit.page.locator("form").get_by_role("switch")).to_have_count(0)
+    await visit.compare(turn)
     await visit.ask(FOLLOW_UP)
     turn = await visit.answered(1)
     await expect(turn.locator(".verdict.same")).to_contain_text("Identical")
@@ -217,6 +219,15 @@ async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     async with httpx.AsyncClient(base_url=visit.url) as client:
         session = (await client.get(f"/v1/sessions/{await session_of(visit)}")).json()
     assert len(session["turns"]) == 2  # the plain one is no turn of it
+
+    await columns.nth(0).locator(".meter summary").click()
+    last = columns.nth(0).get_by_label(SWITCH)
+    await expect(last).to_be_checked()
+    await last.uncheck()
+    await expect(visit.turn(0).get_by_label(SWITCH)).not_to_be_checked()
+    await visit.ask(BACKUPS)
+    turn = await visit.answered(2)
+    await expect(turn.locator(".answer")).to_have_count(1)
 
 
 async def test_stop_ends_an_answer(visit: Any, scene: Any) -> None:

@@ -19,7 +19,7 @@ UPLOAD = re.compile(r"/documents$")
 
 @pytest.fixture
 def shelf(scene: Any) -> Iterator[str]:
-    """A collection of its own, empty."""
+    """A collection of its own, empty. Named before `new_visit`, it ends after the page."""
     scene.library.create("shelf").close()
     yield "shelf"
     scene.library.delete("shelf")
@@ -47,7 +47,7 @@ def states(dialog: Any) -> Any:
     return dialog.locator(".upload-files .upload-state")
 
 
-async def test_each_file_of_an_upload_has_its_state(new_visit: Any, scene: Any, shelf: str, files: list[Path]) -> None:
+async def test_each_file_of_an_upload_has_its_state(shelf: str, new_visit: Any, scene: Any, files: list[Path]) -> None:
     page, dialog = await opened(new_visit, shelf)
     may_send, may_tell = asyncio.Event(), asyncio.Event()
 
@@ -80,7 +80,7 @@ async def test_each_file_of_an_upload_has_its_state(new_visit: Any, scene: Any, 
 
 
 async def test_what_an_upload_that_broke_off_left_is_tried_again(
-    new_visit: Any, scene: Any, shelf: str, files: list[Path]
+    shelf: str, new_visit: Any, scene: Any, files: list[Path]
 ) -> None:
     page, dialog = await opened(new_visit, shelf, meant=503)
     sent: list[int] = []
@@ -107,7 +107,7 @@ async def test_what_an_upload_that_broke_off_left_is_tried_again(
 
 
 async def test_a_job_that_failed_as_a_whole_refuses_all_its_files(
-    new_visit: Any, scene: Any, shelf: str, files: list[Path]
+    shelf: str, new_visit: Any, scene: Any, files: list[Path]
 ) -> None:
     page, dialog = await opened(new_visit, shelf)
 
