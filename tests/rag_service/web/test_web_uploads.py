@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+from tests.rag_service.web.test_web_accessible import DEVICES, violations
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.decoder_only("uploads are the same with every engine"),
+]
 
 JOB = re.compile(r"/v1/jobs/")
 UPLOAD = re.compile(r"/documents$")
@@ -35,9 +40,9 @@ def files(tmp_path: Path) -> list[Path]:
     return sorted(tmp_path.iterdir())
 
 
-async def opened(new_visit: Any, collection: str, meant: int | None = None) -> tuple[Any, Any]:
+async def opened(new_visit: Any, collection: str, **options: Any) -> tuple[Any, Any]:
     """The page and its documents dialog."""
-    visit = await new_visit(meant=meant)
+    visit = await new_visit(**options)
     await visit.page.get_by_role("combobox", name="Collection").select_option(collection)
     await visit.page.get_by_role("button", name="Documents").click()
     return visit.page, visit.page.get_by_role("dialog", name="Documents")
@@ -47,8 +52,11 @@ def states(dialog: Any) -> Any:
     return dialog.locator(".upload-files .upload-state")
 
 
-async def test_each_file_of_an_upload_has_its_state(shelf: str, new_visit: Any, scene: Any, files: list[Path]) -> None:
-    page, dialog = await opened(new_visit, shelf)
+@pytest.mark.parametrize("device", ["light", "dark phone"])
+async def test_each_file_of_an_upload_has_its_state(
+    shelf: str, new_visit: Any, scene: Any, files: list[Path], device: str
+) -> None:
+    page, dialog = await opened(new_visit, shelf, **DEVICES[device])
     may_send, may_tell = asyncio.Event(), asyncio.Event()
 
     async def send_later(route: Route) -> None:
@@ -67,6 +75,7 @@ async def test_each_file_of_an_upload_has_its_state(shelf: str, new_visit: Any, 
     await expect(states(dialog)).to_have_text(["sending"] * 10 + ["waiting"] * 2)
     may_send.set()
     await expect(states(dialog)).to_have_text(["reading"] * 10 + ["waiting"] * 2)
+    assert await violations(page) == []
     may_tell.set()
     await expect(dialog.get_by_text("10 documents added. 2 files refused.")).to_be_visible()
     await expect(states(dialog)).to_have_text(["refused"] * 2 + ["added"] * 10)  # the refused ones come first
@@ -75,6 +84,7 @@ async def test_each_file_of_an_upload_has_its_state(shelf: str, new_visit: Any, 
     reasons = dialog.locator(".upload-files .upload-reason")
     await expect(reasons).to_have_count(2)
     await expect(reasons.first).to_contain_text(".xyz")
+    assert await violations(page) == []
     listed = dialog.get_by_role("list", name="Documents in this collection").get_by_role("listitem")
     await expect(listed).to_have_count(10)
 
