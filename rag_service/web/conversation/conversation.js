@@ -79,7 +79,7 @@ export class Conversation {
   async restore() {
     const address = new URLSearchParams(location.hash.slice(1));
     const [session, answer] = [address.get("session"), address.get("answer")];
-    if (session === this.session && (session || this.empty)) return;
+    if (session === this.session) return;
     this._empty();
     this._onchange();
     if (!session) return;

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.rag_service.web.conftest import SWITCH
 from workers.support.calibration import ENGINE, Calibration, Logistic
@@ -186,6 +186,28 @@ async def test_a_reload_in_the_middle_goes_on_with_the_answer(visit: Any, scene:
     turn = await visit.answered()
     assert await spoken(turn.locator(".answer-text")) == stage.answers[BACKUPS]
     await expect(visit.page.locator(".turn")).to_have_count(1)
+
+
+async def test_a_question_that_is_asked_while_the_page_starts_stays(new_visit: Any, scene: Any) -> None:
+    """It vanished when the page, still starting, came to the conversation of its address: none yet."""
+    visit = await new_visit()
+    may_start, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await (may_start if route.request.url.endswith("sign-in") else may_answer).wait()
+        await route.continue_()
+
+    await visit.page.route(re.compile(r"/v1/(sign-in|query)$"), later)
+    await visit.page.reload()
+    await visit.page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await visit.ask(BACKUPS)
+    await expect(visit.turn().locator(".question")).to_have_text(BACKUPS)
+    async with visit.page.expect_response(lambda one: one.url.endswith("sign-in")) as started:
+        may_start.set()
+    await (await started.value).finished()
+    await visit.page.evaluate("new Promise((done) => setTimeout(done))")  # after what the page does with it
+    may_answer.set()
+    await visit.answered()
 
 
 async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene: Any) -> None:
