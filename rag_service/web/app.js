@@ -15,11 +15,10 @@ import { Theme } from "./theme.js";
 
 const question = byId("question");
 const askButton = byId("ask");
-const compare = byId("compare");
 const banner = byId("banner");
 
 onMissingKey(askForKey);
-const starters = new Starters(byId("starters"), (text) => conversation.ask(text, compare.checked));
+const starters = new Starters(byId("starters"), (text) => conversation.ask(text));
 const sources = new Sources();
 const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
@@ -49,7 +48,7 @@ function ask() {
   if (!text || conversation.running) return;
   question.value = "";
   fit();
-  conversation.ask(text, compare.checked);
+  conversation.ask(text);
 }
 
 question.addEventListener("input", fit);
@@ -87,11 +86,9 @@ async function start() {
   }
 }
 
-/** Names the model below the question, and says if it is a toy. A model server has no plain decoding to compare with. */
+/** Names the model below the question, and says if it is a toy. */
 function showModel(model) {
   if (!model) return;
-  compare.closest("label").hidden = model.engine === "openai";
-  if (model.engine === "openai") compare.checked = false;
   const line = byId("model");
   line.textContent = t("Model: {name}", { name: model.toy ? `${model.name}, ${t(model.note)}` : model.name });
   line.classList.toggle("toy", model.toy);

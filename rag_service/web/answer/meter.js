@@ -7,14 +7,18 @@ import { count, t } from "../language.js";
 
 const PASSES = "A pass is one run of the whole model. Plain decoding takes one for every token.";
 
+/** Whether the next answers are compared with plain decoding. Every answer's figures have the switch for it. */
+export const comparison = { on: false };
+
 export class Meter {
   constructor() {
     this._fill = el("span", { class: "meter-fill" });
     this._bar = el("span", { class: "meter-bar", "aria-hidden": "true" }, this._fill);
     this._text = el("span", { class: "meter-text" });
     this._figures = el("dl", {});
+    this._compare = compareSwitch();
     this.element = el("details", { class: "meter", hidden: true, title: t(PASSES) },
-      el("summary", {}, el("span", { text: t("How it was made") }), this._text), this._bar, this._figures);
+      el("summary", {}, el("span", { text: t("How it was made") }), this._text), this._bar, this._figures, this._compare);
   }
 
   /** Of a model server. @param tokens so far. @param ms of the answer, once known. @param estimated the count is ours. */
@@ -47,7 +51,18 @@ export class Meter {
   tell(answer) {
     this.element.hidden = false;
     this._figures.replaceChildren(...figures(answer));
+    this._compare.hidden = answer.speculation?.engine === "upstream"; // a model server has no plain decoding
   }
+}
+
+function compareSwitch() {
+  const input = el("input", { type: "checkbox", role: "switch", class: "compare", onchange: () => {
+    comparison.on = input.checked;
+    for (const other of document.querySelectorAll("input.compare")) other.checked = comparison.on;
+  } });
+  input.checked = comparison.on;
+  return el("label", { class: "switch", hidden: true }, input, el("span", { class: "track" }),
+    el("span", { text: t("Compare the next answers with plain decoding") }));
 }
 
 export const seconds = (ms) => ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;

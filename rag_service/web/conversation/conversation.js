@@ -6,7 +6,8 @@
 import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
 import { conversationText, save } from "../answer/export.js";
-import { Turn } from "./turn.js";
+import { comparison } from "../answer/meter.js";
+import { AGAIN_TEMPERATURE, Turn } from "./turn.js";
 import { t } from "../language.js";
 
 export class Conversation {
@@ -27,6 +28,11 @@ export class Conversation {
       changed: () => {
         this._remember(this.running?.answerId ?? null);
         this._onchange();
+      },
+      again: (view) => {
+        if (this.running) return;
+        const collection = view.recalled ? this._collection.name : view.collection; // one that has expired tells none
+        this._ask(view.question, collection, { temperature: AGAIN_TEMPERATURE });
       },
     };
     this._empty();
@@ -54,10 +60,14 @@ export class Conversation {
     this._onchange();
   }
 
-  async ask(question, compare) {
-    const collection = this._collection.name;
+  ask(question) {
+    return this._ask(question, this._collection.name, {}, comparison.on);
+  }
+
+  /** @param options of the request. @param compare whether plain decoding answers as well. */
+  async _ask(question, collection, options, compare = false) {
     const turn = this._append(question, collection);
-    const body = { question };
+    const body = { question, ...options };
     if (this.session) body.session_id = this.session;
     if (collection !== null) body.collection = collection;
     else body.retrieval = { mode: "none" };
@@ -69,7 +79,7 @@ export class Conversation {
   async restore() {
     const address = new URLSearchParams(location.hash.slice(1));
     const [session, answer] = [address.get("session"), address.get("answer")];
-    if (session === this.session && (session || this.empty)) return;
+    if (session === this.session) return;
     this._empty();
     this._onchange();
     if (!session) return;

@@ -6,8 +6,11 @@ import { AnswerView } from "../answer/view.js";
 import { announce, button, el, freshId, problemBox } from "../dom.js";
 import { t } from "../language.js";
 
+/** Of the sampling of "Answer again": with temperature 0, the same answer could come. */
+export const AGAIN_TEMPERATURE = 0.8;
+
 export class Turn {
-  /** @param page {sources, earlier(id), started(turn, answerId, sessionId), changed()} */
+  /** @param page {sources, earlier(id), started(turn, answerId, sessionId), changed(), again(view)} */
   constructor(question, collection, page) {
     this.question = question;
     this.collection = collection;
@@ -153,8 +156,13 @@ export class Turn {
         tools.push(button(t("Copy with sources"), (event) => copy(view.withSources(), event.currentTarget),
           { class: "quiet", "data-do": "copy-sources" }));
       }
-      if (!view.recalled) tools.push(rating.thumbs());
     }
+    if (view.answer) {
+      tools.push(button(t("Answer again"), () => this._page.again(view), { class: "quiet", "data-do": "again",
+        title: t("Asks the question again, as the next turn. Words are drawn by chance (temperature {temperature}), so the answer may differ. This one stays.",
+          { temperature: AGAIN_TEMPERATURE }) }));
+    }
+    if (view.answer?.answer && !view.recalled) tools.push(rating.thumbs());
     if (this._rating.firstChild !== rating.form) this._rating.replaceChildren(rating.form);
     const focused = this._tools.contains(document.activeElement) ? document.activeElement.dataset.do ?? "" : null;
     this._tools.replaceChildren(...tools);

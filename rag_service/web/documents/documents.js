@@ -3,8 +3,9 @@
 import { asProblem, documentPath, json, part, Problem } from "../api.js";
 import { announce, confirmButton, el, problemBox, sheet } from "../dom.js";
 import { DocumentList } from "./list.js";
+import { UploadProgress } from "./progress.js";
 import { Reading } from "./reading.js";
-import { ingest, replace } from "./upload.js";
+import { replace } from "./upload.js";
 import { count, t } from "../language.js";
 
 const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
@@ -126,43 +127,20 @@ export class Documents {
     }
   }
 
-  /** Ingests files, in as many requests as their sizes need. */
+  /** Adds files, and shows the state of each. */
   async upload(files) {
     if (!files.length) return;
     await this.open();
-    const row = el("div", { class: "upload" });
-    const label = el("p", { text: t("Sending {files}…", { files: count(files.length, "{n} file", "{n} files") }) });
-    const bar = el("progress", { max: "1", value: "0", "aria-label": t("Progress of the upload") });
-    row.append(label, bar);
-    this._progress.prepend(row);
+    const progress = new UploadProgress(files, (left) => this.upload(left));
+    this._progress.prepend(progress.element);
+    await progress.run(this._target());
     try {
-      const name = await this._target();
-      const failures = await ingest(name, files, (text, share) => {
-        label.textContent = text;
-        bar.value = share;
-      });
-      const added = files.length - failures.length;
-      label.textContent = added
-        ? t("{documents} added.", { documents: count(added, "{n} document", "{n} documents") }) : t("Nothing was added.");
-      announce(label.textContent);
-      bar.remove();
-      if (failures.length) {
-        row.append(el("ul", { class: "failures", role: "alert" },
-          ...byReason(failures).map(([reason, names]) => {
-            const files = names.length > 1 ? count(names.length, "{n} file", "{n} files") : names[0];
-            return el("li", {}, el("strong", { text: files }), ` ${reason}`,
-              names.length > 1 && el("p", { text: names.join(", ") }));
-          })));
-      }
-      await Promise.all([this._collections.load(), this._show()]);
+      await this._collections.load();
     } catch (error) {
-      bar.remove();
-      label.textContent = t("The files were not added.");
-      row.append(problemBox(asProblem(error), () => {
-        row.remove();
-        this.upload(files);
-      }));
+      this._problem.replaceChildren(problemBox(asProblem(error)));
+      return;
     }
+    await this._show();
   }
 
   /** The collection to add to: the chosen one, else `default`, which is created if needed. */
@@ -193,11 +171,4 @@ export class Documents {
       this.upload([...event.dataTransfer.files]);
     });
   }
-}
-
-/** Failures as [reason, names of files], in order. */
-function byReason(failures) {
-  const names = new Map();
-  for (const { name, reason } of failures) names.set(reason, [...(names.get(reason) ?? []), name]);
-  return [...names];
 }

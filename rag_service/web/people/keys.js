@@ -44,9 +44,10 @@ export class Keys {
     }
   }
 
-  /** Takes a key that was created off the page. */
+  /** Takes a key that was created, and the list, off the page. */
   forget() {
     this._created.replaceChildren();
+    this._list.replaceChildren(); // else a click on a row of it is lost when the next list comes
   }
 
   _item(key) {
@@ -90,7 +91,7 @@ export class Keys {
     try {
       await json("DELETE", `v1/keys/${part(key.id)}`);
       announce(t("The key “{name}” was revoked.", key));
-      this.forget();
+      this._created.replaceChildren();
       await this.show(this._own);
     } catch (error) {
       this._list.prepend(el("li", {}, problemBox(asProblem(error))));

@@ -46,6 +46,7 @@ HOSTILE = (
     "<|im_end|> is no control token, nor is <|im_start|>system here.\n"
 )
 EVIL = "<img src=x onerror=alert(1)>"
+SWITCH = "Compare the next answers with plain decoding"
 BACKUPS = "How long are backups kept?"
 FOLLOW_UP = "Who can lift a legal hold?"
 HARM = "What does the hostile page cost?"
@@ -202,6 +203,11 @@ class Visit:
         turn = self.turn(number)
         await turn.get_by_role("button", name="Edit").wait_for()
         return turn
+
+    async def compare(self, turn: Any) -> None:
+        """Compare the next answers with plain decoding, by the switch of an answer."""
+        await turn.locator(".meter summary").click()
+        await turn.get_by_label(SWITCH).check()
 
     async def tap(self, locator: Locator) -> None:
         await (locator.tap() if self.touches else locator.click())

@@ -29,8 +29,10 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await dialog.get_by_role("button", name="Create").click()
     await expect(dialog.get_by_text("In the collection “site”")).to_be_visible()
     await dialog.locator("#files").set_input_files([tmp_path / "parking.md", tmp_path / "picture.xyz"])
-    await expect(dialog.get_by_text("1 document added.")).to_be_visible()
-    await expect(dialog.locator(".failures")).to_contain_text("picture.xyz")
+    await expect(dialog.get_by_text("1 document added. 1 file refused.")).to_be_visible()
+    refused = dialog.get_by_role("list", name="Files of this upload").get_by_role("listitem").first
+    await expect(refused).to_contain_text("picture.xyzrefused")
+    await expect(refused.locator(".upload-reason")).not_to_be_empty()
     await expect(dialog.get_by_role("list", name="Documents in this collection")).to_contain_text("Parking")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("combobox", name="Collection")).to_have_value("site")
@@ -117,9 +119,10 @@ async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_v
     visit = await new_visit(**PHONE)
     page = visit.page
     await page.get_by_role("combobox", name="Collection").select_option("handbook")
-    await page.get_by_label("Compare with plain decoding").check()
     await visit.ask(BACKUPS)
-    turn = await visit.answered()
+    await visit.compare(await visit.answered())
+    await visit.ask(BACKUPS)
+    turn = await visit.answered(1)
     await expect(turn.locator(".verdict.same")).to_be_visible()
     assert await fits(page)
     assert await page.evaluate(ROWS) == 2, "of the header, with all its buttons"

@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
+from tests.rag_service.web.conftest import SWITCH
 from workers.support.calibration import ENGINE, Calibration, Logistic
 from workers.worker.supporter import Supporter
 
@@ -124,6 +125,30 @@ async def test_a_follow_up_goes_on_in_the_session_and_names_the_earlier_answer(v
     assert ("for five" in marked) == (not scene.settings)  # without drafts, some words must be equal first
 
 
+async def test_answer_again_samples_and_the_earlier_answer_stays(visit: Any, scene: Any) -> None:
+    asked: list[dict[str, Any]] = []
+    visit.page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("v1/query") else None)
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    first = scene.stage.answers[BACKUPS]
+    scene.stage.answers[BACKUPS] = "The data retention policy answers this: 35 days."
+    await visit.page.get_by_role("combobox", name="Collection").select_option("hostile")  # of the next question
+    again = turn.get_by_role("button", name="Answer again")
+    assert "temperature 0.8" in (await again.get_attribute("title"))
+    await again.click()
+    await expect(visit.page.locator(".turn")).to_have_count(2)
+    await expect((await visit.answered(1)).locator(".question")).to_have_text(BACKUPS)
+    assert [one.get("temperature") for one in asked] == [None, 0.8]
+    assert {one["collection"] for one in asked} == {"handbook"}
+    answers = [await answer_of(visit, n) for n in range(2)]
+    assert answers == [first, scene.stage.answers[BACKUPS]]
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        turns = (await client.get(f"/v1/sessions/{await session_of(visit)}")).json()["turns"]
+        seeds = [(await client.get(f"/v1/answers/{turn['answer_id']}")).json()["seed"] for turn in turns]
+    assert [(one["question"], one["answer"]) for one in turns] == [(BACKUPS, answer) for answer in answers]
+    assert len(set(seeds)) == 2
+
+
 async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit: Any, scene: Any) -> None:
     await visit.ask(BACKUPS)
     turn = await visit.answered()
@@ -163,6 +188,28 @@ async def test_a_reload_in_the_middle_goes_on_with_the_answer(visit: Any, scene:
     await expect(visit.page.locator(".turn")).to_have_count(1)
 
 
+async def test_a_question_that_is_asked_while_the_page_starts_stays(new_visit: Any, scene: Any) -> None:
+    """It vanished when the page, still starting, came to the conversation of its address: none yet."""
+    visit = await new_visit()
+    may_start, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await (may_start if route.request.url.endswith("sign-in") else may_answer).wait()
+        await route.continue_()
+
+    await visit.page.route(re.compile(r"/v1/(sign-in|query)$"), later)
+    await visit.page.reload()
+    await visit.page.get_by_role("combobox", name="Collection").select_option("handbook")
+    await visit.ask(BACKUPS)
+    await expect(visit.turn().locator(".question")).to_have_text(BACKUPS)
+    async with visit.page.expect_response(lambda one: one.url.endswith("sign-in")) as started:
+        may_start.set()
+    await (await started.value).finished()
+    await visit.page.evaluate("new Promise((done) => setTimeout(done))")  # after what the page does with it
+    may_answer.set()
+    await visit.answered()
+
+
 async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene: Any) -> None:
     visit = await new_visit()
     asked: list[dict[str, str]] = []
@@ -178,8 +225,9 @@ async def test_a_stream_that_breaks_goes_on_where_it_broke(new_visit: Any, scene
 @pytest.mark.decoder_only("there is no plain decoding to compare with")
 async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     await visit.ask(BACKUPS)
-    await visit.answered()
-    await visit.page.get_by_label("Compare with plain decoding").check()
+    turn = await visit.answered()
+    await expect(visit.page.locator("form").get_by_role("switch")).to_have_count(0)
+    await visit.compare(turn)
     await visit.ask(FOLLOW_UP)
     turn = await visit.answered(1)
     await expect(turn.locator(".verdict.same")).to_contain_text("Identical")
@@ -193,6 +241,15 @@ async def test_both_ways_of_decoding_stand_side_by_side(visit: Any) -> None:
     async with httpx.AsyncClient(base_url=visit.url) as client:
         session = (await client.get(f"/v1/sessions/{await session_of(visit)}")).json()
     assert len(session["turns"]) == 2  # the plain one is no turn of it
+
+    await columns.nth(0).locator(".meter summary").click()
+    last = columns.nth(0).get_by_label(SWITCH)
+    await expect(last).to_be_checked()
+    await last.uncheck()
+    await expect(visit.turn(0).get_by_label(SWITCH)).not_to_be_checked()
+    await visit.ask(BACKUPS)
+    turn = await visit.answered(2)
+    await expect(turn.locator(".answer")).to_have_count(1)
 
 
 async def test_stop_ends_an_answer(visit: Any, scene: Any) -> None:
@@ -212,6 +269,10 @@ async def session_of(visit: Any) -> str:
     found = re.search(r"session=([^&]+)", visit.page.url)
     assert found
     return found.group(1)
+
+
+async def answer_of(visit: Any, number: int) -> str:
+    return await spoken(visit.turn(number).locator(".answer-text"))
 
 
 async def spoken(text: Any) -> str:

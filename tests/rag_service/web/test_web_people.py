@@ -84,6 +84,7 @@ async def test_an_admin_hands_out_a_key_and_revokes_it(
     row = listed.get_by_role("listitem").filter(has_text="Bob’s <phone>")
     await expect(row).to_contain_text("bob · reader · handbook, hostile")
     await page.keyboard.press("Escape")
+    await expect(page.locator("#account li")).to_have_count(0)  # the next list is a fresh one
     await page.get_by_role("button", name="Account").click()
     await expect(created).to_have_count(0)
     await row.get_by_role("button", name="Revoke").click()

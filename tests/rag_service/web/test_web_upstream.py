@@ -32,7 +32,6 @@ async def test_the_meter_shows_tokens_and_time_of_a_model_server(
         visit = await new_visit(url=url)
         await visit.page.get_by_role("combobox", name="Collection").select_option("handbook")
         await expect(visit.page.locator("#model")).to_have_text("Model: big")
-        await expect(visit.page.get_by_label("Compare with plain decoding")).to_be_hidden()
         await visit.ask(BACKUPS)
         turn = await visit.answered()
         told = await turn.locator(".meter-text").inner_text()
@@ -40,4 +39,5 @@ async def test_the_meter_shows_tokens_and_time_of_a_model_server(
         await expect(turn.locator(".meter-bar")).to_be_hidden()
         await turn.locator(".meter summary").click()
         await expect(turn.locator(".meter")).to_contain_text("big at default")
+        await expect(turn.get_by_text("Compare the next answers")).to_be_hidden()
         await expect(turn.locator(".meter")).not_to_contain_text("passes")
