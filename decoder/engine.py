@@ -125,7 +125,8 @@ class Engine:
             kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
             read=request.read,
         )
-        sequence.gate.drafting = self.context.drafting
+        if self.context.drafting is not None:
+            sequence.gate.drafting = self.context.drafting
         if reuse is not None:
             reuse.used = True
             sequence.prefill_outputs.append(reuse.outputs(drafter.required_outputs))
@@ -220,7 +221,7 @@ class Engine:
 
     def _rests(self, sequence: Generation, load: PassLoad) -> bool:
         """Whether a sequence's drafter rests in this step: drafting would take longer than it is likely to save."""
-        if not sequence.drafter.may_rest or not sequence.may_draft:
+        if self.context.drafting is None or not sequence.drafter.may_rest or not sequence.may_draft:
             return False
         token = self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
         return not sequence.gate.opens(token)
@@ -228,7 +229,7 @@ class Engine:
     def _record_drafting(self, sequence: Generation, seconds: float) -> None:
         """Add the time that a draft took to the stats, and learn from it."""
         sequence.stats.ms["draft"] += 1e3 * seconds
-        if sequence.drafter.may_rest and sequence.gate.drafted:
+        if self.context.drafting is not None and sequence.drafter.may_rest and sequence.gate.drafted:
             self.context.drafting.took(self.context.cost.normalised(seconds))
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:

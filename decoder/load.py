@@ -24,6 +24,7 @@ from decoder.model.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
+from decoder.planning.draft_gate import Drafting
 from decoder.planning.kernel_border import load_or_measure as load_or_measure_kernels
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ def load_engine(
         log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
         bitwise_check.ensure(target)
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
+    if target.device.type != "cpu":  # on a processor, passes take far longer than drafting
+        context.drafting = Drafting()
     context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
     context.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 

@@ -28,7 +28,7 @@ class DrafterContext:
         induction_heads: the target's induction heads, as (layer, head) pairs.
         acceptance: the learned acceptance of copies, by domain.
         cost: the cost curve of the target's passes on this machine.
-        drafting: what drafting takes and adds in a step.
+        drafting: what drafting takes and adds in a step; None if no drafter shall rest, whatever it takes.
         gate: decides when a neural drafter is worth its time.
         mask_gate: decides the same for masks, whose time is that of their rows.
         cost_file: stores the cost curve between runs.
@@ -41,7 +41,7 @@ class DrafterContext:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     cost: CostCurve = field(default_factory=CostCurve)
-    drafting: Drafting = field(default_factory=Drafting)
+    drafting: Drafting | None = None
     gate: NeuralGate = field(default_factory=NeuralGate)
     mask_gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None

@@ -125,10 +125,6 @@ def generate(
         if job.parts:
             job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled, besides), stream, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
-        if max((*prompt, *(token for event in before for token in event.ids)), default=0) >= tokens.vocab_size:
-            raise ValueError(
-                "the answer or its session was begun with another model, whose tokens are others; ask again"
-            )
         refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
         if relay.ids:

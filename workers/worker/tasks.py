@@ -19,6 +19,7 @@ from celery import Celery
 from celery.exceptions import Reject
 
 from decoder import PromptError, PromptTooLong, UnknownDrafter
+from decoder.errors import InvalidToken
 from retriever import Library
 from workers.broker import keys
 from workers.broker.app import INGEST_TASK, LAPSE_S, RedisClient
@@ -255,6 +256,9 @@ def error_event(error: Exception) -> ErrorEvent:
             detail="the worker ran out of memory for this answer; shorten the prompt, lower max_tokens, "
             "or try again when less is running",
         )
+    if isinstance(error, InvalidToken):  # prompts are tokenized here: ids of others are those of earlier answers
+        detail = "the answer or its session was begun with another model, whose tokens are others; ask again"
+        return ErrorEvent(code="invalid_request", detail=detail)
     if isinstance(error, PromptError | ValueError):
         return ErrorEvent(code="invalid_request", detail=str(error))
     return ErrorEvent(

@@ -23,6 +23,7 @@ from decoder.drafters.context import DrafterContext
 from decoder.engine import Engine
 from decoder.generation import Generation
 from decoder.planning.calibration import measure
+from decoder.planning.draft_gate import Drafting
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
 from decoder.recording.record import Recording, read_recordings
@@ -93,7 +94,8 @@ def replay_shape(
     cost = measure(target)
     for count in at_once:
         for drafter in drafters:
-            engine = Engine(target, drafter, context=DrafterContext(cost=cost))
+            drafting = None if target.device.type == "cpu" else Drafting()
+            engine = Engine(target, drafter, context=DrafterContext(cost=cost, drafting=drafting))
             row = _run(engine, target, recordings, count, max(answers, 2 * count))
             row |= {"shape": shape, "drafter": drafter, "at_once": count, "graphs": target.graphs is not None}
             rows.append(row)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from decoder.errors import InvalidToken
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, speak
 from workers.broker import keys
 from workers.broker.messages import (
@@ -124,7 +125,15 @@ def test_an_answer_that_another_model_began_says_so(work: Any, queue: Queue, cli
     stream = AnswerStream(client, "default", "begun")
     stream.start()
     stream.write(TokenEvent(t=0, ids=[tokens.vocab_size], text="x"))
-    work(FakeEngine(tokens))
+
+    class Engine(FakeEngine):
+        def start(self, *arguments: Any, **options: Any) -> Any:
+            for token in options.get("resumed", ()):
+                if token >= tokens.vocab_size:
+                    raise InvalidToken(token, tokens.vocab_size)  # as our own engine
+            return super().start(*arguments, **options)
+
+    work(Engine(tokens))
     *_, last = follow(client, "begun")
     assert last.code == "invalid_request"
     assert "begun with another model" in last.detail
