@@ -116,10 +116,9 @@ class Child:
         wait = self._restarts.died()
         return f"The {self.name} ended ({how(status)}); it starts again in {wait:g} s. Its log: {self.log}"
 
-    def step(self) -> str | None:
-        """What its log last said that it is doing, while it starts; None if it said nothing yet."""
-        steps = (found[1] for line in reversed(self._output.recent()) if (found := STEP.search(line)))
-        return next(steps, None)
+    def steps(self) -> list[str]:
+        """What the last lines of its log say that it was doing while it started, in order."""
+        return [found[1] for line in self._output.recent() if (found := STEP.search(line))]
 
     def last_words(self, lines: int = 5) -> str:
         """The last lines of the last process's output."""

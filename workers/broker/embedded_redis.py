@@ -31,6 +31,8 @@ MAX_SOCKET_PATH = 107
 """Bytes that the system allows for a unix socket's path."""
 START_S = 60.0
 STOP_S = 10.0
+LEAVING_S = 3.0
+"""A killed process's server has ended by then."""
 GIVE_UP = 5
 """Deaths in a row after which the server is not started again."""
 
@@ -265,15 +267,21 @@ def _binary() -> Path:
 
 
 def _lock(path: Path) -> int:
+    """Lock a data folder. The server of a killed process holds the lock until it has ended, so this waits a little."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise EmbeddedRedisError(
-            f"another rag-service uses the data folder {path.parent}; stop it first, or choose another RAG_DATA_DIR"
-        ) from error
-    return lock
+    ends = time.monotonic() + LEAVING_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except OSError as error:
+            if time.monotonic() >= ends:
+                os.close(lock)
+                raise EmbeddedRedisError(
+                    f"another rag-service uses the data folder {path.parent}; stop it first, or choose another "
+                    "RAG_DATA_DIR"
+                ) from error
+        time.sleep(0.05)
 
 
 def _runtime_dir(data_dir: Path, alternatives: list[Path]) -> Path:

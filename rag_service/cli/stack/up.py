@@ -107,7 +107,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
     steps = _Steps(screen)
     with screen.status("") as status:  # shown on terminals only
         while not is_ready(url):
-            status.update(steps.look(worker.step() or STARTING))
+            status.update(steps.look(worker.steps()))
             stop.check()
             watch.look()
             for child in (worker, api):
@@ -131,15 +131,23 @@ class _Steps:
         self._step = ""
         self._since = time.monotonic()
 
-    def look(self, step: str) -> str:
-        """The present step as a line. A new one is printed where no line can be shown in its place."""
-        if step != self._step:
-            if self._step and self._screen.is_terminal:
-                self._screen.print(f"{self._line} {self._seconds:.0f} s", style="dim")
-            self._step, self._since = step, time.monotonic()
-            if not self._screen.is_terminal:
-                self._screen.print(self._line)
+    def look(self, steps: list[str]) -> str:
+        """The present step as a line. New ones are printed where no line can be shown in their place.
+
+        Args:
+            steps: the last ones so far.
+        """
+        known = len(steps) - steps[::-1].index(self._step) if self._step in steps else 0
+        for step in steps[known:] or ([] if self._step else [STARTING]):
+            self._begin(step)
         return f"{self._line} {self._seconds:.0f} s"
+
+    def _begin(self, step: str) -> None:
+        if self._step and self._screen.is_terminal:
+            self._screen.print(f"{self._line} {self._seconds:.0f} s", style="dim")
+        self._step, self._since = step, time.monotonic()
+        if not self._screen.is_terminal:
+            self._screen.print(self._line)
 
     @property
     def _line(self) -> str:
