@@ -11,7 +11,7 @@ from typing import Literal
 EngineExact = Literal["default", "bitwise"]
 """What an engine's drafts have in common with plain decoding: the logits up to rounding, or every bit of them."""
 INT8 = "int8"
-"""Weights of eight bits with one scale per output, activations in bfloat16; on a CPU alone (`model/int8_linear.py`)."""
+"""Weights of eight bits with one scale per output, activations in bfloat16; on a CPU alone (`model/linear/`)."""
 AUTO = "auto"
 """As `dtype`: the format that `preferred` names."""
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})

@@ -20,7 +20,7 @@ from decoder.heads.shipped import fit_head
 from decoder.model import bitwise_check
 from decoder.model.devices import check_device
 from decoder.model.fingerprint import weights_fingerprint
-from decoder.model.int8_linear import quantise
+from decoder.model.linear.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure

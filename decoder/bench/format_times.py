@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import torch
 
-from decoder.model.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
-from decoder.model.packed_linear import free_bytes, pack, packed_passes
+from decoder.model.linear.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
+from decoder.model.linear.packed_linear import free_bytes, pack, packed_passes
 
 ROWS = (1, 8, 64)
 """Rows of a pass: plain decoding, a short draft, a long copy or a prompt."""

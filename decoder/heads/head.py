@@ -20,9 +20,9 @@ from torch import nn
 from decoder.errors import EagleHeadError
 from decoder.model import attention
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
-from decoder.model.int8_linear import rows_of
 from decoder.model.kv_cache import KVCache
-from decoder.model.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.int8_linear import rows_of
+from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.target import TargetModel
 
 CHUNK = 512

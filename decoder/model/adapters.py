@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.conditioner import NAMES, Conditioner
-from decoder.model.int8_linear import Int8Linear
-from decoder.model.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""

@@ -28,8 +28,8 @@ import torch
 import torch.nn.functional as F
 
 from decoder.errors import BitwiseUnavailable
-from decoder.model.int8_linear import kernels_of
-from decoder.model.packed_linear import PackedLinear
+from decoder.model.linear.int8_linear import kernels_of
+from decoder.model.linear.packed_linear import PackedLinear
 
 BLOCK = 64
 """Positions whose values are summed in one product."""

@@ -19,9 +19,9 @@ from decoder.model import bitwise as bits
 from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
-from decoder.model.int8_linear import Kernels, kernels_of
 from decoder.model.kv_cache import KVCache
-from decoder.model.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.int8_linear import Kernels, kernels_of
+from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.pass_parts import PromptChunk, TreePass
 
 PREFILL_CHUNK = 512

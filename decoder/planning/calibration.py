@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model import attention, packed_linear
+from decoder.model import attention
+from decoder.model.linear import packed_linear
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of

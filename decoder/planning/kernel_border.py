@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from decoder.model.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
+from decoder.model.linear.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
 from decoder.model.target import TargetModel
 
 log = logging.getLogger(__name__)

@@ -74,7 +74,7 @@ def test_added_tokens_may_differ() -> None:
 
 
 def test_an_exact_engine_is_checked_when_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decoder.model.packed_linear.free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("decoder.model.linear.packed_linear.free_bytes", lambda: 1 << 40)
     folder = folder_of(tmp_path / "wide", 0, WORDS, hidden=256)
     load = functools.partial(load_engine, folder, drafter="plain", dtype="float32")
     assert load(exact="bitwise").target.bitwise

@@ -12,7 +12,7 @@ from decoder.bench.format_quality import compare_formats
 from decoder.errors import BitwiseUnavailable
 from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
-from decoder.model.int8_linear import Int8Linear
+from decoder.model.linear.int8_linear import Int8Linear
 from decoder.recording.prompts import BenchError
 from tests.decoder.test_load import WORDS, folder_of
 

@@ -124,7 +124,7 @@ def _run(engine: Engine, target: SteeredTarget, recordings: Sequence[Recording],
     """Decode `answers` recordings, `count` at once."""
     waiting: Iterator[Recording] = itertools.islice(itertools.cycle(recordings), answers)
     running = [_start(engine, target, recording) for recording in itertools.islice(waiting, count)]
-    tokens = passes = drafted = accepted = 0
+    tokens = passes = 0
     seconds = 0.0
     drafting: list[float] = []
     while len(running) == count:
@@ -139,7 +139,6 @@ def _run(engine: Engine, target: SteeredTarget, recordings: Sequence[Recording],
             drafting.append(sum(s.stats.ms["draft"] - ms for s, (_, ms) in zip(running, before, strict=True)))
         for sequence in [one for one in running if one.finished]:
             target.check(sequence.cache, sequence.tokens)
-            drafted, accepted = drafted + sequence.stats.drafted, accepted + sequence.stats.accepted
             running.remove(sequence)
             target.forget(sequence.cache)
             following = next(waiting, None)
@@ -157,8 +156,6 @@ def _run(engine: Engine, target: SteeredTarget, recordings: Sequence[Recording],
         "mat": tokens / passes / count,
         "step_ms": 1e3 * seconds / passes,
         "draft_ms": sum(drafting) / passes,
-        "drafted": drafted,
-        "accepted": accepted,
     }
 
 

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from decoder import Engine, SamplingParams
 from decoder.drafters.context import DrafterContext
 from decoder.errors import BitwiseUnavailable
-from decoder.model import bitwise, bitwise_check, packed_linear
+from decoder.model import bitwise, bitwise_check
+from decoder.model.linear import packed_linear
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint
 from tests.decoder.test_lossless import DRAFTERS, HEADED, VOCAB, build, letters, prompts

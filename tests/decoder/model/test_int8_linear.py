@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoder.model import int8_linear
-from decoder.model.int8_linear import Int8Linear, Kernels, kernels_of, multiplies_bfloat16, quantise, quantised, rows_of
+from decoder.model.linear import int8_linear
+from decoder.model.linear.int8_linear import (
+    Int8Linear,
+    Kernels,
+    kernels_of,
+    multiplies_bfloat16,
+    quantise,
+    quantised,
+    rows_of,
+)
 from tests.support.tiny_models import tiny_model
 
 FORMATS = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.skipif(not multiplies_bfloat16(), reason=""))]

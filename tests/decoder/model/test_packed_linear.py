@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model import packed_linear
-from decoder.model.packed_linear import MAX_ROWS, PackedLinear, pack, packed_passes
+from decoder.model.linear import packed_linear
+from decoder.model.linear.packed_linear import MAX_ROWS, PackedLinear, pack, packed_passes
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import tiny_model

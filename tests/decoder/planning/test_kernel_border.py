@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from decoder.model.int8_linear import quantise
+from decoder.model.linear.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.planning import kernel_border
 from decoder.planning.calibration import fingerprint
