@@ -1,21 +1,34 @@
-"""Messages to JSON text and back. Any Unicode and any float survives, including `NaN` and `Infinity`."""
+"""Messages to JSON text and back. Any Unicode and any float survives, including `NaN` and `Infinity`.
+
+Two versions can share a broker while a deployment is upgraded. A message carries only the fields that differ from their
+defaults, so a reader fails on a field that it does not know only where that field matters; the default of a field must
+therefore never change. In events unknown fields are ignored: the text of an answer needs none of them.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from workers.broker.messages import AnswerEvent
 
-_EVENT: TypeAdapter[AnswerEvent] = TypeAdapter(AnswerEvent)
-_TYPES = {event.model_fields["type"].default for event in get_args(AnswerEvent)}
+_TYPE = "type"
+_EVENTS: dict[str, type[AnswerEvent]] = {event.model_fields[_TYPE].default: event for event in get_args(AnswerEvent)}
 _M = TypeVar("_M", bound=BaseModel)
 
 
+def fields(message: BaseModel) -> dict[str, Any]:
+    """The fields of a message that travel."""
+    sent = message.model_dump(exclude_defaults=True)
+    if _TYPE in type(message).model_fields:
+        sent[_TYPE] = getattr(message, _TYPE)
+    return sent
+
+
 def dumps(message: BaseModel) -> str:
-    return json.dumps(message.model_dump(), separators=(",", ":"))
+    return json.dumps(fields(message), separators=(",", ":"))
 
 
 def loads(model: type[_M], text: str) -> _M:
@@ -23,9 +36,10 @@ def loads(model: type[_M], text: str) -> _M:
 
 
 def load_event(text: str) -> AnswerEvent | None:
-    """An event; None for one of a type that only a newer version knows."""
+    """An event, without fields that only a newer version knows; None for one of a type that only a newer one knows."""
     event = json.loads(text)
-    return _EVENT.validate_python(event) if event["type"] in _TYPES else None
+    model = _EVENTS.get(event[_TYPE])
+    return None if model is None else model.model_validate(event, extra="ignore")
 
 
 def load_any(text: str | None) -> Any:

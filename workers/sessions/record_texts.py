@@ -37,10 +37,12 @@ class _NamedTexts:
 
     def __init__(self, message: GenerateJob | TurnRecord) -> None:
         self.texts: dict[str, str] = {}
-        data = message.model_dump()
+        data = wire.fields(message)
+        data["passages"] = data.get("passages", [])
         cores = {_chunk(p): str(p.get("text", "")).strip() for p in data["passages"] if "chunk_id" in p}
         for segment in data["segments"]:
-            segment["text"] = self._text(segment["text"], cores.get(_chunk(segment), ""))
+            if "text" in segment:
+                segment["text"] = self._text(segment["text"], cores.get(_chunk(segment), ""))
         data["passages"] = [self._passage(passage, rank) for rank, passage in enumerate(data["passages"], 1)]
         if isinstance(message, GenerateJob):
             data["segments"] = self._turns(data["segments"])
@@ -82,7 +84,7 @@ class _NamedTexts:
 
 def _chunk(part: Mapping[str, Any]) -> tuple[str, str]:
     """What names the chunk of a passage or of its segment."""
-    return str(part.get("collection")), str(part["chunk_id"])
+    return str(part.get("collection")), str(part.get("chunk_id"))
 
 
 class _Reading:
@@ -110,7 +112,7 @@ class _Reading:
         return [self._filled(message) for message in self._messages]
 
     def _names(self, message: dict[str, Any]) -> Iterator[str]:
-        for part in (*message["segments"], *message["passages"]):
+        for part in (*message["segments"], *message.get("passages", ())):
             if isinstance(part, str) and part not in self._texts:
                 yield part
                 continue
@@ -125,7 +127,7 @@ class _Reading:
         for part in message["segments"]:
             segments += map(self._with_text, self._texts[part] if isinstance(part, str) else [part])
         passages = []
-        for rank, part in enumerate(message["passages"], 1):
+        for rank, part in enumerate(message.get("passages", ()), 1):
             passage = self._with_text(self._texts[part] if isinstance(part, str) else part)
             passages.append({**passage, "rank": rank} if passage.get("rank", 0) is None else passage)
         return {**message, "segments": segments, "passages": passages}
