@@ -23,7 +23,7 @@ from rag_service.contract.answer import Answer
 from rag_service.contract.collections import split
 from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
-from rag_service.errors import ContextOverflow, Forbidden, InvalidRequest
+from rag_service.errors import Conflict, ContextOverflow, Forbidden, InvalidRequest
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
@@ -283,9 +283,19 @@ class Pipeline(Service):
         return self.sessions.turns(self.principal.owner, session_id, self.tokens.hash)
 
     def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
-        """The collections of the session's last turn, else `default` if it exists."""
-        if turns:
-            last = self.answers.stream(turns[-1].answer_id).record()
-            if last is not None and set(split(last["collection"] or "")) <= set(self.library.collections()):
-                return last["collection"]
-        return DEFAULT_COLLECTION if DEFAULT_COLLECTION in self.library.collections() else None
+        """The collections of the session's last turn; for its first one `default`, if it exists.
+
+        Raises Conflict if a collection of that turn does not exist any more.
+        """
+        existing = self.library.collections()
+        last = self.answers.stream(turns[-1].answer_id).record() if turns else None
+        if last is None:
+            return DEFAULT_COLLECTION if DEFAULT_COLLECTION in existing else None
+        for name in split(last["collection"] or ""):
+            if name not in existing:
+                raise Conflict(
+                    f"This conversation asks the collection {name!r}, which does not exist any more. "
+                    "Name another one as `collection`, or begin a new conversation.",
+                    "collection_gone",
+                )
+        return last["collection"]

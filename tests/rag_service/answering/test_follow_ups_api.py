@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from rag_service.client import Passages, RagClient
 from rag_service.langchain import ChatRagService
 from rag_service.langchain.metadata import response_metadata
 from rag_service.mcp.answer import given
+from retriever import Library, SourceDocument
+from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.messages import Segment, TurnRecord
 
@@ -61,6 +64,21 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     turns = (await client.get(f"/v1/sessions/{session}")).json()["turns"]
     assert [turn["question"] for turn in turns] == [FIRST["question"], "And when?"], "the user's words"
     assert [turn["retrieval_query"] for turn in turns] == [FIRST["question"], MEANT]
+
+
+async def test_a_follow_up_to_a_collection_that_is_gone_says_so(client: httpx.AsyncClient, world: Any) -> None:
+    """It was answered from `default`, and nobody was told."""
+    with contextlib.closing(Library(world.data_dir, HashEmbedder())) as library:
+        library.create("fleeting").ingest([SourceDocument(name="f.md", document_id="f", text="The fox jumps at dawn.")])
+    first = await ask(client, FIRST["question"], collection="fleeting")
+    follow_up = {"question": "And when?", "session_id": first["session_id"]}
+    answered = (await client.post("/v1/query", json=follow_up)).json()
+    assert {passage["collection"] for passage in answered["passages"]} == {"fleeting"}
+    assert (await client.delete("/v1/collections/fleeting")).status_code == 204
+    refused = await client.post("/v1/query", json=follow_up)
+    assert refused.status_code == 409
+    assert refused.json()["code"] == "collection_gone"
+    assert "'fleeting'" in refused.json()["detail"]
 
 
 async def test_the_language_is_that_of_the_rewritten_question(
