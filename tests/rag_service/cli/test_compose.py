@@ -49,6 +49,22 @@ def test_every_setting_is_passed_on(name: str) -> None:
             assert value is None or value.startswith(f"${{{name}:-")
 
 
+def test_each_gpu_worker_has_a_gpu_of_its_own() -> None:
+    workers = {name: service for name, service in described().items() if name.startswith("worker-gpu")}
+    of_profile = {
+        profile: [
+            device["device_ids"]
+            for service in workers.values()
+            if profile in service["profiles"]
+            for device in service["deploy"]["resources"]["reservations"]["devices"]
+        ]
+        for profile in ("gpu", "gpu2", "gpu4")
+    }
+    wanted = [[f"${{RAG_GPU_{number}:-{number}}}"] for number in range(4)]
+    assert of_profile == {"gpu": wanted[:1], "gpu2": wanted[:2], "gpu4": wanted}
+    assert all(service["environment"] == workers["worker-gpu"]["environment"] for service in workers.values())
+
+
 @pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not installed")
 def test_every_setting_of_an_env_file_reaches_the_containers(tmp_path: Path) -> None:
     values = {name: "8123" if name == "RAG_PORT" else f"value of {name}" for name in setting_names()}
