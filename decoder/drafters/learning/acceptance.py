@@ -26,9 +26,12 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decoder.drafters.learning.calibrator import Calibrator
 from decoder.drafters.learning.eos_prior import EosPrior
+
+Floats = NDArray[np.float64]
 
 PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """Who proposes a token.
@@ -124,23 +127,25 @@ def _key(cell: int) -> int:
     return key + rest // RANKS * _LENGTH_STRIDE + rest % RANKS * _RANK_STRIDE
 
 
-def _zeros(count: int) -> memoryview[float]:
-    """float64 [count], in half the time of an array to index. Its pages take memory once they are written."""
-    return np.zeros(count).data.cast("B").cast("d")
-
-
 class AcceptanceTable:
     """Estimates of acceptance by feature bucket. Not safe for several threads; an engine uses its own from one.
 
     Attributes:
-        accepted, observed: float64 [cells], the counts of each average; a memory that compiled code shares.
+        accepted, observed: float64 [cells], the counts of each average.
         estimates: float64 [BUCKETS], each bucket's estimate until its averages change, or 0.
     """
 
     def __init__(self) -> None:
         self.calibrator = Calibrator()
         self.eos_prior = EosPrior()
-        self.accepted, self.observed, self.estimates = _zeros(_CELLS), _zeros(_CELLS), _zeros(BUCKETS)
+        counts = np.zeros(_CELLS), np.zeros(_CELLS), np.zeros(BUCKETS)  # pages take memory once they are written
+        self.accepted, self.observed, self.estimates = (values.data.cast("B").cast("d") for values in counts)
+        self._counts = counts
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The memory of all counts, for compiled code: accepted, observed and estimates, and the calibrator's."""
+        return *self._counts, self.calibrator.weights, self.calibrator.similarities
 
     def probability(self, bucket: int) -> float:
         """Estimated probability that a node of this bucket is accepted, given that its parent is; in (0, 1)."""

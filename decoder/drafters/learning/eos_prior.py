@@ -25,7 +25,7 @@ class EosPrior:
 
     Attributes:
         tokens: int64 [n], ascending: those that have ended an answer.
-        ended, observed: float64 [n], how often each ended an answer, and occurred. Compiled code reads all three.
+        ended, observed: float64 [n], how often each ended an answer, and occurred.
     """
 
     def __init__(self) -> None:
@@ -34,6 +34,11 @@ class EosPrior:
     def _set(self, tokens: NDArray[np.int64], ended: NDArray[np.float64], observed: NDArray[np.float64]) -> None:
         self.tokens, self.ended, self.observed = tokens, ended, observed
         self._rows: dict[int, int] = dict(zip(tokens.tolist(), range(len(tokens)), strict=True))
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """The memory of all counts, for compiled code: tokens, ended and observed."""
+        return self.tokens, self.ended, self.observed
 
     def chance(self, token: int) -> float:
         """Probability that the answer ends after a token; in [0, 1)."""
