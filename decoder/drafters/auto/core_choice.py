@@ -11,9 +11,10 @@ from decoder.drafters.auto.core import Core, ReadableCore
 def compiled_core() -> type[Core] | None:
     """The compiled core, its code loaded or compiled; None without numba, or with one that this numpy does not fit."""
     try:
-        from decoder.drafters.auto.compiled.core import CompiledCore
+        from decoder.drafters.auto.compiled.core import CompiledCore, warm_up
     except ImportError:
         return None
+    warm_up()
     return CompiledCore
 
 

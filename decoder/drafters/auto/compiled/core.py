@@ -6,6 +6,7 @@ Knows what the compiled functions need of a sequence, a table and a tree; the fu
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from decoder.drafters.auto.compiled import lookup, merging
@@ -14,9 +15,10 @@ from decoder.drafters.auto.core import Core
 from decoder.drafters.auto.guesses import MOST, Guesses
 from decoder.drafters.auto.trie import Evidence, Trie
 from decoder.drafters.best_tokens import best_tokens
-from decoder.drafters.learning.acceptance import KINDS
+from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.sequence import CORPUS_OFFSET, Sequence
+from decoder.sampling.params import SamplingParams
+from decoder.sequence import Sequence
 
 _NO_TOKENS = np.empty(0, np.int32)
 _NO_NUMBERS = np.empty(0, np.int64)
@@ -29,6 +31,7 @@ class CompiledCore(Core):
     def __init__(self, drafter: str, copies: Copies) -> None:
         super().__init__(drafter, copies)
         self._rows = np.empty((2 * copies.matches + 4 + MOST, lookup.COLUMNS), np.int64)
+        self._unknown = np.full(len(self._rows), np.nan)
         self._count = 0
         self._similarities = np.empty(0)
         self._margins = np.empty(0)
@@ -50,13 +53,14 @@ class CompiledCore(Core):
             worth = merging.guesses_worth(counts, evidence.recent_acceptance, least)
             if worth:
                 count = lookup.guesses(text, _best(guesses, worth + 1), worth, rows, copied)
-        self._similarities = np.full(count, np.nan)
+        self._similarities = self._unknown[:count]
         if similarities is not None and copied:
+            self._similarities = self._similarities.copy()
             cosines = similarities(rows[:copied, lookup.POSITION].tolist())
             self._similarities[:copied] = np.array(cosines, np.float64)  # None becomes NaN
         self._count = count
         if guesses is None:
-            self._margins = np.full(count, np.nan)
+            self._margins = self._unknown[:count]
         else:
             self._margins = guesses.logit_margins(rows[:count, lookup.FIRST], evidence.last)
         return first
@@ -66,10 +70,18 @@ class CompiledCore(Core):
         if drafted is not None:
             parents, tokens = np.array(drafted.tree.parents, np.int64), np.array(drafted.tree.tokens, np.int64)
             draft = parents, tokens, np.array(drafted.chances), drafted.proposal_type
-        trie = CompiledTrie(evidence, self._rows[: self._count], nodes, len(draft[0]), self._ends)
-        trie.count = merging.merge(
-            (sequence.index.buffer, len(sequence.index), self._corpus[0]),
-            trie.rows,
+        rows = self._rows[: self._count]
+        most = len(rows) + len(draft[0]) + nodes + 1  # of the children of all nodes: each divides its own candidates
+        arrays: merging.Tree = (
+            np.empty((6, nodes), np.int64),
+            np.empty(nodes),
+            np.empty((nodes + 1, 2), np.int64),
+            np.empty((most, 4), np.int64),
+            np.empty((most, 3)),
+        )
+        count = merging.merge(
+            (sequence.index.buffer, len(sequence.index), self._segments[0], self._corpus[0], self._corpus[2]),
+            rows,
             (self._similarities, self._margins),
             draft,
             table.arrays,
@@ -79,10 +91,21 @@ class CompiledCore(Core):
             evidence.recent_acceptance,
             depth,
             float(least),
-            trie.arrays,
+            arrays,
         )
-        trie.tree = self._tree(trie, None if drafted is None else drafted.source)
-        return trie
+        tokens, parents, depths, strongest, segments, offsets = arrays[0][:, :count].tolist()
+        name, own = self.drafter, TokenSource(self.drafter)
+        drafted_source = own if drafted is None else drafted.source or own
+        sources = [
+            TokenSource(name, segment if segment >= 0 else None, offset)
+            if offset >= 0
+            else own
+            if row >= 0
+            else drafted_source
+            for row, segment, offset in zip(strongest, segments, offsets, strict=True)
+        ]
+        tree = DraftTree.of(tokens, parents, depths, sources, arrays[1][:count].tolist())
+        return CompiledTrie(evidence, tree, rows, arrays, self._ends)
 
     def _begin(self, sequence: Sequence) -> None:
         lengths = [part.length for part in sequence.segments]
@@ -95,55 +118,41 @@ class CompiledCore(Core):
         self._corpus = tokens, keys, _starts(corpora)[:-1], np.array(self.copies.corpus_kinds, np.int64)
         self._ends = np.array(sorted(sequence.end_tokens), np.int64)
 
-    def _tree(self, trie: CompiledTrie, drafted: TokenSource | None) -> DraftTree:
-        """The draft tree with its sources."""
-        tokens, parents, depths, strongest, places = trie.nodes[:, : trie.count].tolist()
-        starts, segments, corpus_starts = self._segments[0], len(self._segments[0]) - 1, self._corpus[2]
-        at = trie.nodes[merging.PLACE, : trie.count]
-        numbers = np.searchsorted(starts, at, side="right") - 1
-        offsets = at - starts[numbers]
-        if len(corpus_starts):
-            behind = at >= CORPUS_OFFSET
-            corpora = np.searchsorted(corpus_starts, at[behind] - CORPUS_OFFSET, side="right") - 1
-            numbers[behind] = segments + 1 + corpora
-            offsets[behind] = at[behind] - CORPUS_OFFSET - corpus_starts[corpora]
-        name, unknown = self.drafter, TokenSource(self.drafter)
-        sources = [
-            TokenSource(name, None if segment == segments else segment - (segment > segments), offset)
-            if place != NO_PLACE
-            else (drafted or unknown)
-            if row < 0
-            else unknown
-            for place, row, segment, offset in zip(places, strongest, numbers.tolist(), offsets.tolist(), strict=True)
-        ]
-        return DraftTree.of(tokens, parents, depths, sources, trie.values[: trie.count].tolist())
-
 
 class CompiledTrie(Trie):
     """A trie in arrays, see `merging.Tree`."""
 
     def __init__(
-        self, evidence: Evidence, rows: NDArray[np.int64], nodes: int, drafted: int, ends: NDArray[np.int64]
+        self,
+        evidence: Evidence,
+        tree: DraftTree,
+        rows: NDArray[np.int64],
+        arrays: merging.Tree,
+        ends: NDArray[np.int64],
     ) -> None:
-        super().__init__(evidence, DraftTree())
-        self.rows = rows
-        self.ends = ends
-        self.count = 0
-        most = len(rows) + drafted + nodes + 1  # of the children of all nodes: each divides its own candidates
-        self.nodes = np.empty((5, nodes), np.int64)
-        self.values = np.empty(nodes)
-        spans, children, proofs = np.empty((nodes + 1, 2), np.int64), np.empty((most, 4), np.int64), np.empty((most, 3))
-        self.arrays: merging.Tree = (self.nodes, self.values, spans, children, proofs)
+        super().__init__(evidence, tree)
+        self._rows = rows
+        self._arrays = arrays
+        self._ends = ends
 
     def _learn_children(self, tokens: list[int]) -> None:
         path, counts = np.array(tokens, np.int64), self.evidence.table.arrays
-        merging.learn(path, self.ends, self.rows, counts, self.arrays, self.count)
+        merging.learn(path, self._ends, self._rows, counts, self._arrays, len(self.tree))
 
     def strongest(self, node: int) -> tuple[int, int]:
-        row = self.nodes[merging.STRONGEST, node]
+        row = self._arrays[0][merging.STRONGEST, node]
         if row < 0:
             return NO_PLACE, 0
-        return int(self.rows[row, lookup.POSITION]), int(self.rows[row, lookup.LENGTH])
+        return int(self._rows[row, lookup.POSITION]), int(self._rows[row, lookup.LENGTH])
+
+
+def warm_up() -> None:
+    """Load or compile the machine code, so that no answer waits for it."""
+    sequence = Sequence([1, 2, 1, 2], SamplingParams(max_tokens=8), (), None, frozenset({0}))
+    evidence = Evidence(AcceptanceTable(), 0, 2, sequence.end_tokens, Guesses(torch.arange(8.0)))
+    core = CompiledCore("", Copies())
+    core.find(sequence, evidence, 0.0, None)
+    core.merge(sequence, evidence, nodes=8, depth=4, least=0.0).learn([1])
 
 
 def _starts(lengths: list[int]) -> NDArray[np.int64]:

@@ -36,6 +36,8 @@ _CANDIDATES = token_index.MAX_CANDIDATES
 _LONGEST_ORDER = token_index.ORDERS[-1]
 _BLOCK = 32
 """Tokens that a scan of the answer compares at once."""
+_LOGITS = 64
+"""Logits that are compared at once."""
 _ANSWER = KINDS.index("answer")
 _MATCH, _NEAR, _RESUME, _GUESS = copies_of.MATCH, copies_of.NEAR, copies_of.RESUME, copies_of.GUESS
 _SKIPS = copies_of.NEURAL - copies_of.RESUME
@@ -239,12 +241,13 @@ def best(logits: NDArray[np.float32], count: int) -> Ints:
     count = min(count, len(logits))
     tokens, values = np.empty(count, np.int64), np.empty(count, logits.dtype)
     kept = 0
-    for start in range(0, len(logits), _BLOCK):
-        stop = min(start + _BLOCK, len(logits))
-        if kept == count:
-            lowest, better = values[count - 1], 0
-            for at in range(start, stop):
-                better += logits[at] > lowest
+    for block in range((len(logits) + _LOGITS - 1) // _LOGITS):
+        start = block * _LOGITS
+        stop = min(start + _LOGITS, len(logits))
+        if kept == count and stop - start == _LOGITS:
+            lowest, better = values[count - 1], np.int32(0)
+            for at in range(_LOGITS):  # a fixed number of them, so that vector instructions compare them
+                better += np.int32(logits[start + at] > lowest)
             if not better:
                 continue
         for at in range(start, stop):

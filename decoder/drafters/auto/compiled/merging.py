@@ -26,14 +26,14 @@ Counts = tuple[Floats, Floats, Floats, Floats, Floats]
 """A table's arrays: accepted, observed, estimates; the calibrator's weights and similarities."""
 
 Tree = tuple[Ints, Floats, Ints, Ints, Floats]
-"""nodes, values: int64 [5, most nodes] and float64 [most nodes], the nodes and their values; spans, children, proofs:
+"""nodes, values: int64 [6, most nodes] and float64 [most nodes], the nodes and their values; spans, children, proofs:
 int64 [most nodes + 1, 2], int64 [n, 4] and float64 [n, 3], each node's first child and the one after its last, and the
 children with their evidence. The root is last of `spans`."""
 
 FIRST, POSITION, LENGTH, TYPE, KIND, RANK, SIZE = range(7)
 """Columns of a candidate, as in `lookup`."""
-TOKEN, PARENT, DEPTH, STRONGEST, PLACE = range(5)
-"""Rows of the tree's nodes. PLACE: position that the token is copied from, or NO_PLACE."""
+TOKEN, PARENT, DEPTH, STRONGEST, SEGMENT, OFFSET = range(6)
+"""Rows of the tree's nodes. SEGMENT, OFFSET: as `TokenSource`, -1 for None."""
 CHILD_TOKEN, BUCKET, CANDIDATE, DRAFTED = range(4)
 """Columns of a node's children. CANDIDATE: the strongest, or -1 if only a drafter proposes it; DRAFTED: its node there,
 ROOT, or OUTSIDE."""
@@ -196,7 +196,7 @@ def _continues(eos: tuple[Ints, Floats, Floats], ends: Ints, token: int) -> floa
 
 @jit
 def merge(
-    text: tuple[Tokens, int, Tokens],
+    text: tuple[Tokens, int, Ints, Tokens, Ints],
     rows: Ints,
     evidence: tuple[Floats, Floats],
     drafted: tuple[Ints, Ints, Floats, int],
@@ -212,14 +212,14 @@ def merge(
     """`merge_candidates`, the best node first; returns the number of nodes.
 
     Args:
-        text: the text's tokens, their number, and the corpora's tokens.
+        text: the text's tokens, their number, its segments' starts, the answer included; the corpora's tokens, starts.
         rows: int64 [candidates, columns of `lookup`], the strongest first, guesses last.
         evidence: of each candidate: its similarity, and the logit margin of its first token.
         drafted: a drafter's tree: parents, tokens and probabilities given the parent, and its proposal type.
         ends: tokens that end the answer. last, recent, depth, least: as `Evidence` and `merge_candidates`.
         tree: is filled.
     """
-    tokens, length, corpus = text
+    tokens, length, starts, corpus, corpus_starts = text
     nodes, values, spans, children, proofs = tree
     similarities, margins = evidence
     draft_parents, draft_tokens, draft_chances, draft_type = drafted
@@ -349,7 +349,16 @@ def merge(
         node = count
         nodes[TOKEN, node], nodes[PARENT, node], nodes[DEPTH, node], nodes[STRONGEST, node] = token, parent, at + 1, row
         copied = row >= 0 and (at > 0 or rows[row, TYPE] != GUESS)
-        nodes[PLACE, node] = rows[row, POSITION] + at if copied else -1
+        nodes[SEGMENT, node] = nodes[OFFSET, node] = -1
+        if copied and rows[row, POSITION] >= CORPUS_OFFSET:
+            position = rows[row, POSITION] + at - CORPUS_OFFSET
+            segment = np.searchsorted(corpus_starts, position, side="right") - 1
+            nodes[SEGMENT, node], nodes[OFFSET, node] = len(starts) - 1 + segment, position - corpus_starts[segment]
+        elif copied:
+            position = rows[row, POSITION] + at
+            segment = np.searchsorted(starts, position, side="right") - 1
+            nodes[SEGMENT, node] = segment if segment < len(starts) - 1 else -1
+            nodes[OFFSET, node] = position - starts[segment]
         values[node] = value
         count += 1
         at += 1
