@@ -218,7 +218,12 @@ class AutoDrafter(Drafter):
         if self._layer is not None and self._layer in outputs.hidden:
             self._states = extended(self._states, sequence, outputs.hidden[self._layer])
         self._survey_guesses(sequence, accepted)
-        self._guesses = Guesses(outputs.logits[-1].clone()) if outputs.has_logits else None
+        if not outputs.has_logits:
+            self._guesses = None
+        elif self._guesses is None:
+            self._guesses = Guesses(outputs.logits[-1])
+        else:
+            self._guesses.see(outputs.logits[-1])
         copied, committed = len(accepted.path), len(accepted.tokens)
         position, length = NO_PLACE, 0
         if self._trie is not None:

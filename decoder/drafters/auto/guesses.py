@@ -37,12 +37,15 @@ class Guesses:
     """
 
     def __init__(self, logits: torch.Tensor) -> None:
-        self.logits = logits
-        half = logits.dtype in (torch.bfloat16, torch.float16)
-        self.row: NDArray[np.float32] | None = None
-        """The logits in the processor's memory, float64 if they are; None on an accelerator."""
-        if logits.device.type == "cpu":
-            self.row = (logits.float() if half else logits).numpy()
+        on_cpu = logits.device.type == "cpu"
+        wide = torch.promote_types(logits.dtype, torch.float32) if on_cpu else logits.dtype
+        self.logits = logits.to(wide, copy=True)
+        self.row: NDArray[np.float32] | None = self.logits.numpy() if on_cpu else None
+        """The same memory, float64 if the logits are; None on an accelerator."""
+
+    def see(self, logits: torch.Tensor) -> None:
+        """Replace the logits by those of a later row."""
+        self.logits.copy_(logits)
 
     def logit_margins(self, tokens: Ids[int] | NDArray[np.int64], last: int) -> NDArray[np.float64]:
         """Each token's logit less that of the chosen token `last`: float64, one for each."""
