@@ -25,7 +25,7 @@ WORKDIR /src
 COPY constraints.txt .wheel[s] /wheels/
 COPY pyproject.toml LICENSE ./
 RUN touch README.md \
-    && pip install --find-links /wheels -c /wheels/constraints.txt ".[postgres]"
+    && pip install --find-links /wheels -c /wheels/constraints.txt ".[native,postgres]"
 
 COPY rag_service rag_service
 COPY retriever retriever
@@ -33,11 +33,13 @@ COPY decoder decoder
 COPY workers workers
 RUN pip install --no-deps --force-reinstall .
 
-# HOME is on the tmpfs that compose mounts: nothing is ever written to the image's own file system.
+# HOME is on the tmpfs that compose mounts: nothing is ever written to the image's own file system. Machine code of the
+# drafter `auto` is kept with the data: compiling it takes a worker some seconds.
 ENV RAG_DATA_DIR=/data \
     RAG_MODELS_DIR=/models \
     RAG_HOST=0.0.0.0 \
     RAG_PORT=8080 \
+    NUMBA_CACHE_DIR=/data/.numba \
     HOME=/tmp
 WORKDIR /data
 USER rag

@@ -11,6 +11,7 @@ import torch
 
 from decoder import dtypes
 from decoder import induction_heads as heads
+from decoder.drafters.auto.core_choice import compiled_core
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
@@ -120,6 +121,7 @@ def load_engine(
             context.cost_file = state_dir / f"cost-{fingerprint(target, folder.name)}.json"
             context.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
         context.cost = load_or_measure(target, context.cost_file)
+        compiled_core()  # now, so that no answer waits for it
     return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
 
 

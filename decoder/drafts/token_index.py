@@ -24,14 +24,15 @@ MAX_CANDIDATES = 64
 _ONE_BY_ONE = 16
 """Up to this many candidates are compared one by one; more are compared in one array operation."""
 _POSITION_BITS = 24
-_POSITION_MASK = (1 << _POSITION_BITS) - 1
-_ORDER_SHIFT = 61
-_HASH_MASK = ((1 << _ORDER_SHIFT) - 1) & ~_POSITION_MASK
+POSITION_MASK = (1 << _POSITION_BITS) - 1
+ORDER_SHIFT = 61
+HASH_MASK = ((1 << ORDER_SHIFT) - 1) & ~POSITION_MASK
 _WORD = (1 << 64) - 1
 _BASE = 0x9E3779B97F4A7C15
-_POWERS = [pow(_BASE, size, 1 << 64) for size in range(ORDERS[-1])]
-_MIX = 0xD6E8FEB86659FD93
+POWERS = [pow(_BASE, size, 1 << 64) for size in range(ORDERS[-1])]
+MIX = 0xD6E8FEB86659FD93
 _FORMAT = b"tokidx1\0"
+_NO_KEYS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,16 @@ class TokenIndex:
     """Suffix index over segments of tokens, fewer than 2**24 tokens in all.
 
     A segment is a tag on a run of tokens. Matches and copies cross segment borders, since the model reads one text.
+
+    Attributes:
+        frozen_length: the tokens before it are frozen.
     """
 
     def __init__(self) -> None:
         self._tokens = np.empty(1024, np.int32)
         self._length = 0
         self._frozen: _FrozenBlock | None = None
+        self.frozen_length = 0
         self._fresh: dict[int, dict[tuple[int, ...], list[int]]] = {n: {} for n in ORDERS}
         self._segment_starts: list[int] = []
 
@@ -97,8 +102,8 @@ class TokenIndex:
 
     def _append(self, ids: NDArray[np.int32]) -> None:
         needed = self._length + len(ids)
-        if needed > _POSITION_MASK:
-            raise ValueError(f"a token index holds at most {_POSITION_MASK} tokens, not {needed}")
+        if needed > POSITION_MASK:
+            raise ValueError(f"a token index holds at most {POSITION_MASK} tokens, not {needed}")
         if needed > len(self._tokens):
             grown = np.empty(max(needed, 2 * len(self._tokens)), np.int32)
             grown[: self._length] = self._tokens[: self._length]
@@ -108,6 +113,7 @@ class TokenIndex:
 
     def _freeze(self) -> None:
         self._frozen = _FrozenBlock(self.tokens)
+        self.frozen_length = self._length
         self._fresh = {n: {} for n in ORDERS}
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -119,6 +125,16 @@ class TokenIndex:
     def tokens(self) -> NDArray[np.int32]:
         """All tokens: int32 [n], a view."""
         return self._tokens[: self._length]
+
+    @property
+    def buffer(self) -> NDArray[np.int32]:
+        """The memory that begins with all tokens, for compiled code."""
+        return self._tokens
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """The frozen tokens' sorted array."""
+        return _NO_KEYS if self._frozen is None else self._frozen.keys
 
     def segment_of(self, position: int) -> tuple[int, int]:
         """(segment number, token offset in the segment) of an absolute position."""
@@ -271,7 +287,7 @@ class _FrozenBlock:
     A key is uint64: index into ORDERS (3 bits), hash (37 bits), end position (24 bits); 8 bytes per token and size.
     """
 
-    __slots__ = ("_keys",)
+    __slots__ = ("keys",)
 
     def __init__(self, tokens: NDArray[np.int32]) -> None:
         words = tokens.astype(np.uint64) + np.uint64(1)
@@ -281,13 +297,13 @@ class _FrozenBlock:
             hashes = np.zeros(count, np.uint64)
             for i in range(n if count else 0):
                 hashes = hashes * np.uint64(_BASE) + words[i : i + count]
-            hashes *= np.uint64(_MIX)
+            hashes *= np.uint64(MIX)
             hashes ^= hashes >> np.uint64(32)
-            hashes *= np.uint64(_MIX)
+            hashes *= np.uint64(MIX)
             ends = np.arange(n, n + count, dtype=np.uint64)
-            key = (hashes & np.uint64(_HASH_MASK)) | ends | np.uint64(number << _ORDER_SHIFT)
+            key = (hashes & np.uint64(HASH_MASK)) | ends | np.uint64(number << ORDER_SHIFT)
             blocks.append(np.sort(key))
-        self._keys = np.concatenate(blocks)
+        self.keys = np.concatenate(blocks)
 
     def ranges(self, recents: Sequence[tuple[int, ...]], orders: Sequence[int]) -> list[dict[int, tuple[int, int]]]:
         """For each text end and each size, the range of keys of the n-gram at the end."""
@@ -296,12 +312,12 @@ class _FrozenBlock:
             value, size = 0, 0
             for number, n in enumerate(orders):
                 while size < n:
-                    value += (recent[-size - 1] + 1) * _POWERS[size]
+                    value += (recent[-size - 1] + 1) * POWERS[size]
                     size += 1
-                mixed = value * _MIX & _WORD
-                mixed = (mixed ^ mixed >> 32) * _MIX & _HASH_MASK | number << _ORDER_SHIFT
-                needles += [mixed, mixed | _POSITION_MASK]
-        bounds = iter(np.searchsorted(self._keys, np.array(needles, np.uint64)).tolist())
+                mixed = value * MIX & _WORD
+                mixed = (mixed ^ mixed >> 32) * MIX & HASH_MASK | number << ORDER_SHIFT
+                needles += [mixed, mixed | POSITION_MASK]
+        bounds = iter(np.searchsorted(self.keys, np.array(needles, np.uint64)).tolist())
         return [{n: (next(bounds), next(bounds)) for n in orders} for _ in recents]
 
     def latest(self, bounds: tuple[int, int], most: int) -> list[int]:
@@ -309,11 +325,11 @@ class _FrozenBlock:
         low, high = bounds
         if low == high or most <= 0:
             return []
-        ends: list[int] = (self._keys[max(low, high - most - 1) : high] & np.uint64(_POSITION_MASK)).tolist()
+        ends: list[int] = (self.keys[max(low, high - most - 1) : high] & np.uint64(POSITION_MASK)).tolist()
         return ends[::-1]
 
     def earliest(self, ngram: tuple[int, ...]) -> list[int]:
         """The first end positions of an n-gram of an indexed size, ascending."""
         low, high = self.ranges([ngram], [n for n in ORDERS if n <= len(ngram)])[0][len(ngram)]
-        first: list[int] = (self._keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(_POSITION_MASK)).tolist()
+        first: list[int] = (self.keys[low : min(high, low + MAX_CANDIDATES)] & np.uint64(POSITION_MASK)).tolist()
         return first

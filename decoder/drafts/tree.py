@@ -7,7 +7,7 @@ committed token, which every pass computes before the nodes. Equal siblings merg
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 ROOT = -1
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSource:
+class TokenSource(NamedTuple):
     """The source of a draft token.
 
     Attributes:
@@ -52,6 +51,17 @@ class DraftTree:
         """A tree of one branch."""
         tree = cls()
         tree.add_chain(tokens, sources)
+        return tree
+
+    @classmethod
+    def of(
+        cls, tokens: list[int], parents: list[int], depths: list[int], sources: list[TokenSource], values: list[float]
+    ) -> DraftTree:
+        """A tree from its nodes, each after its parent and no two siblings equal; lists as the attributes."""
+        tree = cls()
+        tree.tokens, tree.parents, tree.depths, tree.sources, tree.values = tokens, parents, depths, sources, values
+        tree.is_chain = parents == list(range(ROOT, len(parents) - 1))
+        tree._children = dict(zip(zip(parents, tokens, strict=True), range(len(tokens)), strict=True))
         return tree
 
     def __len__(self) -> int:
@@ -97,12 +107,10 @@ class DraftTree:
         """The tree's first `budget` nodes, which are a tree since parents precede children; self if it fits."""
         if len(self) <= budget:
             return self
-        tree = DraftTree()
-        tree.tokens, tree.parents, tree.depths = self.tokens[:budget], self.parents[:budget], self.depths[:budget]
-        tree.sources, tree.values = self.sources[:budget], self.values[:budget]
-        tree.is_chain = tree.parents == list(range(ROOT, budget - 1))
-        tree._children = {key: node for node, key in enumerate(zip(tree.parents, tree.tokens, strict=True))}
-        return tree
+        kept = slice(budget)
+        return DraftTree.of(
+            self.tokens[kept], self.parents[kept], self.depths[kept], self.sources[kept], self.values[kept]
+        )
 
     def mask(self) -> NDArray[np.bool_]:
         """Tree attention mask over root and nodes: bool [n + 1, n + 1], True if the row sees the column.

@@ -8,7 +8,6 @@ options, so a draft that does not pay is not verified.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import merge
 
 from decoder.drafts.tree import DraftTree
 
@@ -24,7 +23,7 @@ def choose(trees: Sequence[DraftTree], costs: Sequence[float]) -> list[int]:
         for each tree, the number of its first nodes to verify.
     """
     counts = [len(tree) if not tree.values else 0 for tree in trees]
-    ranked = list(merge(*([(-value, number) for value in tree.values] for number, tree in enumerate(trees))))
+    ranked = sorted([(-value, number) for number, tree in enumerate(trees) for value in tree.values])
     nodes = sum(counts)
     expected = float(len(trees))
     best_rate, best_size = expected / costs[nodes], 0

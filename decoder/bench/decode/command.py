@@ -17,6 +17,7 @@ from decoder.bench.decode.report import decode_markdown
 from decoder.bench.decode.rows import PLAIN, decode_rows, differences
 from decoder.bench.decode.slowdown_check import AUTO, compare_speeds, overheads
 from decoder.bench.results import write_json, write_markdown
+from decoder.drafters.auto.core_choice import compiled_core
 from decoder.planning import cost_curve
 from decoder.planning.calibration import load_or_measure
 from decoder.planning.cost_curve import AssumedCurve
@@ -65,7 +66,9 @@ def run_decode(options: argparse.Namespace, items: Sequence[Item], say: Say) -> 
     if curve is not None:
         curve["seconds"] = engine.context.cost.to_json()
     result: dict[str, Any] = {
-        "environment": environment(options.line, **settings),
+        "environment": environment(
+            options.line, **settings, auto_core="readable" if compiled_core() is None else "compiled"
+        ),
         "rows": decode_rows(outcomes, modes, model=loaded.name, dtype=options.dtype),
         "differences": differences(outcomes),
         "divergence": divergence(outcomes, modes, PLAIN),

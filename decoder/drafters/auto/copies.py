@@ -38,9 +38,12 @@ _SHORTEST_RUN = 4
 """Least tokens of a copied run that moves the cursor."""
 _PATIENCE = 16
 """Tokens without a copy after which the cursor is dropped."""
-_NEAR_BONUS = 6.0
-_RESUME_STRENGTH = 3.5
-_BEFORE_EDITED_STRENGTH = 3.0
+NEAR_BONUS = 6.0
+RESUME_STRENGTH = 3.5
+BEFORE_EDITED_STRENGTH = 3.0
+
+
+Similarities = Callable[[Ids[int]], list[float | None]]
 
 
 class Candidate(NamedTuple):
@@ -70,28 +73,31 @@ class Copies:
     Args:
         matches: most n-gram matches a step.
         longest: most tokens of a candidate.
+
+    Attributes:
+        cursor: position after the last copied token; None if there is none.
+        before_edited: position of the token before a text under edit, until the first copy.
+        kinds, corpus_kinds: of the sequence's segments and corpora, indices into KINDS.
     """
 
     def __init__(self, matches: int = 24, longest: int = 64) -> None:
         self.matches = matches
         self.longest = longest
-        self._cursor: int | None = None
+        self.cursor: int | None = None
         self._gap = 0
-        self._before_edited: int | None = None
-        """Position of the token before a text under edit, until the first copy."""
+        self.before_edited: int | None = None
+        self.kinds: list[int] = []
+        self.corpus_kinds: list[int] = []
         self._sequence: Sequence | None = None
 
-    def candidates(
-        self, sequence: Sequence, similarities: Callable[[Ids[int]], list[float | None]] | None = None
-    ) -> list[Candidate]:
+    def candidates(self, sequence: Sequence, similarities: Similarities | None = None) -> list[Candidate]:
         """Candidates for the next tokens, the strongest first; each has at least one token.
 
         Args:
             similarities: positions -> cosines of the model's states there and at the end of the text.
         """
-        if self._sequence is not sequence:
-            self._begin(sequence)
-        cursor = self._cursor
+        self.begin(sequence)
+        cursor = self.cursor
         proposals: list[tuple[float, int, int, int]] = []  # (strength, position, length, proposal type)
         suffix = sequence.suffix(LONGEST_MATCH)
         matches = [(m.position, m.length) for m in sequence.index.matches(suffix, self.matches, LONGEST_MATCH)]
@@ -100,25 +106,25 @@ class Copies:
             matches += [(CORPUS_OFFSET + m.position, m.length) for m in in_corpora]
         for position, length in matches:
             near = cursor is not None and 0 <= position - cursor <= NEAR_TOKENS
-            strength = length + _NEAR_BONUS if near else length
+            strength = length + NEAR_BONUS if near else length
             proposals.append((strength, position, length, NEAR if near else MATCH))
         if cursor is not None:
             matched = {position for position, _ in matches}
             for skipped in range(NEURAL - RESUME):
                 if cursor + skipped not in matched:
-                    proposals.append((_RESUME_STRENGTH - skipped, cursor + skipped, 0, RESUME + skipped))
-        if self._before_edited is not None and all(position != self._before_edited for position, _ in matches):
-            proposals.append((_BEFORE_EDITED_STRENGTH, self._before_edited, 0, MATCH))
+                    proposals.append((RESUME_STRENGTH - skipped, cursor + skipped, 0, RESUME + skipped))
+        if self.before_edited is not None and all(position != self.before_edited for position, _ in matches):
+            proposals.append((BEFORE_EDITED_STRENGTH, self.before_edited, 0, MATCH))
         proposals.sort(key=lambda proposal: (-proposal[0], -proposal[1]))
-        positions = [position for _, position, _, _ in proposals]
-        cosines = similarities(positions) if similarities and positions else [None] * len(positions)
-        candidates = []
-        for (_, position, length, proposal_type), cosine in zip(proposals, cosines, strict=True):
-            tokens = self._read(sequence, position)
-            if tokens:
-                kind = self._kind(sequence, position)
-                candidates.append(Candidate(tokens, position, length, proposal_type, kind, cosine))
-        return candidates
+        candidates = [
+            Candidate(tokens, position, length, proposal_type, self._kind(sequence, position))
+            for _, position, length, proposal_type in proposals
+            if (tokens := self._read(sequence, position))
+        ]
+        if similarities is None or not candidates:
+            return candidates
+        cosines = similarities([candidate.position for candidate in candidates])
+        return [one._replace(similarity=cosine) for one, cosine in zip(candidates, cosines, strict=True)]
 
     def follow(self, end: int | None, run: int, committed: int) -> None:
         """Move the cursor after a step.
@@ -129,29 +135,33 @@ class Copies:
             committed: tokens that the step committed.
         """
         if end is not None:
-            self._before_edited = None
-        near = end is not None and self._cursor is not None and 0 <= end - self._cursor <= NEAR_TOKENS
+            self.before_edited = None
+        near = end is not None and self.cursor is not None and 0 <= end - self.cursor <= NEAR_TOKENS
         if end is not None and (near or run >= _SHORTEST_RUN):
-            self._cursor, self._gap = end, 0
+            self.cursor, self._gap = end, 0
             return
         self._gap += committed
         if self._gap > _PATIENCE:
-            self._cursor = self._before_edited = None
+            self.cursor = self.before_edited = None
 
-    def _begin(self, sequence: Sequence) -> None:
+    def begin(self, sequence: Sequence) -> bool:
+        """Place the cursor before the first step of a sequence; returns whether this is it."""
+        if self._sequence is sequence:
+            return False
         self._sequence = sequence
-        self._kinds = [KINDS.index(_KIND_OF.get(part.kind, "prompt")) for part in sequence.segments]
-        self._corpus_kinds = [KINDS.index(_KIND_OF.get(corpus.kind, "store")) for corpus in sequence.corpora]
+        self.kinds = [KINDS.index(_KIND_OF.get(part.kind, "prompt")) for part in sequence.segments]
+        self.corpus_kinds = [KINDS.index(_KIND_OF.get(corpus.kind, "store")) for corpus in sequence.corpora]
         start = 0
         for part in sequence.segments:
             if part.kind == "edited" and part.length:
-                self._cursor, self._before_edited = start, start - 1 if start else None
+                self.cursor, self.before_edited = start, start - 1 if start else None
             start += part.length
         start = CORPUS_OFFSET
         for corpus in sequence.corpora:
             if corpus.kind == "prediction" and corpus.ids:
-                self._cursor = start
+                self.cursor = start
             start += len(corpus.ids)
+        return True
 
     def _read(self, sequence: Sequence, at: int) -> list[int]:
         if at >= CORPUS_OFFSET:
@@ -165,6 +175,6 @@ class Copies:
 
     def _kind(self, sequence: Sequence, at: int) -> int:
         if at >= CORPUS_OFFSET:
-            return self._corpus_kinds[sequence.corpus_index.segment_of(at - CORPUS_OFFSET)[0]]
+            return self.corpus_kinds[sequence.corpus_index.segment_of(at - CORPUS_OFFSET)[0]]
         segment = sequence.index.segment_of(at)[0]
-        return self._kinds[segment] if segment < len(self._kinds) else _ANSWER
+        return self.kinds[segment] if segment < len(self.kinds) else _ANSWER

@@ -14,12 +14,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from typing import ClassVar
 
-from decoder.drafters.auto.copies import GUESS, HEAD, MASKS, NEURAL, NO_PLACE, Candidate, Copies
+from decoder.drafters.auto.copies import HEAD, MASKS, NEURAL, NO_PLACE, Copies
+from decoder.drafters.auto.core_choice import core_for
 from decoder.drafters.auto.draft_probabilities import DraftProbabilities
 from decoder.drafters.auto.guesses import Guesses
-from decoder.drafters.auto.trie import Evidence, Trie, merge_candidates
+from decoder.drafters.auto.trie import Evidence, Trie
 from decoder.drafters.base import Drafter
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.eagle.drafter import EagleDrafter
@@ -28,7 +30,7 @@ from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafters.state_rows import StateRows, extended
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
-from decoder.drafts.tree import DraftTree, TokenSource
+from decoder.drafts.tree import DraftTree
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.planning.budget import choose
 from decoder.sequence import Sequence
@@ -41,10 +43,6 @@ _RECENT_BORDERS = (0.3, 0.7, 0.92)
 """Least share of each level of recent acceptance but the first."""
 _USUAL_CHAIN = 4
 """Nodes that a neural draft is expected to add."""
-_NEURAL = {
-    proposal_type: TokenSource(drafter.name)
-    for proposal_type, drafter in ((HEAD, EagleDrafter), (NEURAL, SmallModelDrafter), (MASKS, SdsatDrafter))
-}
 
 
 class AutoDrafter(Drafter):
@@ -56,17 +54,25 @@ class AutoDrafter(Drafter):
         learn: whether the table learns from this sequence.
         survey: steps between two evaluations of all guesses of the last logits.
         neural: whether the engine's head, draft model or adapters may draft.
+        compiled: whether its core is compiled; None compiles it where numba is installed. The drafts are the same.
     """
 
     name: ClassVar[str] = "auto"
     valued: ClassVar[bool] = True
 
     def __init__(
-        self, matches: int = 24, longest: int = 64, learn: bool = True, survey: int = 32, neural: bool = True
+        self,
+        matches: int = 24,
+        longest: int = 64,
+        learn: bool = True,
+        survey: int = 32,
+        neural: bool = True,
+        compiled: bool | None = None,
     ) -> None:
         if min(matches, longest, survey) < 1:
             raise ValueError(f"matches, longest and survey must be at least 1, got {matches}, {longest} and {survey}")
         self._copies = Copies(matches, longest)
+        self._core = core_for(compiled)(self.name, self._copies)
         self._learn = learn
         self._survey = survey
         self._may_be_neural = neural
@@ -112,10 +118,18 @@ class AutoDrafter(Drafter):
             self.may_rest = False  # it needs the outputs of every step
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
-        candidates = self._copies.candidates(sequence, None if self._states is None else self._similarities)
-        self._copied_first = {candidate.tokens[0] for candidate in candidates}
-        candidates += self._guessed(sequence, budget)
-        trie = self._trie = self._merged(sequence, candidates, budget)
+        evidence = Evidence(
+            self._context.acceptance.of(sequence.domain),
+            self._recent_acceptance,
+            sequence.last_token,
+            sequence.end_tokens,
+            self._guesses,
+        )
+        least = self._least(sequence, budget)
+        self._copied_first = self._core.find(
+            sequence, evidence, least, None if self._states is None else self._similarities
+        )
+        trie = self._trie = self._merged(sequence, evidence, budget, least)
         self._copies_only = self._neural_run = None
         if self._neural is None and self._masks is None:
             return trie.tree
@@ -126,7 +140,8 @@ class AutoDrafter(Drafter):
             self._run(sequence, budget, costs) if self._neural is not None else self._read_masks(sequence, budget)
         )
         if draft_probabilities is not None:
-            trie = self._trie = self._merged(sequence, candidates, budget, [draft_probabilities])
+            evidence = replace(evidence, draft_probabilities=draft_probabilities)
+            trie = self._trie = self._merged(sequence, evidence, budget, least)
         return trie.tree
 
     def masks(self, sequence: Sequence, tree: DraftTree) -> MaskChains:
@@ -145,30 +160,9 @@ class AutoDrafter(Drafter):
         whole = self._context.cost.costs(load.cached_tokens, load.sequences, nodes)
         return [seconds - whole[0] * (load.sequences - 1) / load.sequences for seconds in whole]
 
-    def _merged(
-        self,
-        sequence: Sequence,
-        candidates: list[Candidate],
-        budget: int,
-        draft_probabilities: Ids[DraftProbabilities] = (),
-    ) -> Trie:
-        guesses, last = self._guesses, sequence.last_token
-        evidence = Evidence(
-            self._context.acceptance.of(sequence.domain),
-            self._recent_acceptance,
-            last,
-            sequence.end_tokens,
-            None if guesses is None else lambda tokens: guesses.logit_margins(tokens, last),
-            draft_probabilities,
-        )
-        return merge_candidates(
-            candidates,
-            evidence,
-            lambda candidate, at: self._source(sequence, candidate, at),
-            nodes=budget,
-            depth=sequence.remaining - 1,  # a pass yields one token more than it accepts
-            least=self._least(sequence, budget),
-        )
+    def _merged(self, sequence: Sequence, evidence: Evidence, budget: int, least: float) -> Trie:
+        depth = sequence.remaining - 1  # a pass yields one token more than it accepts
+        return self._core.merge(sequence, evidence, nodes=budget, depth=depth, least=least)
 
     @property
     def _recent_acceptance(self) -> int:
@@ -179,13 +173,6 @@ class AutoDrafter(Drafter):
         load = sequence.pass_load
         return max(_LEAST, self._context.cost.least_value(load.cached_tokens, load.sequences, budget))
 
-    def _source(self, sequence: Sequence, candidate: Candidate, at: int) -> TokenSource:
-        if candidate.proposal_type in _NEURAL:
-            return _NEURAL[candidate.proposal_type]
-        if candidate.proposal_type == GUESS and at == 0:
-            return TokenSource(self.name)
-        return sequence.copy_of(self.name, candidate.position + at)
-
     def _similarities(self, positions: Ids[int]) -> list[float | None]:
         """Cosines between the state that chose the last token and those that chose the tokens before `positions`."""
         states = self._states
@@ -193,14 +180,6 @@ class AutoDrafter(Drafter):
         known = [position for position in positions if states.first + 2 <= position <= states.end + 1]
         cosines = dict(zip(known, states.cosines([at - 2 for at in known], states.end - 1).tolist(), strict=True))
         return [cosines.get(position) for position in positions]
-
-    def _guessed(self, sequence: Sequence, budget: int) -> list[Candidate]:
-        if self._guesses is None:
-            return []
-        table = self._context.acceptance.of(sequence.domain)
-        return self._guesses.candidates(
-            sequence, table, self._recent_acceptance, self._least(sequence, budget), self._copied_first
-        )
 
     def _run(self, sequence: Sequence, budget: int, costs: Ids[float]) -> DraftProbabilities | None:
         """The neural drafter's tree, if the gate lets it run."""
@@ -239,17 +218,22 @@ class AutoDrafter(Drafter):
         if self._layer is not None and self._layer in outputs.hidden:
             self._states = extended(self._states, sequence, outputs.hidden[self._layer])
         self._survey_guesses(sequence, accepted)
-        self._guesses = Guesses(outputs.logits[-1].clone()) if outputs.has_logits else None
+        if not outputs.has_logits:
+            self._guesses = None
+        elif self._guesses is None:
+            self._guesses = Guesses(outputs.logits[-1])
+        else:
+            self._guesses.see(outputs.logits[-1])
         copied, committed = len(accepted.path), len(accepted.tokens)
-        source = None
+        position, length = NO_PLACE, 0
         if self._trie is not None:
             if self._learn:
                 self._trie.learn(accepted.tokens)
-            source = self._trie.leading(accepted.tokens[:copied])
-        if source is None or source.position == NO_PLACE:
+            position, length = self._trie.leading(accepted.tokens[:copied])
+        if position == NO_PLACE:
             self._copies.follow(None, 0, committed)
         else:
-            self._copies.follow(source.position + copied, source.length + copied, committed)
+            self._copies.follow(position + copied, length + copied, committed)
         self._recent_share = _RECENT_MEMORY * self._recent_share + (1 - _RECENT_MEMORY) * copied / max(committed, 1)
         self._trie = None
 

@@ -7,9 +7,12 @@ Knows a sequence's index and one row of logits; knows no model and no tree.
 from __future__ import annotations
 
 from collections.abc import Container
+from collections.abc import Sequence as Ids
 from itertools import count
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from decoder.drafters.auto.copies import GUESS, NO_PLACE, Candidate
 from decoder.drafters.best_tokens import best_tokens
@@ -19,11 +22,11 @@ from decoder.sequence import Sequence
 _ANSWER = KINDS.index("answer")
 MOST = 48
 """Most guesses of a step."""
-_EXTENDED = 8
+EXTENDED = 8
 """Guesses of a lower rank are extended by their n-gram's match."""
-_CONTINUED = 4
+CONTINUED = 4
 """Most tokens after a guess."""
-_NGRAM = 6
+NGRAM = 6
 
 
 class Guesses:
@@ -34,12 +37,23 @@ class Guesses:
     """
 
     def __init__(self, logits: torch.Tensor) -> None:
-        self._logits = logits
+        on_cpu = logits.device.type == "cpu"
+        wide = torch.promote_types(logits.dtype, torch.float32) if on_cpu else logits.dtype
+        self.logits = logits.to(wide, copy=True)
+        self.row: NDArray[np.float32] | None = self.logits.numpy() if on_cpu else None
+        """The same memory, float64 if the logits are; None on an accelerator."""
 
-    def logit_margins(self, tokens: list[int], last: int) -> list[float]:
-        """Each token's logit less that of the chosen token `last`."""
-        *logits, chosen = self._logits[[*tokens, last]].tolist()
-        return [logit - chosen for logit in logits]
+    def see(self, logits: torch.Tensor) -> None:
+        """Replace the logits by those of a later row."""
+        self.logits.copy_(logits)
+
+    def logit_margins(self, tokens: Ids[int] | NDArray[np.int64], last: int) -> NDArray[np.float64]:
+        """Each token's logit less that of the chosen token `last`: float64, one for each."""
+        if self.row is not None:
+            margins: NDArray[np.float64] = self.row[tokens].astype(np.float64) - float(self.row[last])
+            return margins
+        *logits, chosen = self.logits[[*tokens, last]].tolist()
+        return np.array(logits, np.float64) - float(chosen)
 
     def candidates(
         self, sequence: Sequence, table: AcceptanceTable, recent_acceptance: int, least: float, copied: Container[int]
@@ -54,22 +68,22 @@ class Guesses:
         worth = next(r for r in count() if r >= MOST or table.probability(_rank_bucket(r, recent_acceptance)) < least)
         if not worth:
             return []
-        best = best_tokens(self._logits, worth + 1)  # the chosen one may be among them
+        best = best_tokens(self.logits, worth + 1)  # the chosen one may be among them
         guesses = [token for token in best if token != sequence.last_token][:worth]
-        recent = sequence.suffix(_NGRAM - 1)
-        extended = [token for token in guesses[:_EXTENDED] if token not in copied]
-        found = sequence.index.matches_of([[*recent, token] for token in extended], 1, _NGRAM) if extended else []
+        recent = sequence.suffix(NGRAM - 1)
+        extended = [token for token in guesses[:EXTENDED] if token not in copied]
+        found = sequence.index.matches_of([[*recent, token] for token in extended], 1, NGRAM) if extended else []
         matches = dict(zip(extended, found, strict=True))
         candidates = []
         for rank, token in enumerate(guesses):
             if token in copied:
                 continue
             position, length, following = NO_PLACE, 0, list[int]()
-            if rank < _EXTENDED:
+            if rank < EXTENDED:
                 match = matches[token]
                 if match:
                     position, length = match[0].position - 1, match[0].length - 1
-                    following = sequence.index.tokens[position + 1 : position + 1 + _CONTINUED].tolist()
+                    following = sequence.index.tokens[position + 1 : position + 1 + CONTINUED].tolist()
             candidates.append(Candidate([token, *following], position, length, GUESS, _ANSWER, None, rank))
         return candidates
 
@@ -82,7 +96,7 @@ class Guesses:
             table, recent_acceptance, copied: as for `candidates`.
             last: the token that these logits chose; token: the token after it.
         """
-        best = best_tokens(self._logits, MOST + 1)
+        best = best_tokens(self.logits, MOST + 1)
         for rank, guess in enumerate([guess for guess in best if guess != last][:MOST]):
             if guess not in copied:
                 table.learn(_rank_bucket(rank, recent_acceptance), guess == token)

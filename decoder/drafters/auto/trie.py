@@ -9,14 +9,16 @@ Knows candidates and the acceptance table; knows no model and no cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
 
 from decoder.drafters.auto.copies import GUESS, MATCH, NO_PLACE, Candidate
 from decoder.drafters.auto.draft_probabilities import UNLIKELY, DraftProbabilities, Place, confidence_bucket
+from decoder.drafters.auto.guesses import Guesses
 from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable, feature_bucket
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 
@@ -29,14 +31,14 @@ class Child(NamedTuple):
     Attributes:
         bucket: its features, `acceptance.feature_bucket`.
         candidates: those that propose it, the strongest first.
-        places: its node in each drafter's tree.
+        place: its node in the neural drafter's tree.
         similarity, logit_margin, draft_probability: evidence of the model and of a drafter, see `Calibrator.chance`.
     """
 
     token: int
     bucket: int
     candidates: list[Candidate]
-    places: tuple[Place, ...] = ()
+    place: Place = None
     similarity: float | None = None
     logit_margin: float | None = None
     draft_probability: float | None = None
@@ -52,64 +54,53 @@ class Evidence:
         last: the text's last token.
         ends: tokens that end the answer. The tree holds none of them: the pass chooses one without a draft, and no
             token follows it.
-        logit_margins: tokens -> their last logits less the chosen token's; None if those are unknown.
-        draft_probabilities: trees of drafters that give probabilities.
+        guesses: the last logits; None if they are unknown.
+        draft_probabilities: the tree of a drafter that gives probabilities; None if none ran.
     """
 
     table: AcceptanceTable
     recent_acceptance: int
     last: int
     ends: frozenset[int]
-    logit_margins: Callable[[list[int]], list[float]] | None = None
-    draft_probabilities: Sequence[DraftProbabilities] = ()
+    guesses: Guesses | None = None
+    draft_probabilities: DraftProbabilities | None = None
 
     def continues(self, token: int) -> float:
         """Chance that the answer does not end after a token."""
         return 1.0 - self.table.eos_prior.chance(token) if self.ends else 1.0
 
 
-@dataclass(slots=True)
-class Trie:
+class Trie(ABC):
     """The tree of one step and the candidates of each of its nodes."""
 
-    evidence: Evidence
-    tree: DraftTree = field(default_factory=DraftTree)
-    strongest: list[Candidate] = field(default_factory=list)
-    """Each node's strongest candidate."""
-    children: dict[int, list[Child]] = field(default_factory=dict)
-    """Node -> its children, in the tree or not."""
+    def __init__(self, evidence: Evidence, tree: DraftTree) -> None:
+        self.evidence = evidence
+        self.tree = tree
 
     def learn(self, tokens: list[int]) -> None:
         """Teach the table from the true tokens: every child along their path, verified or not."""
-        table, ends = self.evidence.table, self.evidence.ends
+        ends, prior = self.evidence.ends, self.evidence.table.eos_prior
         if ends:
             for token, following in pairwise([self.evidence.last, *tokens]):
-                table.eos_prior.learn(token, following in ends)
-        node = ROOT
-        for depth, token in enumerate(tokens):
-            if token in ends:
-                return
-            for child in self.children.get(node, ()):
-                if depth == 0 and child.candidates[0].proposal_type == GUESS:
-                    continue  # see Guesses.learn
-                accepted = child.token == token
-                table.learn(
-                    child.bucket, accepted, depth, child.similarity, child.logit_margin, child.draft_probability
-                )
-            next_node = self.tree.child(node, token)
-            if next_node is None:
-                return
-            node = next_node
+                prior.learn(token, following in ends)
+        self._learn_children(tokens)
 
-    def leading(self, tokens: list[int]) -> Candidate | None:
-        """The strongest candidate for the last of the tokens, or None if the tree does not hold them all."""
+    @abstractmethod
+    def _learn_children(self, tokens: list[int]) -> None: ...
+
+    @abstractmethod
+    def strongest(self, node: int) -> tuple[int, int]:
+        """(position, length) of a node's strongest candidate; its position is NO_PLACE if that is no copy."""
+
+    def leading(self, tokens: list[int]) -> tuple[int, int]:
+        """`strongest` of the last of the tokens; (NO_PLACE, 0) if there is none or the tree does not hold them all."""
         node = ROOT
         for token in tokens:
             child = self.tree.child(node, token)
             if child is None:
-                return None
+                return NO_PLACE, 0
             node = child
-        return None if node == ROOT else self.strongest[node]
+        return (NO_PLACE, 0) if node == ROOT else self.strongest(node)
 
     def yields(self, tokens: list[int], nodes: int) -> int:
         """Tokens that the step would have yielded with its first `nodes` nodes verified and `tokens` true."""
@@ -122,6 +113,37 @@ class Trie:
         return count
 
 
+class CandidateTrie(Trie):
+    """A trie of `Candidate`s, the readable version."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence, DraftTree())
+        self.candidates: list[Candidate] = []
+        """Each node's strongest candidate."""
+        self.children: dict[int, list[Child]] = {}
+        """Node -> its children, in the tree or not."""
+
+    def _learn_children(self, tokens: list[int]) -> None:
+        table, node = self.evidence.table, ROOT
+        for depth, token in enumerate(tokens):
+            if token in self.evidence.ends:
+                return
+            for child in self.children.get(node, ()):
+                if depth == 0 and child.candidates[0].proposal_type == GUESS:
+                    continue  # see Guesses.learn
+                accepted = child.token == token
+                table.learn(
+                    child.bucket, accepted, depth, child.similarity, child.logit_margin, child.draft_probability
+                )
+            following = self.tree.child(node, token)
+            if following is None:
+                return
+            node = following
+
+    def strongest(self, node: int) -> tuple[int, int]:
+        return self.candidates[node].position, self.candidates[node].length
+
+
 def merge_candidates(
     candidates: list[Candidate],
     evidence: Evidence,
@@ -130,7 +152,7 @@ def merge_candidates(
     nodes: int,
     depth: int,
     least: float,
-) -> Trie:
+) -> CandidateTrie:
     """Merge candidates into the tree with the greatest expected number of accepted tokens: best-first search.
 
     Args:
@@ -140,14 +162,14 @@ def merge_candidates(
         depth: most tokens of a branch.
         least: nodes of less value stay out.
     """
-    trie, table = Trie(evidence), evidence.table
+    trie, table = CandidateTrie(evidence), evidence.table
     frontier: list[tuple[float, int, int, int, Child]] = []  # (-value, order of entry, parent, depth, child)
     entries = 0
 
-    def expand(node: int, at: int, value: float, proposed: list[Candidate], places: tuple[Place, ...]) -> None:
+    def expand(node: int, at: int, value: float, proposed: list[Candidate], place: Place) -> None:
         """Put the children of a node of this value on the frontier."""
         nonlocal entries
-        trie.children[node] = children = _children(proposed, at, places, evidence)
+        trie.children[node] = children = _children(proposed, at, place, evidence)
         unclaimed = 1.0  # siblings exclude each other
         for child in children:
             chance = table.chance(child.bucket, at, child.similarity, child.logit_margin, child.draft_probability)
@@ -157,7 +179,7 @@ def merge_candidates(
             heappush(frontier, (-value * chance, entries, node, at, child))
 
     if depth >= 1:
-        expand(ROOT, 0, evidence.continues(evidence.last), candidates, (ROOT,) * len(evidence.draft_probabilities))
+        expand(ROOT, 0, evidence.continues(evidence.last), candidates, ROOT)
     while frontier and len(trie.tree) < nodes:
         negative_value, _, parent, at, child = heappop(frontier)
         if -negative_value < least:
@@ -167,39 +189,32 @@ def merge_candidates(
         strongest = child.candidates[0]
         node = trie.tree.add(child.token, parent, source_of(strongest, at))
         trie.tree.values.append(-negative_value)
-        trie.strongest.append(strongest)
+        trie.candidates.append(strongest)
         if at + 1 < depth:
-            expand(node, at + 1, -negative_value * evidence.continues(child.token), child.candidates, child.places)
+            expand(node, at + 1, -negative_value * evidence.continues(child.token), child.candidates, child.place)
     return trie
 
 
-def _children(candidates: list[Candidate], at: int, places: tuple[Place, ...], evidence: Evidence) -> list[Child]:
-    """What candidates and drafters propose at this depth, with all the evidence there is."""
+def _children(candidates: list[Candidate], at: int, place: Place, evidence: Evidence) -> list[Child]:
+    """What candidates and a drafter propose at this depth, with all the evidence there is."""
     children = _grouped(candidates, at, evidence.recent_acceptance)
-    if at == 0 and evidence.logit_margins is not None and children:
-        margins = evidence.logit_margins([child.token for child in children])
+    if at == 0 and evidence.guesses is not None and children:
+        margins = evidence.guesses.logit_margins([child.token for child in children], evidence.last).tolist()
         children = [child._replace(logit_margin=margin) for child, margin in zip(children, margins, strict=True)]
-    for number, draft_probabilities in enumerate(evidence.draft_probabilities):
-        below = draft_probabilities.below(places[number])
-        proposed = {child.token for child in children}
-        children = [_with_probability(child, below) for child in children]
-        for token, (place, probability) in below.items():
-            if token not in proposed:
-                proposal_type = draft_probabilities.proposal_type
-                bucket = feature_bucket(
-                    confidence_bucket(probability), proposal_type, _ANSWER, 0, 0, evidence.recent_acceptance
-                )
-                drafted = [Candidate([token], NO_PLACE, 0, proposal_type, _ANSWER)]
-                children.append(Child(token, bucket, drafted, (*(None,) * number, place)))
+    drafted = evidence.draft_probabilities
+    below = {} if drafted is None else drafted.below(place)
+    if drafted is None or not below:
+        return children
+    proposed = {child.token for child in children}
+    for number, child in enumerate(children):
+        node, probability = below.get(child.token, (None, UNLIKELY))
+        children[number] = child._replace(place=node, draft_probability=probability)
+    for token, (below_node, probability) in below.items():
+        if token not in proposed:
+            proposal_type, length = drafted.proposal_type, confidence_bucket(probability)
+            bucket = feature_bucket(length, proposal_type, _ANSWER, 0, 0, evidence.recent_acceptance)
+            children.append(Child(token, bucket, [Candidate([token], NO_PLACE, 0, proposal_type, _ANSWER)], below_node))
     return children
-
-
-def _with_probability(child: Child, below: dict[int, tuple[int, float]]) -> Child:
-    """The child with its place in one drafter's tree and the greatest probability so far."""
-    place, probability = below.get(child.token, (None, UNLIKELY if below else None))
-    earlier = child.draft_probability
-    probability = earlier if probability is None else max(probability, earlier or 0.0)
-    return child._replace(places=(*child.places, place), draft_probability=probability)
 
 
 def _grouped(candidates: list[Candidate], at: int, recent_acceptance: int) -> list[Child]:

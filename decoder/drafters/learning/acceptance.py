@@ -17,13 +17,21 @@ import hashlib
 import json
 import math
 import os
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import numpy as np
+from numpy.typing import NDArray
+
 from decoder.drafters.learning.calibrator import Calibrator
 from decoder.drafters.learning.eos_prior import EosPrior
+
+Floats = NDArray[np.float64]
 
 PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
 """Who proposes a token.
@@ -44,19 +52,24 @@ LENGTHS = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 32, 64)
 """Least matched length of each length bucket."""
 LONGEST = LENGTHS[-1]
 
-_PRIOR = 8.0
+PRIOR = 8.0
 """Observations that the coarser estimate weighs as much as."""
-_START = 0.3
-_MOST = 4096.0
+START = 0.3
+MOST = 4096.0
 """Most observations of an average; older ones fade, so that the estimate follows the answers it serves."""
 
-_LENGTH_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
+LENGTH_BUCKET = [max(i for i, low in enumerate(LENGTHS) if low <= n) for n in range(LONGEST + 1)]
 _AGREEMENT_STRIDE = len(KINDS)
 _TYPE_STRIDE = _AGREEMENT_STRIDE * len(AGREEMENTS)
 _RANK_STRIDE = _TYPE_STRIDE * len(PROPOSAL_TYPES)
 _RECENT_STRIDE = _RANK_STRIDE * RANKS
 _LENGTH_STRIDE = _RECENT_STRIDE * RECENT_LEVELS
 BUCKETS = _LENGTH_STRIDE * len(LENGTHS)
+_SIZES = (len(PROPOSAL_TYPES), len(AGREEMENTS), RECENT_LEVELS)
+"""Values of the features that the second to fourth averages add."""
+FIRST_CELLS = tuple(accumulate((0, *accumulate(_SIZES, mul, initial=len(LENGTHS) * RANKS))))
+"""The first cell of each level of averages, from coarse to fine; the finest has a cell for each bucket."""
+_CELLS = FIRST_CELLS[-1] + BUCKETS
 _FORMAT = f"acceptance 3, {BUCKETS} cells"
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
@@ -79,7 +92,7 @@ def feature_bucket(
         recent_acceptance: 0 to 3, the share of the answer's last tokens that came from drafts.
     """
     return (
-        _LENGTH_BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
+        LENGTH_BUCKET[length if length < LONGEST else LONGEST] * _LENGTH_STRIDE
         + recent_acceptance * _RECENT_STRIDE
         + (rank if rank < RANKS else RANKS - 1) * _RANK_STRIDE
         + proposal_type * _TYPE_STRIDE
@@ -90,44 +103,59 @@ def feature_bucket(
 
 @functools.cache
 def _levels(bucket: int) -> tuple[int, int, int, int, int]:
-    """Keys of a bucket's averages from coarse to fine; keys of different levels differ."""
-    kind = bucket % len(KINDS)
-    agreement = bucket // _AGREEMENT_STRIDE % len(AGREEMENTS)
-    proposal_type = bucket // _TYPE_STRIDE % len(PROPOSAL_TYPES)
-    recent_acceptance = bucket // _RECENT_STRIDE % RECENT_LEVELS
-    rough = (
-        bucket
-        - kind
-        - agreement * _AGREEMENT_STRIDE
-        - proposal_type * _TYPE_STRIDE
-        - recent_acceptance * _RECENT_STRIDE
-    )
-    with_type = rough + proposal_type * _TYPE_STRIDE
-    with_agreement = with_type + agreement * _AGREEMENT_STRIDE
-    with_recent = with_agreement + recent_acceptance * _RECENT_STRIDE
-    return rough, BUCKETS + with_type, 2 * BUCKETS + with_agreement, 3 * BUCKETS + with_recent, 4 * BUCKETS + bucket
+    """Cells of a bucket's averages from coarse to fine."""
+    length, recent_acceptance = divmod(bucket // _RECENT_STRIDE, RECENT_LEVELS)
+    rough = length * RANKS + bucket // _RANK_STRIDE % RANKS
+    with_type = rough * len(PROPOSAL_TYPES) + bucket // _TYPE_STRIDE % len(PROPOSAL_TYPES)
+    with_agreement = with_type * len(AGREEMENTS) + bucket // _AGREEMENT_STRIDE % len(AGREEMENTS)
+    with_recent = with_agreement * RECENT_LEVELS + recent_acceptance
+    _, second, third, fourth, finest = FIRST_CELLS
+    return rough, second + with_type, third + with_agreement, fourth + with_recent, finest + bucket
+
+
+def _key(cell: int) -> int:
+    """A cell's number in files: BUCKETS times its level, plus the bucket whose finer features are 0."""
+    level = bisect_right(FIRST_CELLS, cell) - 1
+    rest, key = cell - FIRST_CELLS[level], level * BUCKETS
+    if level == len(FIRST_CELLS) - 1:
+        return key + rest
+    for size, stride in reversed(
+        list(zip(_SIZES, (_TYPE_STRIDE, _AGREEMENT_STRIDE, _RECENT_STRIDE), strict=True))[:level]
+    ):
+        rest, value = divmod(rest, size)
+        key += value * stride
+    return key + rest // RANKS * _LENGTH_STRIDE + rest % RANKS * _RANK_STRIDE
 
 
 class AcceptanceTable:
-    """Estimates of acceptance by feature bucket. Not safe for several threads; an engine uses its own from one."""
+    """Estimates of acceptance by feature bucket. Not safe for several threads; an engine uses its own from one.
+
+    Attributes:
+        accepted, observed: float64 [cells], the counts of each average.
+        estimates: float64 [BUCKETS], each bucket's estimate until its averages change, or 0.
+    """
 
     def __init__(self) -> None:
         self.calibrator = Calibrator()
         self.eos_prior = EosPrior()
-        self._seen: dict[int, list[float]] = {}  # level key -> [accepted, observed]
-        self._cached: dict[int, float] = {}  # bucket -> estimate, until its averages change
+        counts = np.zeros(_CELLS), np.zeros(_CELLS), np.zeros(BUCKETS)  # pages take memory once they are written
+        self.accepted, self.observed, self.estimates = (values.data.cast("B").cast("d") for values in counts)
+        self._counts = counts
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The memory of all counts, for compiled code: accepted, observed and estimates, and the calibrator's."""
+        return *self._counts, self.calibrator.weights, self.calibrator.similarities
 
     def probability(self, bucket: int) -> float:
         """Estimated probability that a node of this bucket is accepted, given that its parent is; in (0, 1)."""
-        cached = self._cached.get(bucket)
-        if cached is not None:
-            return cached
-        estimate = _START
-        for key in _levels(bucket):
-            counts = self._seen.get(key)
-            if counts is not None:
-                estimate = (counts[0] + _PRIOR * estimate) / (counts[1] + _PRIOR)
-        self._cached[bucket] = estimate
+        estimate: float = self.estimates[bucket]
+        if estimate:
+            return estimate
+        estimate = START
+        for cell in _levels(bucket):
+            estimate = (self.accepted[cell] + PRIOR * estimate) / (self.observed[cell] + PRIOR)
+        self.estimates[bucket] = estimate
         return estimate
 
     def chance(
@@ -152,18 +180,18 @@ class AcceptanceTable:
     ) -> None:
         """Count a node whose parent was accepted; other arguments as `chance`."""
         self.calibrator.learn(self.probability(bucket), at, similarity, logit_margin, draft_probability, accepted)
-        for key in _levels(bucket):
-            counts = self._seen.setdefault(key, [0.0, 0.0])
-            if counts[1] >= _MOST:
-                counts[0] *= 0.5
-                counts[1] *= 0.5
-            counts[0] += accepted
-            counts[1] += 1.0
-        self._cached.pop(bucket, None)
+        accepted_counts, observed = self.accepted, self.observed
+        for cell in _levels(bucket):
+            if observed[cell] >= MOST:
+                accepted_counts[cell] *= 0.5
+                observed[cell] *= 0.5
+            accepted_counts[cell] += accepted
+            observed[cell] += 1.0
+        self.estimates[bucket] = 0.0
 
     def copy(self) -> AcceptanceTable:
         table = AcceptanceTable()
-        table._seen = {key: list(counts) for key, counts in self._seen.items()}
+        table.accepted[:], table.observed[:] = self.accepted, self.observed
         table.calibrator = self.calibrator.copy()
         table.eos_prior = self.eos_prior.copy()
         return table
@@ -171,17 +199,18 @@ class AcceptanceTable:
     def faded(self, most: float) -> AcceptanceTable:
         """The same estimates with at most `most` observations each, so that new ones weigh more."""
         table = self.copy()
-        for counts in table._seen.values():
-            if counts[1] > most:
-                counts[0] *= most / counts[1]
-                counts[1] = most
+        accepted, observed = np.asarray(table.accepted), np.asarray(table.observed)
+        often = observed > most
+        accepted[often] *= most / observed[often]
+        observed[often] = most
         return table
 
     def save(self, path: Path) -> None:
         """Write the table atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-        rows = [[key, round(hits, 2), round(seen, 2)] for key, (hits, seen) in sorted(self._seen.items())]
+        cells = np.flatnonzero(np.asarray(self.observed)).tolist()
+        rows = sorted([_key(cell), round(self.accepted[cell], 2), round(self.observed[cell], 2)] for cell in cells)
         value = {
             "format": _FORMAT,
             "calibrator": self.calibrator.state(),
@@ -202,7 +231,7 @@ class AcceptanceTable:
             table.calibrator = Calibrator.of(value["calibrator"])
             table.eos_prior = EosPrior.of(value.get("endings", []))
             return table
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (LookupError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None
 
     @classmethod
@@ -211,7 +240,9 @@ class AcceptanceTable:
         for key, hits, seen in rows:
             if not 0 <= hits <= seen < math.inf:
                 raise KeyError(f"row {key}")
-            table._seen[int(key)] = [float(hits), float(seen)]
+            level, bucket = divmod(int(key), BUCKETS)
+            cell = _levels(bucket)[level]
+            table.accepted[cell], table.observed[cell] = hits, seen
         return table
 
 

@@ -16,26 +16,35 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-_FAR = 8
+import numpy as np
+
+FAR = 8
 """Depth from which on the similarity is ignored."""
-_RATE = 0.01
-_LEAST_ESTIMATE = 1e-4
-_WIDEST = 4.0
+RATE = 0.01
+LEAST_ESTIMATE = 1e-4
+WIDEST = 4.0
 """Standardised features are clipped to this."""
-_KNOWN_AFTER = 32.0
+KNOWN_AFTER = 32.0
 """Similarities to observe before the similarity counts."""
-_MEMORY = 4096.0
-_MARGIN_MEAN, _MARGIN_SPREAD = -14.0, 5.0
+MEMORY = 4096.0
+MARGIN_MEAN, MARGIN_SPREAD = -14.0, 5.0
 """Typical logit margins of tokens that occur in the text."""
-_FEATURES = 8
+FEATURES = 8
 
 
 class Calibrator:
-    """Two regressions: for the next token and for those a few further on."""
+    """Two regressions: for the next token and for those a few further on.
+
+    Attributes:
+        weights: float64 [2, features]; compiled code shares both arrays.
+        similarities: float64 [3], of the similarities so far: their number, mean and spread.
+    """
 
     def __init__(self) -> None:
-        self._weights = [[1.0] + [0.0] * (_FEATURES - 1) for _ in range(2)]
-        self._seen, self._mean, self._spread = 0.0, 0.0, 1.0
+        self.weights = np.zeros((2, FEATURES))
+        self.weights[:, 0] = 1.0
+        self.similarities = np.array([0.0, 0.0, 1.0])
+        self._weights = [row.data.cast("B").cast("d") for row in self.weights]  # quicker to index
 
     def chance(
         self,
@@ -54,7 +63,7 @@ class Calibrator:
             logit_margin: its logit less the chosen token's in the row that chose the last token; None if unknown.
             draft_probability: a neural drafter's probability of it; None if none ran.
         """
-        if at >= _FAR:
+        if at >= FAR:
             similarity = None
         if similarity is None and logit_margin is None and draft_probability is None:
             return estimate
@@ -72,46 +81,47 @@ class Calibrator:
         """Take one step of gradient descent. `hit`: whether the token was the true one; other arguments as `chance`."""
         if similarity is not None and at == 0:
             self._observe_similarity(similarity)
-        if at >= _FAR:
+        if at >= FAR:
             similarity = None
         if similarity is None and logit_margin is None and draft_probability is None:
             return
         features = self._features(estimate, similarity, logit_margin, draft_probability)
-        step = _RATE * (hit - self._chance(features, at))
+        step = RATE * (hit - self._chance(features, at))
         weights = self._weights[at > 0]
         for i, value in enumerate(features):
             weights[i] += step * value
 
     def copy(self) -> Calibrator:
         copied = Calibrator()
-        copied._weights = [list(weights) for weights in self._weights]
+        copied.weights[:] = self.weights
         return copied
 
     def state(self) -> list[list[float]]:
         """The weights. The statistics of similarities are left out: the next model's may differ."""
-        return [[round(weight, 4) for weight in weights] for weights in self._weights]
+        return [[round(weight, 4) for weight in weights] for weights in self.weights.tolist()]
 
     @classmethod
     def of(cls, state: Any) -> Calibrator:
         """The reverse of `state`. Raises TypeError for anything else."""
         calibrator = cls()
-        if not isinstance(state, list) or [len(weights) for weights in state] != [_FEATURES, _FEATURES]:
+        if not isinstance(state, list) or [len(weights) for weights in state] != [FEATURES, FEATURES]:
             raise TypeError("its weights are of another version")
-        calibrator._weights = [[float(weight) for weight in weights] for weights in state]
-        if not all(math.isfinite(weight) for weights in calibrator._weights for weight in weights):
+        calibrator.weights[:] = state
+        if not np.isfinite(calibrator.weights).all():
             raise TypeError("its weights are not numbers")
         return calibrator
 
     def _features(
         self, estimate: float, similarity: float | None, logit_margin: float | None, draft_probability: float | None
     ) -> Sequence[float]:
-        close = None if similarity is None or self._seen < _KNOWN_AFTER else (similarity - self._mean) / self._spread
-        likely = None if logit_margin is None else (logit_margin - _MARGIN_MEAN) / _MARGIN_SPREAD
+        seen, mean, spread = self.similarities.tolist()
+        close = None if similarity is None or seen < KNOWN_AFTER else (similarity - mean) / spread
+        likely = None if logit_margin is None else (logit_margin - MARGIN_MEAN) / MARGIN_SPREAD
         return (
             _odds(estimate),
-            0.0 if close is None else min(max(close, -_WIDEST), _WIDEST),
+            0.0 if close is None else min(max(close, -WIDEST), WIDEST),
             float(close is None),
-            0.0 if likely is None else min(max(likely, -_WIDEST), _WIDEST),
+            0.0 if likely is None else min(max(likely, -WIDEST), WIDEST),
             float(likely is None),
             0.0 if draft_probability is None else _odds(draft_probability),
             float(draft_probability is None),
@@ -119,17 +129,20 @@ class Calibrator:
         )
 
     def _chance(self, features: Sequence[float], at: int) -> float:
-        odds = sum(map(float.__mul__, self._weights[at > 0], features))
+        odds = 0.0
+        for weight, feature in zip(self._weights[at > 0], features, strict=True):
+            odds += weight * feature
         return 1.0 / (1.0 + math.exp(-min(max(odds, -12.0), 12.0)))
 
     def _observe_similarity(self, similarity: float) -> None:
-        self._seen = min(self._seen + 1.0, _MEMORY)
-        off = similarity - self._mean
-        self._mean += off / self._seen
-        variance = self._spread**2 + (off * (similarity - self._mean) - self._spread**2) / self._seen
-        self._spread = max(math.sqrt(variance), 1e-3)
+        seen, mean, spread = self.similarities.tolist()
+        seen = min(seen + 1.0, MEMORY)
+        off = similarity - mean
+        mean += off / seen
+        variance = spread * spread + (off * (similarity - mean) - spread * spread) / seen
+        self.similarities[:] = seen, mean, max(math.sqrt(variance), 1e-3)
 
 
 def _odds(chance: float) -> float:
-    chance = min(max(chance, _LEAST_ESTIMATE), 1.0 - _LEAST_ESTIMATE)
+    chance = min(max(chance, LEAST_ESTIMATE), 1.0 - LEAST_ESTIMATE)
     return math.log(chance / (1.0 - chance))

@@ -11,49 +11,70 @@ from __future__ import annotations
 import math
 from typing import Any
 
-_PRIOR = 3.0
+import numpy as np
+from numpy.typing import NDArray
+
+PRIOR = 3.0
 """Continuations that every token starts with."""
 _MOST = 64.0
 """Most observations of a token; older ones fade."""
 
 
 class EosPrior:
-    """Counts of one domain's answers."""
+    """Counts of one domain's answers.
+
+    Attributes:
+        tokens: int64 [n], ascending: those that have ended an answer.
+        ended, observed: float64 [n], how often each ended an answer, and occurred.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[int, list[float]] = {}  # token -> [times it ended an answer, occurrences]
+        self._set(np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+    def _set(self, tokens: NDArray[np.int64], ended: NDArray[np.float64], observed: NDArray[np.float64]) -> None:
+        self.tokens, self.ended, self.observed = tokens, ended, observed
+        self._rows: dict[int, int] = dict(zip(tokens.tolist(), range(len(tokens)), strict=True))
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """The memory of all counts, for compiled code: tokens, ended and observed."""
+        return self.tokens, self.ended, self.observed
 
     def chance(self, token: int) -> float:
         """Probability that the answer ends after a token; in [0, 1)."""
-        counts = self._seen.get(token)
-        return 0.0 if counts is None else counts[0] / (counts[1] + _PRIOR)
+        row = self._rows.get(token)
+        return 0.0 if row is None else float(self.ended[row] / (self.observed[row] + PRIOR))
 
     def learn(self, token: int, ended: bool) -> None:
         """Count a token of an answer. `ended`: whether the answer ended after it."""
-        counts = self._seen.get(token)
-        if counts is None:
+        row = self._rows.get(token)
+        if row is None:
             if not ended:
                 return
-            counts = self._seen[token] = [0.0, 0.0]
-        if counts[1] >= _MOST:
-            counts[0] *= 0.5
-            counts[1] *= 0.5
-        counts[0] += ended
-        counts[1] += 1.0
+            row = int(np.searchsorted(self.tokens, token))
+            self._set(
+                np.insert(self.tokens, row, token), np.insert(self.ended, row, 0.0), np.insert(self.observed, row, 0.0)
+            )
+        if self.observed[row] >= _MOST:
+            self.ended[row] *= 0.5
+            self.observed[row] *= 0.5
+        self.ended[row] += ended
+        self.observed[row] += 1.0
 
     def copy(self) -> EosPrior:
         copied = EosPrior()
-        copied._seen = {token: list(counts) for token, counts in self._seen.items()}
+        copied._set(self.tokens.copy(), self.ended.copy(), self.observed.copy())
         return copied
 
     def state(self) -> list[list[float]]:
         """A row a token: its id, the times it ended an answer, its occurrences."""
-        return [[token, round(ended, 2), round(seen, 2)] for token, (ended, seen) in sorted(self._seen.items())]
+        columns = zip(self.tokens.tolist(), self.ended.tolist(), self.observed.tolist(), strict=True)
+        return [[token, round(ended, 2), round(observed, 2)] for token, ended, observed in columns]
 
     @classmethod
     def of(cls, state: Any) -> EosPrior:
         """The reverse of `state`. Raises TypeError for anything else."""
-        prior = cls()
+        rows: dict[int, tuple[float, float]] = {}
         if not isinstance(state, list):
             raise TypeError("the EOS prior is no list")
         for row in state:
@@ -62,5 +83,9 @@ class EosPrior:
             token, ended, seen = row
             if not 0 <= ended <= seen < math.inf:
                 raise TypeError(f"the EOS prior counts {ended} of {seen}")
-            prior._seen[int(token)] = [float(ended), float(seen)]
+            rows[int(token)] = float(ended), float(seen)
+        tokens = sorted(rows)
+        counts = np.array([rows[token] for token in tokens]).reshape(-1, 2)
+        prior = cls()
+        prior._set(np.array(tokens, np.int64), counts[:, 0].copy(), counts[:, 1].copy())
         return prior

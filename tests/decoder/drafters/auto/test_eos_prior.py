@@ -75,7 +75,8 @@ def test_an_end_says_nothing_of_copies() -> None:
     ended = DrafterContext()
     answer(ended, [*TEXT[:6], STOP])
     tables = [context.acceptance.of("") for context in (once, ended)]
-    assert tables[0]._seen == tables[1]._seen
+    assert tables[0].observed == tables[1].observed
+    assert tables[0].accepted == tables[1].accepted
     assert tables[1].eos_prior.chance(FULL_STOP) > 0
 
 

@@ -65,7 +65,7 @@ def test_a_guess_is_followed_by_what_its_ngram_matched() -> None:
 
 def test_gaps_are_counted_from_the_chosen_token() -> None:
     logits = logits_of(7, 40)
-    assert Guesses(logits).logit_margins([40, 7], 7) == [-1.0, 0.0]
+    assert Guesses(logits).logit_margins([40, 7], 7).tolist() == [-1.0, 0.0]
 
 
 def test_a_guess_is_drafted_and_sharpens_copies() -> None:
