@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.learning.neural_gate import NeuralGate
-from decoder.drafters.untrained.successors import SuccessorsByDomain
+from decoder.drafters.learning.successors import SuccessorsByDomain
 from decoder.planning.cost_curve import CostCurve
 from decoder.planning.draft_gate import Drafting
 

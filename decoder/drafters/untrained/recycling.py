@@ -1,12 +1,11 @@
-"""`recycling`: Token Recycling (arXiv 2408.08696).
+"""`recycling`: Token Recycling (arXiv 2408.08696), section 3.
 
-Every row of a pass, accepted or not, names the 8 best tokens after its own token; the next pass drafts a fixed tree of
-such successors below the last token (section 3.2). The matrix (`successors`) keeps the newest row of each token and
-outlives the answer: the paper's hot start. The prompt's rows are not read; passes compute no logits for them.
+Every row of a pass, accepted or not, names the 8 best tokens after its own token, which replace those in the matrix
+(`learning.successors`). The next pass drafts a fixed tree of successors below the last token. The matrix outlives the
+answer: the paper's hot start. The prompt's rows say nothing, since passes compute no logits for them.
 
-The tree is the one of the authors' code: 80 nodes, 6 levels, more of them below better ranks. A smaller budget keeps
-the nodes of the best ranks. The paper says how a token counts that occurs twice in a pass; in the code either may win.
-Here the accepted rows win, then the deeper ones.
+The tree is that of the authors' code: 80 nodes on 6 levels, more of them below better ranks. A smaller budget keeps the
+nodes of the best ranks. Of a token's rows in one pass, the code keeps any; here an accepted one, or else the last.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import torch
 from decoder.drafters.base import Drafter
 from decoder.drafters.best_tokens import best_tokens
 from decoder.drafters.context import DrafterContext
-from decoder.drafters.untrained.successors import Successors
+from decoder.drafters.learning.successors import Successors
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
@@ -83,8 +82,8 @@ class RecyclingDrafter(Drafter):
         if sequence.finished:  # the answer may hold only some of the accepted tokens
             return
         root = sequence.suffix(len(accepted.tokens) + 1)[0]
-        if outputs.tree_logits is None:
-            tokens, best = [sequence.suffix(2)[0]], _best(outputs.logits[-1:])
+        if outputs.tree_logits is None:  # after prefill
+            tokens, best = [root], _best(outputs.logits)
         else:
             tokens, best = [root, *tree.tokens], _best(outputs.tree_logits)
             on_path = [0, *(node + 1 for node in accepted.path)]

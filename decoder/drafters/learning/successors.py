@@ -30,8 +30,9 @@ class Successors:
         self._rows: NDArray[np.int32] = np.full((vocab_size, best), _UNKNOWN, np.int32)
 
     @property
-    def vocab_size(self) -> int:
-        return len(self._rows)
+    def shape(self) -> tuple[int, ...]:
+        """(V, k)."""
+        return self._rows.shape
 
     def after(self, token: int) -> list[int]:
         """The k successors of a token, best first; empty if none were seen."""
@@ -43,24 +44,23 @@ class Successors:
 
         Args:
             tokens: n ids.
-            best: [n, k] ids, best first; -1 where the vocabulary has fewer.
+            best: [n, k] ids, best first.
         """
         self._rows[list(tokens)] = best
 
 
 class SuccessorsByDomain:
-    """The matrices of the domains that were used last. A change of vocabulary or k starts a domain anew."""
+    """The matrices of the domains that were used last."""
 
     def __init__(self) -> None:
         self._matrices: OrderedDict[str, Successors] = OrderedDict()
 
     def of(self, domain: str, vocab_size: int, best: int) -> Successors:
-        """A domain's matrix, with rows of `best` tokens; an empty one if there is none."""
-        key = f"{best}/{domain}"
-        matrix = self._matrices.pop(key, None)
-        if matrix is None or matrix.vocab_size != vocab_size:
+        """A domain's matrix [vocab_size, best]; an empty one if there is none of this shape."""
+        matrix = self._matrices.pop(domain, None)
+        if matrix is None or matrix.shape != (vocab_size, best):
             matrix = Successors(vocab_size, best)
-        self._matrices[key] = matrix
+        self._matrices[domain] = matrix
         if len(self._matrices) > MOST_DOMAINS:
             self._matrices.popitem(last=False)
         return matrix
