@@ -13,6 +13,8 @@ DrafterName = Literal[
     "casd",
     "pld_plus",
     "logitspec",
+    "recycling",
+    "lookahead",
     "small_model",
     "copyspec+small_model",
     "casd+small_model",

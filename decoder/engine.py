@@ -273,9 +273,8 @@ class Engine:
             else:
                 sequence.cache.drop()
             sequence.stats.record(tree, [source for source in sources if source is not None])
-            outputs = outputs.along(
-                accepted.path[: len(accepted.tokens) - 1], sequence.drafter.required_outputs.all_logits
-            )
+            required, path = sequence.drafter.required_outputs, accepted.path[: len(accepted.tokens) - 1]
+            outputs = outputs.along(path, required.all_logits, required.tree_logits)
             if sequence.kept_rows is not None:
                 sequence.kept_rows.step(outputs, len(tokens))
         if sequence.near_tie is not None:

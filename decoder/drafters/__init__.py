@@ -17,6 +17,8 @@ from decoder.drafters.pld import PldDrafter
 from decoder.drafters.pld_plus import PldPlusDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter, SdsatTwoStepDrafter
 from decoder.drafters.small_model import SmallModelDrafter
+from decoder.drafters.untrained.lookahead import LookaheadDrafter
+from decoder.drafters.untrained.recycling import RecyclingDrafter
 from decoder.errors import UnknownDrafter
 
 
@@ -50,6 +52,8 @@ DRAFTERS: dict[DrafterName, Callable[[], Drafter]] = {
     "casd": CasdDrafter,
     "pld_plus": PldPlusDrafter,
     "logitspec": LogitSpecDrafter,
+    "recycling": RecyclingDrafter,
+    "lookahead": LookaheadDrafter,
     "small_model": SmallModelDrafter,
     "copyspec+small_model": copyspec_else_small_model,
     "casd+small_model": casd_with_small_model,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.learning.neural_gate import NeuralGate
+from decoder.drafters.learning.successors import SuccessorsByDomain
 from decoder.planning.cost_curve import CostCurve
 from decoder.planning.draft_gate import Drafting
 
@@ -27,6 +28,7 @@ class DrafterContext:
         hidden_layer: decoder layer whose hidden states rank copies; None takes the layer at a third of the depth.
         induction_heads: the target's induction heads, as (layer, head) pairs.
         acceptance: the learned acceptance of copies, by domain.
+        successors: what the target favoured after each token, by domain.
         cost: the cost curve of the target's passes on this machine.
         drafting: what drafting takes and adds in a step; None if no drafter shall rest, whatever it takes.
         gate: decides when a neural drafter is worth its time.
@@ -40,6 +42,7 @@ class DrafterContext:
     hidden_layer: int | None = None
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
+    successors: SuccessorsByDomain = field(default_factory=SuccessorsByDomain)
     cost: CostCurve = field(default_factory=CostCurve)
     drafting: Drafting | None = None
     gate: NeuralGate = field(default_factory=NeuralGate)

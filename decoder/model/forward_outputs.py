@@ -21,6 +21,7 @@ class RequiredOutputs:
         hidden: decoder layers (0 is the first) whose output is kept.
         queries: decoder layers whose queries, after the rotary embedding, are kept.
         all_logits: whether to keep the logits of every row that chose a token of the step, instead of the last row's.
+        tree_logits: whether to keep the logits of every row of a verify pass, whether or not its token was accepted.
         features: whether to keep the output of the final norm, from which the target's head computes logits.
         last: decoder layers whose output is kept of the last row only. Rows of a reused prefix need not have it.
     """
@@ -28,6 +29,7 @@ class RequiredOutputs:
     hidden: frozenset[int] = frozenset()
     queries: frozenset[int] = frozenset()
     all_logits: bool = False
+    tree_logits: bool = False
     features: bool = False
     last: frozenset[int] = frozenset()
 
@@ -36,12 +38,14 @@ class RequiredOutputs:
             self.hidden | other.hidden,
             self.queries | other.queries,
             self.all_logits or other.all_logits,
+            self.tree_logits or other.tree_logits,
             self.features or other.features,
             self.last | other.last,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.hidden or self.queries or self.all_logits or self.features or self.last)
+        logits = self.all_logits or self.tree_logits
+        return bool(self.hidden or self.queries or logits or self.features or self.last)
 
 
 NOTHING = RequiredOutputs()
@@ -62,6 +66,8 @@ class ForwardOutputs:
         masks: the adaptive rows, which the other attributes leave out. After `along`, those that follow the row that
             chose the step's last token. None if there are none.
         last: layer -> [D], of the pass's last row.
+        tree_logits: [1 + n, V], the rows of root and all n nodes, as they are before `along`; None before it, after a
+            prefill, and if not required.
     """
 
     logits: torch.Tensor
@@ -70,6 +76,7 @@ class ForwardOutputs:
     features: torch.Tensor | None = None
     masks: MaskRows | None = None
     last: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    tree_logits: torch.Tensor | None = None
 
     @property
     def has_logits(self) -> bool:
@@ -104,12 +111,13 @@ class ForwardOutputs:
         all_features = torch.cat(features) if len(features) == len(chunks) else None
         return ForwardOutputs(last.logits, hidden, last.queries, all_features, last=last.last)
 
-    def along(self, path: Sequence[int], all_logits: bool = False) -> ForwardOutputs:
+    def along(self, path: Sequence[int], all_logits: bool = False, tree_logits: bool = False) -> ForwardOutputs:
         """The outputs of the root and the accepted nodes of a verify pass, as drafters observe them.
 
         Args:
             path: accepted nodes.
             all_logits: whether `logits` have the rows of `hidden`: [1 + len(path), V].
+            tree_logits: whether to have the logits of the other nodes as well.
 
         Returns:
             `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token; `hidden`
@@ -123,4 +131,5 @@ class ForwardOutputs:
             {layer: queries[last : last + 1] for layer, queries in self.queries.items()},
             None if self.features is None else self.features[rows],
             None if self.masks is None else self.masks.after(path),
+            tree_logits=self.logits if tree_logits else None,
         )

@@ -96,6 +96,10 @@ def check_required(required_outputs: RequiredOutputs, path: Path | None, drafter
     """Raises BenchError if a recording lacks outputs that a drafter requires."""
     if required_outputs.queries:
         raise BenchError(f"{drafter} reads queries, which recordings do not keep; measure it with `bench decode`")
+    if required_outputs.tree_logits:
+        raise BenchError(
+            f"{drafter} reads the logits of rejected drafts, which recordings lack; measure it with `bench decode`"
+        )
     recorded = archive_contents(path)[1] if path else frozenset()
     if missing := sorted(required_outputs.hidden - recorded):
         layers = ",".join(map(str, missing))

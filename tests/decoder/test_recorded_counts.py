@@ -46,6 +46,8 @@ REPLAYED = {
 }
 LIVE = (
     "pld_plus_a",
+    "recycling",
+    "lookahead",
     "small_model",
     "copyspec+small_model",
     "casd+small_model",

@@ -29,6 +29,8 @@ DRAFTERS = (
     "pld_plus",
     "pld_plus_a",
     "logitspec",
+    "recycling",
+    "lookahead",
     "small_model",
     "casd+small_model",
     "eagle",

@@ -30,8 +30,8 @@ PERSON = {
     "additionalProperties": False,
 }
 DRAFTERS = (
-    "pld", "copyspec", "casd", "pld_plus", "logitspec", "small_model", "casd+small_model", "eagle", "copyspec+eagle",
-    "sdsat", "sdsat_two_step", "auto",
+    "pld", "copyspec", "casd", "pld_plus", "logitspec", "recycling", "lookahead", "small_model", "casd+small_model",
+    "eagle", "copyspec+eagle", "sdsat", "sdsat_two_step", "auto",
 )  # fmt: skip
 
 
