@@ -14,6 +14,7 @@ import torch
 
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.sampling import noise
 from decoder.sampling.best_tokens import BestTokens, best_tokens
 from decoder.sampling.contenders import has_grammar, temperatures
 from decoder.sampling.logprobs import TokenLogprob, token_logprob
@@ -68,6 +69,13 @@ def verify(
         if node is not None:
             path.append(node)
     return Accepted(tokens, path, sources, logprobs=logprobs)
+
+
+def draw_ahead(sequences: Ids[Sequence], vocab: int) -> None:
+    """Draw the noise of each answer's next token, which takes longer than the rest of a choice, while a GPU is busy."""
+    for sequence in sequences[: noise.STREAMS]:
+        if sequence.params.draws_from_all:
+            noise.bits(sequence.params.seed, sequence.params.choice, sequence.position, vocab)
 
 
 def read_device_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:

@@ -136,7 +136,7 @@ def _decided(
     bound = float(row.log_weights(np.array([row.bound]))[0])
     allowed = log_weights > -np.inf
     tokens, log_weights = row.tokens[allowed], log_weights[allowed]
-    if not params.top_k and params.top_p == 1.0 and not params.min_p:
+    if params.draws_from_all:
         return _drawn_from_all(row, tokens, log_weights, bound, params, position)
     kept = _kept(row, log_weights, bound, params)
     if kept is None:

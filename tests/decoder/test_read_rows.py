@@ -11,6 +11,7 @@ import torch
 from decoder import Engine, SamplingParams
 from decoder import engine as engine_module
 from decoder.drafts.tree import DraftTree, TokenSource
+from decoder.sampling import noise
 from decoder.sampling.best_tokens import BestTokens
 from decoder.sampling.history import History
 from decoder.sampling.select import oracle, select
@@ -102,3 +103,25 @@ def test_answers_are_the_same_if_their_rows_are_read_at_once(monkeypatch: pytest
     )
     assert answers() == expected
     assert next(calls)
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.9}, {"temperature": 0.9, "top_k": 3}])
+def test_a_token_drawn_from_all_reads_the_noise_drawn_during_the_pass(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(tiny_target("llama", 6000, seed=4), "plain")
+    sequence = engine.start([3, 4, 5], SamplingParams(seed=77, max_tokens=9, **options))
+    drawn: list[int] = []
+    synchronize = engine.target.synchronize
+
+    def at_the_end_of_the_pass() -> None:
+        synchronize()
+        drawn.append(noise.bits.cache_info().misses)
+
+    monkeypatch.setattr(engine.target, "synchronize", at_the_end_of_the_pass)
+    noise.bits.cache_clear()
+    while not sequence.finished:
+        engine.step([sequence])
+    every = list(range(1, len(drawn) + 1)) if len(options) == 1 else [0] * len(drawn)
+    assert drawn == every
+    assert noise.bits.cache_info().misses == every[-1]

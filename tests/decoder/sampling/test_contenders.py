@@ -226,7 +226,7 @@ def test_penalties_that_lower_every_best_token_leave_the_choice_to_more_tokens()
 
 
 def test_loud_noise_is_found_among_the_integers() -> None:
-    bits = noise.bits(5, 0, 3, 50_000)
+    bits = noise.bits(5, 0, 3, 50_000).copy()
     bits[7] = np.uint64(2**64 - 1)
     with np.errstate(divide="ignore"):
         gumbel = noise.gumbel(noise.uniforms(bits))
