@@ -29,7 +29,7 @@ from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
 from decoder.sequence import PassLoad, Step
-from decoder.verify import device_choices, verify
+from decoder.verify import Readings, draw_ahead, read_device_rows, verify
 
 MIXED_CHUNK = 128
 """Most prompt tokens in a pass while other answers wait for their next token."""
@@ -159,12 +159,13 @@ class Engine:
         parts = self._draft(running)  # drafts, or prompt chunks
         started, captured = time.perf_counter(), self.target.captured
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
+        draw_ahead([sequence for sequence, _ in parts], self.target.vocab_size)  # a GPU runs meanwhile
         self.target.synchronize()
         passed = time.perf_counter()
-        choices = device_choices([outputs.logits for outputs in results], [sequence for sequence, _ in parts])
+        readings = read_device_rows([outputs.logits for outputs in results], [sequence for sequence, _ in parts])
         walks = [
-            self._walk(s, part, outputs, greedy)
-            for (s, part), outputs, greedy in zip(parts, results, choices, strict=True)
+            self._walk(s, part, outputs, read)
+            for (s, part), outputs, read in zip(parts, results, readings, strict=True)
         ]  # the accept rule
         verified = time.perf_counter()
         steps = {
@@ -240,14 +241,14 @@ class Engine:
         return masks.within(tree, self.target.max_positions - 1 - sequence.cache.length) if masks else NO_MASKS
 
     def _walk(
-        self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs, greedy: list[int] | None
+        self, sequence: Generation, part: TreePass | PromptChunk, outputs: ForwardOutputs, read: Readings | None
     ) -> Accepted | None:
         """The tokens that the pass chose for one sequence; None while its prompt is not fully prefilled."""
         if isinstance(part, TreePass):
             final = part.rows == 1  # a one-row pass decides near-ties
-            return verify(part.tree, outputs.logits, sequence, None if final else sequence.near_tie, greedy)
+            return verify(part.tree, outputs.logits, sequence, None if final else sequence.near_tie, read)
         prefilled = part.cache.length + len(part.ids) == len(sequence.input_ids)
-        return verify(DraftTree(), outputs.logits, sequence, greedy=greedy) if prefilled else None
+        return verify(DraftTree(), outputs.logits, sequence, readings=read) if prefilled else None
 
     def _commit(
         self, sequence: Generation, part: TreePass | PromptChunk, accepted: Accepted | None, outputs: ForwardOutputs

@@ -1,8 +1,7 @@
 """The accept rule: a draft token is accepted if it equals the token that `select` picks at its position.
 
-One walk from the root compares every child with that token: `select`'s own or, for plain greedy answers on a GPU and
-for strict ones, the same token by a shorter way (`device_choices`, `decide`). It is the same for greedy and sampled
-answers, for chains and trees, and for every drafter.
+One walk from the root compares every child with that token. It is the same for greedy and sampled answers, for chains
+and trees, and for every drafter. On a GPU, the rows of all answers are read before the walks (`read_rows`).
 """
 
 from __future__ import annotations
@@ -15,10 +14,16 @@ import torch
 
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.sampling import noise
+from decoder.sampling.best_tokens import BestTokens, best_tokens
+from decoder.sampling.contenders import has_grammar, temperatures
 from decoder.sampling.logprobs import TokenLogprob, token_logprob
 from decoder.sampling.near_ties import decide, is_near_tie
 from decoder.sampling.select import select
 from decoder.sequence import Sequence
+
+Readings = Ids[int] | Ids[BestTokens] | Ids[None]
+"""What is known of each row of logits: its greedy choice, its best tokens, or nothing."""
 
 
 def verify(
@@ -26,7 +31,7 @@ def verify(
     logits: torch.Tensor,
     sequence: Sequence,
     near_tie: float | None = None,
-    greedy: list[int] | None = None,
+    readings: Readings | None = None,
 ) -> Accepted:
     """Walk the tree along the tokens that `select` picks.
 
@@ -35,7 +40,7 @@ def verify(
         logits: [n + 1, V]; row 0 is for the token after the root, row i + 1 for the token after node i.
         sequence: its history advances past every chosen token.
         near_tie: margin in logits below which the walk ends without a choice; None decides every position.
-        greedy: the choices of all rows, if `device_choices` made them.
+        readings: of all rows, by `read_rows`; None reads the rows that the walk visits.
 
     Returns:
         the accepted tokens and the bonus token, which the target chooses where the walk leaves the tree. Without the
@@ -49,7 +54,8 @@ def verify(
     while node is not None:
         arguments = logits[node + 1], sequence.params, sequence.position + len(tokens), sequence.history
         if near_tie is None:
-            token = select(*arguments) if greedy is None else greedy[node + 1]
+            known = None if readings is None else readings[node + 1]
+            token = known if isinstance(known, int) else select(*arguments, best=known)
         else:
             token, margin = decide(*arguments)
             if is_near_tie(margin, sequence.params, near_tie):
@@ -65,26 +71,49 @@ def verify(
     return Accepted(tokens, path, sources, logprobs=logprobs)
 
 
-def device_choices(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[list[int] | None]:
-    """The choices of plain greedy answers on a GPU, of all answers by one transfer.
+def draw_ahead(sequences: Ids[Sequence], vocab: int) -> None:
+    """Draw the noise of each answer's next token, which takes longer than the rest of a choice, while a GPU is busy."""
+    for sequence in sequences[: noise.STREAMS]:
+        if sequence.params.draws_from_all:
+            noise.bits(sequence.params.seed, sequence.params.choice, sequence.position, vocab)
+
+
+def read_device_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:
+    """`read_rows` for answers whose logits are on a GPU; None for others."""
+    readings: list[Readings | None] = [None] * len(logits)
+    numbers = [number for number, rows in enumerate(logits) if rows.device.type != "cpu"]
+    found = read_rows([logits[number] for number in numbers], [sequences[number] for number in numbers])
+    for number, reading in zip(numbers, found, strict=True):
+        readings[number] = reading
+    return readings
+
+
+def read_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:
+    """Read what the walks need of all answers' logits, where these are: one transfer for the plain greedy answers and
+    one for the others.
 
     Args:
-        logits: [rows, V] of each sequence.
+        logits: [rows, V] of each sequence, on one device.
         sequences: as many.
 
     Returns:
-        one token a row of each sequence; None where `select` has to pick.
+        one a row of each sequence; None for answers that need whole rows: strict ones, and those with a grammar.
     """
-    choices: list[list[int] | None] = [None] * len(logits)
-    numbers = [n for n, s in enumerate(sequences) if s.params.plain_greedy and logits[n].device.type != "cpu"]
-    if numbers:
-        for number, tokens in zip(numbers, greedy_choices([logits[n] for n in numbers]), strict=True):
-            choices[number] = tokens
-    return choices
+    readings: list[Readings | None] = [None] * len(logits)
+    greedy = [n for n, s in enumerate(sequences) if s.params.plain_greedy]
+    whole = [n for n, s in enumerate(sequences) if s.params.exact == "strict" or has_grammar(s.history)]
+    others = sorted(set(range(len(sequences))) - {*greedy, *whole})
+    if greedy:
+        tokens: Iterator[int] = iter(_joined([logits[n] for n in greedy]).argmax(-1).tolist())
+        for n in greedy:
+            readings[n] = list(islice(tokens, len(logits[n])))
+    if others:
+        weighed = temperatures([sequences[n].params for n in others for _ in range(len(logits[n]))])
+        rows: Iterator[BestTokens] = iter(best_tokens(_joined([logits[n] for n in others]), weighed))
+        for n in others:
+            readings[n] = list(islice(rows, len(logits[n])))
+    return readings
 
 
-def greedy_choices(logits: Ids[torch.Tensor]) -> list[list[int]]:
-    """The tokens that `select` picks greedily from each row of logits, [rows, V] of each sequence."""
-    whole = logits[0] if len(logits) == 1 else torch.cat(list(logits))
-    tokens: Iterator[int] = iter(whole.argmax(-1).tolist())
-    return [list(islice(tokens, len(rows))) for rows in logits]
+def _joined(logits: Ids[torch.Tensor]) -> torch.Tensor:
+    return logits[0] if len(logits) == 1 else torch.cat(list(logits))

@@ -98,9 +98,8 @@ class NoisyDraftLogits:
         """(which tokens occurred, what to add to their logits), by draft id; None for penalties that are off."""
         params, seen, shift = self._params, None, None
         if params.repetition_penalty != 1.0:
-            occurred = np.zeros(self._vocab_size, np.bool_)
-            occurred[[token for token in history.seen if token < self._vocab_size]] = True
-            seen = torch.from_numpy(occurred if self._ids is None else occurred[self._ids])
+            occurred = history.seen(self._vocab_size)
+            seen = torch.from_numpy(occurred.copy() if self._ids is None else occurred[self._ids])
         if params.presence_penalty or params.frequency_penalty or params.logit_bias:
             shifts = np.zeros(self._vocab_size)
             for token, count in history.counts.items():

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from decoder.sampling.grammar import GrammarState
 
 
 class History:
-    """Token counts of the answer, and the set of tokens in prompt and answer.
+    """Token counts of the answer, and the tokens that prompt and answer have.
 
-    Every sequence has one; `push` is O(1). The set is built when a penalty first reads it.
+    Every sequence has one; `push` is O(1). `seen` is built when a penalty first reads it.
 
     Args:
         prompt: the prompt's token ids.
@@ -29,29 +32,31 @@ class History:
         self._prompt = prompt
         self.grammar = grammar
         self.complete_after: int | None = None
-        self._seen: set[int] | None = None
+        self._seen: NDArray[np.bool_] | None = None
         self.counts: Counter[int] = Counter()
 
-    @property
-    def seen(self) -> set[int]:
-        """The token ids in the prompt or the answer."""
-        if self._seen is None:
-            self._seen = set(self._prompt) | set(self.counts)
-        return self._seen
+    def seen(self, vocab: int) -> NDArray[np.bool_]:
+        """Whether each token id below `vocab` is in the prompt or the answer: bool [vocab], not to be written to."""
+        if self._seen is None or len(self._seen) < vocab:
+            self._seen = np.zeros(vocab, np.bool_)
+            for tokens in (self._prompt, self.counts):
+                ids = np.fromiter(tokens, np.int64)
+                self._seen[ids[ids < vocab]] = True
+        return self._seen[:vocab]
 
     def copy(self) -> History:
-        """An independent history of the same tokens, for looking ahead: O(answer), or O(prompt) if `seen` is built."""
+        """An independent history of the same tokens, for looking ahead: O(answer + vocabulary if `seen` is built)."""
         copied = History(self._prompt, None if self.grammar is None else self.grammar.copy())
         copied.complete_after = self.complete_after
-        copied._seen = None if self._seen is None else set(self._seen)
+        copied._seen = None if self._seen is None else self._seen.copy()
         copied.counts = self.counts.copy()
         return copied
 
     def push(self, token: int) -> None:
         """Add the answer's next token."""
         self.counts[token] += 1
-        if self._seen is not None:
-            self._seen.add(token)
+        if self._seen is not None and token < len(self._seen):
+            self._seen[token] = True
         if self.grammar is not None and self.complete_after is None:
             self.grammar.push(token)
             if self.grammar.complete:

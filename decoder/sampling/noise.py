@@ -6,13 +6,18 @@ runs on the CPU, so that models on CPU and GPU get the same integers.
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 _WORDS = 4
 """Integers that the generator makes of one counter."""
-_FEW = 160
-"""Up to this many tokens are looked up one by one, which takes as long as the stream of a large vocabulary."""
+STREAMS = 16
+"""Streams that are kept, of 8 bytes a token: drafters, the walk and draws ahead read the same noise."""
+_LOOKUP = 800
+"""Integers of the stream that take as long as looking up one token."""
 
 
 def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.float64]:
@@ -31,8 +36,8 @@ def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.flo
 
 def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """`uniform` of some ascending tokens alone: float64 [n]. Other arguments as `uniform`."""
-    if len(tokens) > _FEW:
-        return uniform(seed, choice, position, count)[tokens]
+    if len(tokens) * _LOOKUP > count:
+        return uniforms(bits(seed, choice, position, count)[tokens])
     generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
     words = np.empty(len(tokens), np.uint64)
     counter = -1  # of the words made last
@@ -45,10 +50,13 @@ def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64],
     return uniforms(words)
 
 
+@lru_cache(STREAMS)
 def bits(seed: int, choice: int, position: int, count: int) -> NDArray[np.uint64]:
-    """The random integers of token ids 0..count-1: uint64 [count]. Arguments as `uniform`."""
+    """The random integers of token ids 0..count-1: uint64 [count], not to be written to. Arguments as `uniform`."""
     generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
-    return generator.random_raw(count)
+    stream = generator.random_raw(count)
+    stream.setflags(write=False)
+    return stream
 
 
 def uniforms(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -59,3 +67,10 @@ def uniforms(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
 def gumbel(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Standard Gumbel noise from uniforms in (0, 1): float64, the same shape."""
     return -np.log(-np.log(uniforms))
+
+
+def loud(bits: NDArray[np.uint64], least: float) -> NDArray[np.int64]:
+    """Indices, ascending, of all integers whose Gumbel noise is `least` or more, and of a millionth of that beside."""
+    share = -math.expm1(-math.exp(-least)) if least > -5.0 else 1.0  # of all integers; 1 - u at that noise
+    beyond = min(int(share * (1.0 + 1e-6) * 2.0**53) + 2, 2**53)
+    return np.flatnonzero(bits >= np.uint64((2**53 - beyond) << 11))

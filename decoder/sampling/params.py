@@ -103,6 +103,11 @@ class SamplingParams:
         )
 
     @property
+    def draws_from_all(self) -> bool:
+        """Sampled without top-k, top-p and min-p: the noise of every token is read."""
+        return self.temperature > 0.0 and not self.top_k and self.top_p == 1.0 and not self.min_p
+
+    @property
     def reads_history(self) -> bool:
         """Whether the choice of a token depends on the tokens before it in other ways than through the logits."""
         penalised = self.repetition_penalty != 1.0 or bool(self.presence_penalty or self.frequency_penalty)

@@ -7,8 +7,8 @@ top-k, top-p, min-p. Tokens are ordered by (logit descending, token id ascending
 takes the argmax of log-probabilities plus Gumbel noise keyed by (seed, choice, position). This is an exact draw from
 the warped softmax (Gumbel-max), and repeating it gives the same token.
 
-`oracle` reads these rules in float64. `select` reads the vocabulary in float32 first, and the oracle's arithmetic
-decides among the tokens within the rounding bound (`contenders.py`), so its choice is the oracle's.
+`oracle` reads these rules in float64, over the whole vocabulary. `select` applies the oracle's arithmetic to the few
+tokens that can win (`contenders.py`), so its choice is the oracle's.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import torch
 from numpy.typing import NDArray
 
 from decoder.sampling import contenders, noise
+from decoder.sampling.best_tokens import BestTokens
 from decoder.sampling.grammar import keep_allowed
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
-from decoder.sampling.processors import Floats, best_indices, nucleus, penalise
+from decoder.sampling.processors import Floats, best_indices, nucleus, penalise, tempered
 
 
-def select(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
+def select(
+    logits: torch.Tensor, params: SamplingParams, position: int, history: History, best: BestTokens | None = None
+) -> int:
     """Choose the token at an absolute position.
 
     Args:
@@ -32,13 +35,14 @@ def select(logits: torch.Tensor, params: SamplingParams, position: int, history:
         params: the answer's sampling parameters.
         position: absolute position of the token to choose: prompt length + index in the answer.
         history: tokens before this position.
+        best: the row's best tokens, if they are known already.
 
     Returns:
         the token id.
     """
     if params.plain_greedy:
         return int(logits.argmax())  # torch returns the first of equal maxima
-    token = contenders.choice(logits, params, position, history)
+    token = contenders.choice(logits, params, position, history, best)
     return oracle(logits, params, position, history) if token is None else token
 
 
@@ -57,7 +61,7 @@ def perturbed_scores(
         (tokens int64 [n] ascending, scores float64 [n]): the tokens that may be chosen, and their scores.
     """
     raw = logits.to("cpu", torch.float64).numpy()
-    scores = penalised(raw, params, history)
+    scores = penalise(raw.copy(), np.arange(len(raw)), len(raw), params, history)
     if history.grammar is not None and history.complete_after is None:
         scores = keep_allowed(scores, raw, history.grammar)
     if params.temperature == 0.0:
@@ -65,11 +69,6 @@ def perturbed_scores(
     tokens, log_weights = warp(scores, params)
     uniforms = noise.uniform(params.seed, params.choice, position, len(scores))[tokens]
     return tokens, log_weights + noise.gumbel(uniforms)
-
-
-def penalised(logits: Floats, params: SamplingParams, history: History) -> Floats:
-    """Raw logits with penalties and bias applied: float64 [V] -> float64 [V], a new array."""
-    return penalise(logits.copy(), params, history, len(logits), lambda tokens: tokens)
 
 
 def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Floats]:
@@ -82,11 +81,7 @@ def warp(scores: Floats, params: SamplingParams) -> tuple[NDArray[np.int64], Flo
         (tokens int64 [n] ascending, log-weights float64 [n]): the remaining tokens, and their log-probabilities up to
         a common constant.
     """
-    best = scores.max()
-    # Logits divided by a temperature near zero would overflow; differences to the best logit stay finite or -inf.
-    # The best logit itself may be infinite, after a tiny repetition penalty.
-    with np.errstate(over="ignore", invalid="ignore"):
-        log_weights = np.where(scores == best, 0.0, (scores - best) / params.temperature)
+    log_weights = tempered(scores, scores.max(), params.temperature)
     tokens = np.flatnonzero(log_weights > -np.inf)
     log_weights = log_weights[tokens]
     if 0 < params.top_k < len(tokens):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder.sampling import contenders, noise
+from decoder.sampling.best_tokens import best_tokens, weight_error
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.processors import penalise
@@ -120,13 +122,49 @@ def test_most_choices_need_no_oracle(kept: str) -> None:
     assert decided >= 36
 
 
-def test_without_the_rounding_bound_near_ties_are_decided_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
-    logits = torch.full((VOCAB,), -9.0, dtype=torch.float64)
-    logits[5], logits[70] = 30.0, 30.0 + 1e-7  # equal in float32
-    params = SamplingParams(temperature=1.0, top_k=1)
-    assert select(logits, params, 0, History([])) == 70
-    monkeypatch.setattr(contenders.Row, "at_least", lambda row, bound: np.array([row.rough.argmax()]))
-    assert select(logits, params, 0, History([])) == 5
+@pytest.mark.parametrize("kept", SETTINGS)
+def test_without_the_bound_of_the_others_some_choices_are_wrong(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the other tokens were impossible, the best ones would decide everything."""
+    read = contenders.best_tokens
+    monkeypatch.setattr(
+        contenders,
+        "best_tokens",
+        lambda *arguments: [replace(one, bound=-np.inf, others=0.0) for one in read(*arguments)],
+    )
+    logits = torch.zeros(VOCAB)
+    logits[[40, 4000, 8000]] = 10.0
+    params = [SamplingParams(temperature=10.0, seed=seed, **SETTINGS[kept]) for seed in range(60)]  # type: ignore[arg-type]
+    chosen = [contenders.choice(logits, one, 3, History([])) for one in params]
+    assert set(chosen) <= {40, 4000, 8000}
+    assert chosen != [oracle(logits, one, 3, History([])) for one in params]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(DTYPES),
+    st.sampled_from([1, 63, 64, 65, 4160, 4161, 4223, 4224, 9000]),
+    st.sampled_from([1, 5, 64]),
+    st.integers(0, 3),
+    st.floats(0.1, 3.0),
+)
+def test_no_other_token_is_better_than_the_bound(
+    seed: int, dtype: torch.dtype, vocab: int, blocks: int, decimals: int, temperature: float
+) -> None:
+    random = np.random.default_rng(seed)
+    logits = torch.from_numpy(np.round(random.normal(0, 3, (3, vocab)), decimals)).to(dtype)
+    logits[0, random.random(vocab) < 0.9] = -torch.inf
+    for row, best in zip(logits, best_tokens(logits, [temperature] * 3, blocks), strict=True):
+        values = row.double().numpy()
+        assert np.array_equal(best.tokens, np.flatnonzero(values > best.bound))
+        assert np.array_equal(best.logits, values[best.tokens])
+        assert best.greatest == values.max()
+        if vocab > 64 * (blocks + 1):
+            assert len(best.tokens) < 64 * (blocks + 1)
+        if np.isfinite(best.greatest):
+            others = np.exp((values[values <= best.bound] - best.greatest) / temperature).sum()
+            error = weight_error(abs(best.greatest) / temperature)
+            assert best.others == pytest.approx(others, rel=error, abs=vocab * 1e-37)
 
 
 def test_a_token_of_little_weight_wins_where_its_noise_is_the_greatest() -> None:
@@ -139,22 +177,72 @@ def test_a_token_of_little_weight_wins_where_its_noise_is_the_greatest() -> None
     assert len(set(chosen)) > 30
 
 
-def test_scores_that_are_no_numbers_are_left_to_the_oracle() -> None:
+@pytest.mark.parametrize("vocab", [800, VOCAB])
+def test_scores_that_are_no_numbers_are_left_to_the_oracle(vocab: int) -> None:
     params = SamplingParams(temperature=1.0)
     for value in (float("nan"), float("inf")):
-        assert contenders.choice(torch.tensor([0.0, value] * 400), params, 0, History([])) is None
-    assert contenders.choice(torch.full((800,), -torch.inf), params, 0, History([])) is None
-    for temperature in (1e-300, 1e300):
-        extreme = SamplingParams(temperature=temperature)
-        assert contenders.choice(torch.randn(800) * 9, extreme, 0, History([])) is None
+        for place in (0, vocab // 2, vocab - 1):
+            logits = torch.zeros(vocab)
+            logits[place] = value
+            assert contenders.choice(logits, params, 0, History([])) is None
+    assert contenders.choice(torch.full((vocab,), -torch.inf), params, 0, History([])) is None
+
+
+@pytest.mark.parametrize("kept", SETTINGS)
+@pytest.mark.parametrize("temperature", [1e-300, 1e-6, 2.0, 1e6, 1e300])
+def test_the_choice_is_the_oracles_at_extreme_temperatures(kept: str, temperature: float) -> None:
+    for seed, shape in enumerate(("smooth", "ties", "near ties", "forbidden", "equal")):
+        params = SamplingParams(temperature=temperature, seed=seed, **SETTINGS[kept])  # type: ignore[arg-type]
+        for dtype, scale in ((torch.float32, 1.0), (torch.float64, 1e300), (torch.float64, 1e-300)):
+            logits = (rows(3.0, shape, seed) * scale).to(dtype)
+            assert select(logits, params, 5, history()) == oracle(logits, params, 5, history()), (shape, dtype, scale)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_greedy_choices_with_penalties_are_the_oracles(penalty: str) -> None:
+    for seed, shape in enumerate(("smooth", "ties", "near ties", "forbidden", "peak", "equal")):
+        params = SamplingParams(**PENALTIES[penalty])  # type: ignore[arg-type]
+        logits = rows(3.0, shape, seed)
+        assert select(logits, params, 5, history()) == oracle(logits, params, 5, history()), shape
+
+
+def test_a_bias_lifts_the_worst_token_to_the_top() -> None:
+    logits = rows(3.0, "smooth", 1)
+    worst = int(logits.argmin())
+    for options in SETTINGS.values():
+        params = SamplingParams(temperature=0.5, logit_bias={worst: 60.0}, **options)  # type: ignore[arg-type]
+        assert contenders.choice(logits, params, 3, History([])) == worst
+
+
+def test_penalties_that_lower_every_best_token_leave_the_choice_to_more_tokens() -> None:
+    """4,000 tokens are at 9, and the others at 8 win once those are below."""
+    logits = torch.full((40_000,), 8.0)
+    logits[::10] = 9.0
+    past = History(range(0, 40_000, 10))
+    for options in SETTINGS.values():
+        params = SamplingParams(temperature=0.5, repetition_penalty=3.0, **options)  # type: ignore[arg-type]
+        for position in range(5):
+            assert select(logits, params, position, past) == oracle(logits, params, position, past)
+
+
+def test_loud_noise_is_found_among_the_integers() -> None:
+    bits = noise.bits(5, 0, 3, 50_000).copy()
+    bits[7] = np.uint64(2**64 - 1)
+    with np.errstate(divide="ignore"):
+        gumbel = noise.gumbel(noise.uniforms(bits))
+    for least in (-50.0, -3.0, 0.0, 2.5, 9.0, 12.0, 36.0, 40.0, np.inf):
+        found = noise.loud(bits, least)
+        assert set(np.flatnonzero(gumbel >= least)) <= set(found)
+        assert len(found) <= np.count_nonzero(gumbel >= least) * 1.001 + 1
 
 
 def test_noise_of_some_tokens_is_that_of_the_whole_vocabulary() -> None:
     whole = noise.uniform(2**63 + 5, 3, 1234, VOCAB)
-    for count in (0, 1, 2, 50, 159, 160, 161, 900):
+    for count in (0, 1, 2, 9, 10, 11, 50, 900):
         tokens = np.sort(np.random.default_rng(count).choice(VOCAB, count, replace=False))
         assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, tokens, VOCAB), whole[tokens])
-    assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, np.arange(7), VOCAB), whole[:7])
+        assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, tokens, 10**6), whole[tokens])
+    assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, np.arange(7), 10**6), whole[:7])
 
 
 def test_numbers_are_the_same_alone_and_among_others() -> None:
@@ -162,7 +250,7 @@ def test_numbers_are_the_same_alone_and_among_others() -> None:
     values = np.random.default_rng(3).normal(0.0, 9.0, VOCAB)
     uniforms = noise.uniform(1, 0, 2, VOCAB)
     params = SamplingParams(temperature=0.7, repetition_penalty=1.3, frequency_penalty=0.1)
-    penalised = penalise(values.copy(), params, history(), VOCAB, lambda tokens: tokens)
+    penalised = penalise(values.copy(), np.arange(VOCAB), VOCAB, params, history())
     _, log_weights = warp(penalised, params)
     for count in (1, 2, 3, 5, 8, 13, 200):
         some = np.sort(np.random.default_rng(count).choice(VOCAB, count, replace=False))

@@ -17,7 +17,6 @@ from decoder import Engine, SamplingParams
 from decoder.sampling import noise
 from decoder.sampling.history import History
 from decoder.sampling.select import select, warp
-from decoder.verify import greedy_choices
 from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, tiny_target
 
 
@@ -228,7 +227,9 @@ def _any_child(tree: object, node: int) -> int | None:
     return next((n for n, parent in enumerate(tree.parents) if parent == node), None)  # type: ignore[attr-defined]
 
 
-def _drafted_or_selected(logits: torch.Tensor, params: SamplingParams, position: int, history: History) -> int:
+def _drafted_or_selected(
+    logits: torch.Tensor, params: SamplingParams, position: int, history: History, best: object
+) -> int:
     """A verifier that takes a draft token half of the time, whatever the target says."""
     if params.seed % 2:
         return RandomDrafter(params.seed, SMALL)._random.randrange(SMALL)
@@ -254,11 +255,3 @@ def test_top_p_of_a_large_vocabulary_keeps_what_sorting_all_of_it_keeps(spread: 
     kept = int(np.searchsorted(mass, top_p * mass[-1])) + 1
     assert abs(len(tokens) - kept) <= 1  # the sum's last bit may fall on either side
     assert tokens.tolist() == sorted(order[: len(tokens)].tolist())
-
-
-def test_all_rows_at_once_choose_as_one_by_one() -> None:
-    """What a walk on an accelerator does for greedy answers; of equal logits the first token wins."""
-    logits = torch.randint(0, 4, (40, 17), generator=torch.Generator().manual_seed(1)).float()
-    one_by_one = [select(row, SamplingParams(), 9, History([1, 2])) for row in logits]
-    assert greedy_choices([logits]) == [one_by_one]
-    assert greedy_choices([logits[:7], logits[7:8], logits[8:]]) == [one_by_one[:7], one_by_one[7:8], one_by_one[8:]]
