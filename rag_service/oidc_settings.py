@@ -14,6 +14,9 @@ from rag_service.setting_sections import Section
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Role = Literal["reader", "editor", "admin"]
+_MAY_BE_EMPTY = (
+    "issuer", "client_id", "client_secret", "client_secret_file", "public_url", "tenant_claim", "default_role"
+)  # fmt: skip
 _Collection = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_-]{0,63})$")]
 
 
@@ -102,7 +105,7 @@ class Oidc(Section):
                 "holds the secret."
             ) from None
 
-    @field_validator("issuer", "client_id", "client_secret", "client_secret_file", "tenant_claim", mode="before")
+    @field_validator(*_MAY_BE_EMPTY, mode="before")
     @classmethod
     def _none_if_empty(cls, value: object) -> object:
         return value or None

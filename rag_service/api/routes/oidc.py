@@ -32,7 +32,7 @@ from rag_service.oidc_settings import Oidc
 
 log = logging.getLogger(__name__)
 
-router = APIRouter(prefix="/sign-in/oidc", tags=["sign-in"])
+router = APIRouter(prefix="/sign-in/oidc", tags=["single sign-on"])
 
 _CALLBACK = "/sign-in/oidc/callback"
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -43,7 +43,7 @@ _REDIRECT: dict[str, Any] = {
 }
 
 
-@router.get("", **_REDIRECT)
+@router.get("", response_description="To the provider, or to the page", **_REDIRECT)
 async def begin(request: Request, pipeline: SharedPipelineDep) -> Response:
     """Send a browser to the OpenID provider of `RAG_OIDC__ISSUER` to sign in; no key is needed.
 
@@ -63,7 +63,7 @@ async def begin(request: Request, pipeline: SharedPipelineDep) -> Response:
     return response
 
 
-@router.get("/callback", **_REDIRECT)
+@router.get("/callback", response_description="To the page", **_REDIRECT)
 async def callback(
     request: Request,
     pipeline: SharedPipelineDep,

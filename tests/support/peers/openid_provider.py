@@ -205,6 +205,10 @@ def _app(provider: OpenIdProvider) -> flask.Flask:
     def keys() -> Any:
         return {"keys": [{"kty": "unheard-of"}, provider.key.as_dict(private=False)]}
 
+    @app.get("/favicon.ico")
+    def icon() -> Any:
+        return "", 204
+
     @app.get("/authorize")
     def form() -> Any:
         try:
