@@ -25,6 +25,7 @@ from rag_service.api.routes import (
     health,
     jobs,
     keys,
+    oidc,
     page,
     query,
     sessions,
@@ -66,6 +67,7 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
     for module in (*own, openai, openai_models, anthropic):
         app.include_router(module.router, dependencies=[bearer], responses=error_responses(401, 403, 503))
     app.include_router(health.router)
+    app.include_router(oidc.router)
     app.include_router(page.router)
     app.include_router(api_docs.router)
     describe(app, keys_required=not settings.open_without_key)

@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 from decoder import dtypes
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, card_of
 from rag_service.errors import InvalidSettings
+from rag_service.oidc_settings import Oidc
 from rag_service.setting_sections import DEFAULT_UPSTREAM, Answers, Limits, Ocr, Prompt, Retrieval, Upstream
 from workers.upstream.endpoint import Endpoint
 
@@ -186,6 +187,7 @@ class Settings(BaseSettings):
         "process only new tokens. 0 keeps none. They never change an answer.",
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="Answers that one worker decodes together.")
+    oidc: Oidc = Oidc()
     retrieval: Retrieval = Retrieval()
     ocr: Ocr = Ocr()
     answers: Answers = Answers()

@@ -20,6 +20,11 @@ _WEIGHT = 0.3
 """Weight of a new step in an answer's moving average."""
 _SHARED_WEIGHT = 0.02
 """The same in the average of all answers, and in that of drafting's time."""
+_USUAL = 0.001
+"""Seconds that a draft is believed to take before any was timed."""
+_PAUSE = 4
+"""A draft counts as at most so many times the average: one that loads or compiles code takes a thousand times as long,
+and a gate that believed it would stay closed."""
 _LATER = 3
 """An answer that has had a draft tries again only where so many tries are saved up."""
 
@@ -29,18 +34,18 @@ class Drafting:
     """What drafting takes and adds in the answers of one engine. Seconds are those of the cost curve's clock.
 
     Attributes:
-        seconds: the time of a draft, a moving average; 0 if there was none.
+        seconds: the time of a draft, a moving average.
         gain: tokens that a draft added to a step, a moving average; None if there was none.
         credit: seconds saved up for trials.
     """
 
-    seconds: float = 0.0
+    seconds: float = _USUAL
     gain: float | None = None
     credit: float = 0.0
 
     def took(self, seconds: float) -> None:
         """Learn from the time of a draft."""
-        self.seconds += (_SHARED_WEIGHT if self.seconds else 1.0) * (seconds - self.seconds)
+        self.seconds += _SHARED_WEIGHT * (min(seconds, _PAUSE * self.seconds) - self.seconds)
 
 
 @dataclass(slots=True)

@@ -34,6 +34,8 @@ class ApiKey:
         person: the owner of its sessions and answers; "" for keys of earlier versions, which have no person.
         role: the actions it allows.
         collections: the only collections it can access; None for all.
+        expires: Unix time, seconds, from which on it is not valid; None for never.
+        issuer: the OpenID provider whose sign-in it stands for; None for a key that somebody created.
     """
 
     id: str
@@ -43,6 +45,13 @@ class ApiKey:
     person: str = ""
     role: Role = "editor"
     collections: tuple[str, ...] | None = None
+    expires: float | None = None
+    issuer: str | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its time is not over."""
+        return self.expires is None or time.time() < self.expires
 
     @property
     def principal(self) -> Principal:
@@ -71,11 +80,14 @@ class ApiKeys:
         person: str | None = None,
         role: Role = "editor",
         collections: Sequence[str] | None = None,
+        expires: float | None = None,
+        issuer: str | None = None,
     ) -> tuple[ApiKey, str]:
         """The record of a new key and the key itself, of which nothing is stored yet.
 
         Args:
             person: derived from the name if None.
+            expires, issuer: as in `ApiKey`.
 
         Raises:
             ValueError: a name, tenant, person, role or collection is not allowed; the message says what is.
@@ -101,24 +113,28 @@ class ApiKeys:
                     "or digit"
                 )
         allowed = None if collections is None else tuple(sorted(set(collections)))
-        return ApiKey(key_id, name, tenant, time.time(), person, role, allowed), key
+        return ApiKey(key_id, name, tenant, time.time(), person, role, allowed, expires, issuer), key
 
     def add(self, record: ApiKey, key: str) -> None:
-        """Store a prepared key; the service then accepts it."""
+        """Store a prepared key; the service then accepts it. Keys whose time is over are deleted, if it has one."""
+        fields = asdict(record)
+        if record.expires is None:  # earlier versions can read it
+            del fields["expires"], fields["issuer"]
+        else:
+            self._delete_expired()
         with unavailable():
-            self._redis.hset(keys.API_KEYS, record.id, json.dumps({**asdict(record), "sha256": _hash(key)}))
+            self._redis.hset(keys.API_KEYS, record.id, json.dumps({**fields, "sha256": _hash(key)}))
 
     def list(self) -> builtins.list[ApiKey]:
-        """All keys, oldest first."""
-        with unavailable():
-            texts = self._redis.hvals(keys.API_KEYS)
-        return sorted((_record(text)[0] for text in texts), key=lambda key: (key.created, key.id))
+        """All keys that are valid, oldest first."""
+        return sorted((key for key in self._all() if key.is_valid), key=lambda key: (key.created, key.id))
 
     def get(self, key_id: str) -> ApiKey | None:
-        """The record of a key; None if no key has this id."""
+        """The record of a key; None if no valid key has this id."""
         with unavailable():
             text = self._redis.hget(keys.API_KEYS, key_id)
-        return None if text is None else _record(str(text))[0]
+        record = None if text is None else _record(str(text))[0]
+        return record if record is not None and record.is_valid else None
 
     def revoke(self, key_id: str) -> bool:
         """Delete a key; the service then rejects requests with it. False if no key has this id."""
@@ -131,7 +147,8 @@ class ApiKeys:
             return None
         with unavailable():
             text = await self._async.hget(keys.API_KEYS, key_id)
-        return None if text is None else _record(str(text))[0].principal
+        record = None if text is None else _record(str(text))[0]
+        return record.principal if record is not None and record.is_valid else None
 
     async def principal_of(self, key: str) -> Principal | None:
         """The principal of a key; None if the key is not valid."""
@@ -143,7 +160,18 @@ class ApiKeys:
         if text is None:
             return None
         record, digest = _record(text)
-        return record.principal if hmac.compare_digest(digest, _hash(key)) else None
+        return record.principal if hmac.compare_digest(digest, _hash(key)) and record.is_valid else None
+
+    def _all(self) -> builtins.list[ApiKey]:
+        with unavailable():
+            texts = self._redis.hvals(keys.API_KEYS)
+        return [_record(text)[0] for text in texts]
+
+    def _delete_expired(self) -> None:
+        expired = [key.id for key in self._all() if not key.is_valid]
+        if expired:
+            with unavailable():
+                self._redis.hdel(keys.API_KEYS, *expired)
 
 
 def _record(text: str) -> tuple[ApiKey, str]:

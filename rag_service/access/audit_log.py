@@ -1,4 +1,5 @@
-"""The audit log: a stream in Redis for each tenant, with who ingested, deleted, created and revoked what.
+"""The audit log: a stream in Redis for each tenant, with who ingested, deleted, created and revoked what, and
+who signed in at the OpenID provider.
 
 An entry is written before the change and withdrawn if the change fails, so no change goes without one. Entries have
 names and ids, never texts and keys. Knows Redis; knows no HTTP.
@@ -44,14 +45,17 @@ class AuditLog:
         document_id: str | None = None,
         job_id: str | None = None,
         key_id: str | None = None,
+        name: str | None = None,
     ) -> Iterator[Callable[[], None]]:
         """Record a change of the actor's tenant around the change itself; an exception withdraws the entry.
 
         Yields a function that withdraws it, for a change that turns out to be none.
         """
-        named = {"collection": collection, "document_id": document_id, "job_id": job_id, "key_id": key_id}
+        named = {"collection": collection, "document_id": document_id, "job_id": job_id, "key_id": key_id, "name": name}
         fields = {"action": action, "person": actor.person, "key": actor.key}
-        entry_id = self._add(actor.tenant, fields | {name: value for name, value in named.items() if value is not None})
+        entry_id = self._add(
+            actor.tenant, fields | {field: value for field, value in named.items() if value is not None}
+        )
 
         def withdraw() -> None:
             with unavailable():

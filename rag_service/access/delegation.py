@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from rag_service.access.api_keys import ApiKey
-from rag_service.access.principal import Principal
+from rag_service.access.principal import PROVIDERS_PERSON, Principal
 from rag_service.errors import Forbidden
 
 
@@ -49,6 +49,11 @@ def check_person(admin: Principal, person: str, known: Iterable[ApiKey], has_ses
     """
     if person == admin.person:
         return
+    if PROVIDERS_PERSON.fullmatch(person):
+        raise Forbidden(
+            f"The person {person!r} signs in at the OpenID provider, so your key creates no key for this person. "
+            "Choose another name for the person."
+        )
     theirs = [key for key in known if (key.tenant, key.person) == (admin.tenant, person)]
     if has_sessions() or (admin.collections is not None and not all(reaches(admin, key) for key in theirs)):
         raise Forbidden(

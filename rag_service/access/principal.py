@@ -17,6 +17,8 @@ ROLES: tuple[Role, ...] = get_args(Role)
 """From the weakest to the strongest; each role includes those before it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 """Pattern of the names of tenants, persons and collections."""
+PROVIDERS_PERSON = re.compile(r"oidc-[0-9a-f]{32}", re.ASCII)
+"""Pattern of the persons who sign in at an OpenID provider; no admin creates a key for one of them."""
 
 
 @dataclass(frozen=True, slots=True)

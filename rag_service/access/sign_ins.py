@@ -36,16 +36,17 @@ class SignIns:
         self._api_keys = api_keys
         self.seconds = days * DAY_S
 
-    async def begin(self, principal: Principal, local_key: str) -> str:
+    async def begin(self, principal: Principal, local_key: str, seconds: int | None = None) -> str:
         """Sign a principal in who just sent a key; returns the token, which is not stored.
 
         Args:
             local_key: the service's. A sign-in with it ends when the service has another one.
+            seconds: how long it lasts, if not the usual time.
         """
         token = f"{principal.tenant}.{secrets.token_urlsafe(32)}"
         stands_for = f"{LOCAL_KEY} {_hash(local_key)}" if principal == LOCAL else principal.key
         with unavailable():
-            await self._redis.set(_name(token), stands_for, ex=self.seconds)
+            await self._redis.set(_name(token), stands_for, ex=seconds or self.seconds)
         return token
 
     async def principal_of(self, token: str, local_key: str) -> Principal | None:
@@ -60,6 +61,15 @@ class SignIns:
         if key_id == LOCAL_KEY:
             return LOCAL if hmac.compare_digest(digest, _hash(local_key)) else None
         return await self._api_keys.principal_with_id(key_id)
+
+    async def is_first(self, tenant: str, nonce: str, seconds: int) -> bool:
+        """Whether the attempt with this nonce at the OpenID provider signs somebody in for the first time.
+
+        Args:
+            seconds: for which it could be replayed.
+        """
+        with unavailable():
+            return bool(await self._redis.set(keys.sign_in_attempt(tenant, _hash(nonce)), "", ex=seconds, nx=True))
 
     async def end(self, token: str) -> None:
         """End a sign-in, if it is one."""

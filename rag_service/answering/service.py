@@ -19,6 +19,7 @@ import anyio
 
 from rag_service.access.api_keys import ApiKeys
 from rag_service.access.audit_log import AuditLog
+from rag_service.access.oidc.provider import Provider
 from rag_service.access.principal import Principal
 from rag_service.access.sign_ins import SignIns
 from rag_service.answering.admission import Admission
@@ -103,6 +104,7 @@ class Service:
         self._async_redis = make_async_redis(redis_url)
         self.api_keys = ApiKeys(self.redis, self._async_redis)
         self.sign_ins = SignIns(self._async_redis, self.api_keys, settings.sign_in_days)
+        self.provider = None if settings.oidc.issuer is None else Provider(settings.oidc)
         self.audit = AuditLog(self.redis, settings.audit_days)
         self._celery = make_app(redis_url)
         ttl = {"answer_ttl_s": settings.answers.ttl, "session_ttl_s": settings.answers.session_ttl}

@@ -1,5 +1,5 @@
 """Authentication: requests below /v1 send `Authorization: Bearer KEY` or `x-api-key: KEY`; the key gives the principal.
-Browsers that signed in with a key send a cookie instead.
+Browsers that signed in, with a key or at the OpenID provider, send a cookie instead.
 
 The check runs before the body is read. Liveness, readiness, metrics, the web page and the API's description need no
 key. Knows headers and keys; knows no endpoint.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from functools import partial
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,9 +17,11 @@ from rag_service.access.api_keys import ApiKeys
 from rag_service.access.key_form import KEY, PREFIX
 from rag_service.access.principal import ANYONE, LOCAL, SIGNING_IN, Principal
 from rag_service.access.sign_ins import SignIns
-from rag_service.api import problems, sign_in_cookie
+from rag_service.api import problems
 from rag_service.api.revocation import Revocable
+from rag_service.api.sign_in_cookie import SIGN_IN, check_origin
 from rag_service.errors import Unauthorized
+from rag_service.settings import Settings
 from workers.errors import QueueUnavailable
 
 GUARDED = "/v1"
@@ -84,24 +87,29 @@ class KeyCheck:
         """Raises Unauthorized, Forbidden, QueueUnavailable."""
         is_open = self._open and not any(_is_proxy_header(name) for name, _ in scope["headers"])
         token = _token(scope)
-        if token is None and (cookie := sign_in_cookie.token(scope)) is not None:
+        if token is None and (cookie := SIGN_IN.value(scope)) is not None:
             state = scope["app"].state
             sign_ins: SignIns = state.pipeline.sign_ins
             signed_in = await sign_ins.principal_of(cookie, state.local_key)
             if signed_in is not None:
-                sign_in_cookie.check_origin(scope)
+                check_origin(scope)
                 return signed_in
         if token is None and (scope["method"], scope["path"]) in _SIGN_IN:
             return SIGNING_IN
         if token is None and not is_open:
-            if sign_in_cookie.token(scope) is not None:
+            settings: Settings = scope["app"].state.pipeline.settings
+            offered: dict[str, Any] = {"provider": settings.oidc.name} if settings.oidc.issuer else {}
+            if SIGN_IN.value(scope) is not None:
                 raise Unauthorized(
-                    "You are signed out: the time is over, or the key was revoked. Sign in again.", "signed_out"
+                    "You are signed out: the time is over, or the key was revoked. Sign in again.",
+                    "signed_out",
+                    **offered,
                 )
             raise Unauthorized(
                 "This service needs an API key. Send one as `Authorization: Bearer KEY` or `x-api-key: KEY`. On the "
                 "service's machine, `rag keys create NAME` creates a key; the local key is the file `key` in the data "
-                "folder."
+                "folder.",
+                **offered,
             )
         if token is None or (is_open and not token.startswith(PREFIX)):
             return ANYONE

@@ -18,6 +18,8 @@ Action = Literal[
     "job.cancel",
     "key.create",
     "key.revoke",
+    "person.sign_in",
+    "person.sign_out",
 ]
 
 
@@ -37,7 +39,12 @@ class AuditEntry(ResponseBody):
         default=None, description="Of a deleted document: `sha256:` and the first 16 digits of its id's SHA-256."
     )
     job_id: str | None = Field(default=None, description="Of an ingest, or of its cancellation.")
-    key_id: str | None = Field(default=None, description="Of the key that was created or revoked.")
+    key_id: str | None = Field(
+        default=None, description="Of the key that was created or revoked, or stands for a sign-in."
+    )
+    name: str | None = Field(
+        default=None, description="Of a person who signed in at the OpenID provider: how the provider names them."
+    )
 
 
 class AuditPage(ResponseBody):

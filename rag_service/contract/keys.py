@@ -37,6 +37,12 @@ class KeyInfo(ResponseBody):
     role: Role
     collections: list[str] | None = Field(description="The only collections it can access; null for all.")
     created: float
+    expires: float | None = Field(
+        default=None, description="Unix time, seconds, from which on it is not valid; null for never."
+    )
+    issuer: str | None = Field(
+        default=None, description="The OpenID provider whose sign-in it stands for; null for a key that was created."
+    )
 
 
 class CreatedKey(KeyInfo):

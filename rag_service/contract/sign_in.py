@@ -21,3 +21,8 @@ class SignedIn(ResponseBody):
     collections: list[str] | None = Field(description="The only collections they can access; null for all.")
     key: str = Field(description="Id of the API key; `local` for the local key, empty without a key.")
     key_name: str | None = Field(description="The API key's name; null for the local key and without a key.")
+    provider: str | None = Field(
+        default=None,
+        description="What the OpenID provider is called at which they signed in; `key_name` is their own name then. "
+        "Null for a sign-in by key.",
+    )

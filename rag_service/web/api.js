@@ -10,6 +10,7 @@ export class Problem extends Error {
     this.title = body.title;
     this.detail = body.detail;
     this.code = body.code;
+    this.provider = body.provider; // at which one can sign in, if the service wants that
     this.status = status || body.status || 0;
     this.retryAfter = retryAfter;
   }

@@ -121,7 +121,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SECOND_ENGINE_IN_FULL = {"access", "anthropic", "citing", "cli", "client", "langchain", "mcp", "web"}
+SECOND_ENGINE_IN_FULL = {"access", "anthropic", "citing", "cli", "client", "langchain", "mcp", "oidc", "web"}
 """Folders whose tests run with a model server in the long suites only, but for those of model servers themselves."""
 
 

@@ -166,6 +166,11 @@ def sign_in(tenant: str, digest: str) -> str:
     return f"rag:{_part(tenant)}:sign_in:{_part(digest)}"
 
 
+def sign_in_attempt(tenant: str, digest: str) -> str:
+    """String: there after an attempt at the OpenID provider signed somebody in, by its nonce's SHA-256; expires."""
+    return f"rag:{_part(tenant)}:sign_in_attempt:{_part(digest)}"
+
+
 def jobs(tenant: str) -> str:
     """Sorted set: ids of ingest jobs by the time of their request; reading it removes expired ones."""
     return f"rag:{tenant}:jobs"

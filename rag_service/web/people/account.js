@@ -25,8 +25,9 @@ export class Account {
   }
 
   async _open() {
-    const { tenant, person, role, collections, key_name: keyName } = this._who;
-    this._name.textContent = person ? t("You are {person}, signed in with the key “{key}”.", { person, key: keyName })
+    const { tenant, person, role, collections, key_name: keyName, provider } = this._who;
+    this._name.textContent = provider ? t("You are {name}, signed in with {provider}.", { name: keyName, provider })
+      : person ? t("You are {person}, signed in with the key “{key}”.", { person, key: keyName })
       : keyName ? t("You are signed in with the key “{key}”.", { key: keyName })
         : t("You are signed in with this service's own key.");
     this._rights.textContent = [t("Tenant {tenant}", { tenant }), role,

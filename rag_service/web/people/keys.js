@@ -2,7 +2,7 @@
 
 import { asProblem, json, part } from "../api.js";
 import { announce, button, confirmButton, el, problemBox } from "../dom.js";
-import { language, t } from "../language.js";
+import { language, t, when as timeOf } from "../language.js";
 
 const ROLES = [
   ["reader", "reader: asks and reads"],
@@ -53,6 +53,7 @@ export class Keys {
   _item(key) {
     const when = new Date(key.created * 1000).toLocaleDateString(language, { dateStyle: "medium" });
     const about = [key.person || t("nobody"), key.role, key.collections?.join(", ") ?? t("all collections"), when];
+    if (key.expires) about.push(t("signed in until {time}", { time: timeOf(key.expires) }));
     return el("li", {}, el("div", {}, el("span", { class: "document-title", text: key.name }),
       el("span", { class: "place", text: about.join(" · ") })),
     key.id === this._own ? el("span", { class: "place", text: t("Your key") })

@@ -55,6 +55,21 @@ def test_answers_without_a_draft_so_far_try_first() -> None:
     assert tried >= 10
 
 
+def test_a_draft_that_waits_for_code_to_load_does_not_close_the_gate() -> None:
+    drafting = Drafting()
+    drafting.took(13.0)
+    for _ in range(20):
+        drafting.took(0.1 * MILLISECOND)
+    assert learned(2, drafting).opens(0.5 * MILLISECOND)
+
+
+def test_drafts_that_stay_slow_close_it() -> None:
+    drafting = Drafting()
+    for _ in range(200):
+        drafting.took(100 * MILLISECOND)
+    assert not learned(2, drafting).opens(0.5 * MILLISECOND)
+
+
 def test_steps_without_a_draft_say_nothing() -> None:
     gate = learned(4)
     gate.drafted = False

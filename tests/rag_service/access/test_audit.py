@@ -69,7 +69,7 @@ async def test_every_change_has_its_entry(guarded: httpx.AsyncClient, world: Any
     response = await guarded.get("/v1/audit", headers=ann)
     entries = response.json()["entries"]
     by_ann, by_bob = {"person": "ann", "key": id_of(ann)}, {"person": "bob", "key": id_of(bob)}
-    none = dict.fromkeys(("collection", "document_id", "job_id", "key_id"))
+    none = dict.fromkeys(("collection", "document_id", "job_id", "key_id", "name"))
     fruit = {**none, "collection": "fruit"}
     expected = [
         {**by_ann, **fruit, "action": "collection.create"},

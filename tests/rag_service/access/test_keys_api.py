@@ -45,10 +45,11 @@ async def test_a_key_is_created_listed_used_and_revoked(guarded: httpx.AsyncClie
     key = created.pop("key")
     assert key.startswith(f"rag_{created['id']}_")
     assert created.pop("created") > 0
-    assert created == {**wanted, "id": created["id"], "collections": ["animals", "fruit"]}
+    lasting = {"expires": None, "issuer": None}
+    assert created == {**wanted, "id": created["id"], "collections": ["animals", "fruit"], **lasting}
     listed = await guarded.get("/v1/keys", headers=admin)
     assert [one["id"] for one in listed.json()["keys"]] == [id_of(admin), created["id"]]
-    assert set(listed.json()["keys"][0]) == {"id", "name", "person", "role", "collections", "created"}
+    assert set(listed.json()["keys"][0]) == {"id", "name", "person", "role", "collections", "created", *lasting}
     record = json.loads(guarded.pipeline.redis.hget(keys.API_KEYS, created["id"]))  # type: ignore[attr-defined]
     assert record["tenant"] == TENANT
     for secret in (key.split("_", 2)[2], record["sha256"]):

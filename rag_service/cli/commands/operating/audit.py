@@ -42,7 +42,7 @@ def audit(
     for row in rows:
         when = datetime.fromtimestamp(row["time"], UTC).strftime("%Y-%m-%d %H:%M:%S")
         who = f"{row['person'] or 'nobody'} ({row['key'] or 'no key'})"
-        what = "  ".join(row[name] for name in ("collection", "document_id", "job_id", "key_id") if row[name])
+        what = "  ".join(row[name] for name in ("collection", "document_id", "job_id", "key_id", "name") if row[name])
         out().print(f"{when}  {row['tenant']}  {who}  {row['action']}  {what}")
     if not rows:
         err().print("Nothing was changed in these days.")

@@ -80,7 +80,7 @@ def create(
 
 @app.command("list", epilog=example("rag keys list"))
 def list_keys(as_json: Json = False) -> None:
-    """List the keys: id, tenant, person, role, collections, creation time and name."""
+    """List the keys: id, tenant, person, role, collections, creation time (and end) and name."""
     with _keys() as (keys, _):
         listed = keys.list()
     if as_json:
@@ -90,7 +90,8 @@ def list_keys(as_json: Json = False) -> None:
         created = datetime.fromtimestamp(key.created, UTC).strftime("%Y-%m-%d %H:%M")
         collections = "all collections" if key.collections is None else ",".join(key.collections)
         owner = f"{key.tenant}  {key.person or 'nobody'}  {key.role}"
-        out().print(f"{key.id}  {owner}  {collections}  {created}  {key.name}")
+        until = "" if key.expires is None else f" to {datetime.fromtimestamp(key.expires, UTC):%Y-%m-%d %H:%M}"
+        out().print(f"{key.id}  {owner}  {collections}  {created}{until}  {key.name}")
     if not listed:
         err().print("There are no keys.")
 

@@ -251,9 +251,9 @@ def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest
         clock[0] += 1.0
         return forward(*args)
 
-    def slow_choice(*args: object) -> object:
+    def slow_choice(*args: object, **options: object) -> object:
         clock[0] += 0.25
-        return choose_token(*args)
+        return choose_token(*args, **options)
 
     forward, choose_token = target.forward_tree, decoder.verify.select
     monkeypatch.setattr(target, "forward_tree", slow_pass)
