@@ -14,13 +14,13 @@ import numpy as np
 
 from retriever.embedded.begun import begun
 from retriever.embedded.latest import Latest
-from retriever.embedded.passing import PassingRows
 from retriever.embedder import Vectors
 from retriever.lexical.lexicon import Documents
 from retriever.lexical.postings import Tables
 from retriever.moments import Moments
 from retriever.search.index import VectorIndex
 from retriever.stores import filters, originals, records, store
+from retriever.stores.passing import PassingRows
 from retriever.stores.protocol import Rows
 from retriever.stores.records import ChunkRecord, NewDocument
 from retriever.stores.store import CollectionFacts

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from retriever.embedded.exchange import exchanged
 from retriever.embedded.latest import Latest
-from retriever.embedded.passing import PassingRows
 from retriever.embedded.shared_lock import SharedLock
 from retriever.embedded.snapshot import EmbeddedSnapshot, EmbeddedTransaction, EmbeddedVectorSnapshot
 from retriever.errors import UnknownCollection
@@ -24,6 +23,7 @@ from retriever.lexical.lexicon import Documents
 from retriever.search.index import VectorIndex
 from retriever.stores import store, vectors
 from retriever.stores.hidden import shown
+from retriever.stores.passing import PassingRows
 
 
 class EmbeddedStore:

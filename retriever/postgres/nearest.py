@@ -6,9 +6,11 @@ both stores give the same numbers. The index holds vectors in half precision.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import psycopg
 
 from retriever.embedder import Vectors
@@ -36,6 +38,8 @@ SLACK = 0.002
 """By how much two cosines can move against each other when unit vectors are rounded to half precision: 4 * 2^-11."""
 WIDER = 2
 """Candidates that the index gives, as a multiple of those wanted: half precision may swap near ones."""
+UNEVEN = 1.5
+"""Times as many chunks are taken from the index as would hold enough that pass a filter, did they lie evenly."""
 BUILD = "m = 16, ef_construction = 128"
 
 
@@ -78,27 +82,58 @@ def nearest(
     candidates, most = (chunks, EXACT_MOST) if allowed is None else (len(allowed), FILTERED_EXACT_MOST)
     if not candidates:
         return []
-    where, parameters = f"collection = {column.collection}", {"vector": literal(vector), "depth": depth}
-    if allowed is not None:
-        where += " AND row = ANY(%(rows)s)"
-        parameters["rows"] = allowed.tolist()
     if candidates <= most or not _is_indexed(connection, column):
-        # [candidates] in half precision, then those that could be among the best in single precision
-        far = f"{column.indexed} <=> %(vector)s::halfvec({column.dimension})"
-        query = (
-            f"WITH near AS (SELECT row, {far} AS far FROM chunks WHERE {where}), "
-            f"best AS (SELECT far FROM near ORDER BY far LIMIT %(depth)s) "
-            f"SELECT row FROM near WHERE far <= (SELECT max(far) FROM best) + {SLACK}"
-        )
+        rows = _compared(connection, column, vector, depth, allowed)
     else:
         configure(connection)
-        parameters["wider"] = WIDER * depth
-        near = f"{column.indexed} <#> %(vector)s::halfvec({column.dimension})"
-        query = f"SELECT row FROM chunks WHERE {where} ORDER BY {near} LIMIT %(wider)s"
-    rows = [int(row) for (row,) in connection.cursor(binary=True).execute(query, parameters)]
-    connection.execute("SET LOCAL enable_sort = on")
+        rows = _from_index(connection, column, chunks, vector, WIDER * depth, allowed)
+        connection.execute("SET LOCAL enable_sort = on")
     found = cosines(connection, column, vector, rows).items()
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:depth]
+
+
+def _compared(connection: Connection, column: Column, vector: Vectors, depth: int, allowed: Rows | None) -> list[int]:
+    """Rows of all chunks that could be among the nearest in single precision, by their distances in half precision."""
+    where, parameters = _among(column, allowed)
+    far = f"{column.indexed} <=> %(vector)s::halfvec({column.dimension})"
+    query = (
+        f"WITH near AS (SELECT row, {far} AS far FROM chunks WHERE {where}), "
+        f"best AS (SELECT far FROM near ORDER BY far LIMIT %(depth)s) "
+        f"SELECT row FROM near WHERE far <= (SELECT max(far) FROM best) + {SLACK}"
+    )
+    return _rows(connection, query, {**parameters, "vector": literal(vector), "depth": depth})
+
+
+def _from_index(
+    connection: Connection, column: Column, chunks: int, vector: Vectors, count: int, allowed: Rows | None
+) -> list[int]:
+    """Rows of `count` chunks that the index finds.
+
+    A filter that many chunks pass is applied to what the index finds without it: PostgreSQL takes longer to read the
+    rows that pass than to find the nearest of all.
+    """
+    near = f"{column.indexed} <#> %(vector)s::halfvec({column.dimension})"
+
+    def found(most: int, passing: Rows | None) -> list[int]:
+        where, parameters = _among(column, passing)
+        query = f"SELECT row FROM chunks WHERE {where} ORDER BY {near} LIMIT %(most)s"
+        return _rows(connection, query, {**parameters, "vector": literal(vector), "most": most})
+
+    if allowed is None:
+        return found(count, None)
+    rows = np.array(found(math.ceil(UNEVEN * count * chunks / len(allowed)), None), np.int64)
+    passing: list[int] = rows[np.isin(rows, allowed)].tolist()
+    return passing if len(passing) >= count else found(count, allowed)
+
+
+def _among(column: Column, allowed: Rows | None) -> tuple[str, dict[str, object]]:
+    """The condition that a collection's chunks meet, or those at the allowed rows, and its parameters."""
+    where = f"collection = {column.collection}"
+    return (where, {}) if allowed is None else (f"{where} AND row = ANY(%(rows)s)", {"rows": allowed.tolist()})
+
+
+def _rows(connection: Connection, query: str, parameters: dict[str, object]) -> list[int]:
+    return [int(row) for (row,) in connection.cursor(binary=True).execute(query, parameters)]
 
 
 def cosines(connection: Connection, column: Column, vector: Vectors, rows: Sequence[int]) -> dict[int, float]:

@@ -18,6 +18,7 @@ from retriever.postgres import nearest
 from retriever.postgres.filters import allowed_documents
 from retriever.postgres.schema import Connection
 from retriever.postgres.words import Lexicon
+from retriever.stores.passing import PassingRows
 from retriever.stores.protocol import Rows
 from retriever.stores.records import ChunkRecord
 from retriever.stores.store import CollectionFacts
@@ -35,11 +36,20 @@ class PostgresSnapshot(Lexicon):
 
     Args:
         single: whether the vectors are in single precision.
+        passing: rows that passed earlier filters; None, within a change, keeps none.
     """
 
-    def __init__(self, connection: Connection, collection: int, facts: CollectionFacts, single: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        collection: int,
+        facts: CollectionFacts,
+        single: bool,
+        passing: PassingRows | None = None,
+    ) -> None:
         super().__init__(connection, collection)
         self._facts = facts
+        self._passing = passing
         self.vectors = nearest.Column(collection, facts.dimension, single)
 
     def facts(self) -> CollectionFacts:
@@ -111,6 +121,9 @@ class PostgresSnapshot(Lexicon):
         return [(one, title, _date(date)) for one, title, date in self._all(query, self.collection, list(rows))]
 
     def passing(self, where: Mapping[str, Any]) -> Rows:
+        return self._passes(where) if self._passing is None else self._passing.get(self._facts, where, self._passes)
+
+    def _passes(self, where: Mapping[str, Any]) -> Rows:
         documents, parameters = allowed_documents(self.collection, where)
         query = (
             "SELECT string_agg(int8send(row), ''::bytea ORDER BY row) FROM chunks "

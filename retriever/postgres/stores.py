@@ -22,6 +22,7 @@ from retriever.postgres.schema import Connection
 from retriever.postgres.snapshot import PostgresSnapshot
 from retriever.postgres.transaction import PostgresTransaction
 from retriever.stores import vectors
+from retriever.stores.passing import PassingRows
 from retriever.stores.store import CollectionFacts
 
 _FACTS = (
@@ -38,13 +39,14 @@ class PostgresStore:
         self.name = name
         self._database = database
         self._tenant = tenant
+        self._passing = PassingRows()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresSnapshot]:
         with self._database.read(self._tenant) as connection:
             number, *columns, _ = self._row(connection)
             facts = CollectionFacts(*columns)
-            yield PostgresSnapshot(connection, number, facts, facts.vector_dtype == "float32")
+            yield PostgresSnapshot(connection, number, facts, facts.vector_dtype == "float32", self._passing)
 
     search = read
 

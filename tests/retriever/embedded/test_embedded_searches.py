@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from retriever import Library, SourceDocument
-from retriever.embedded.passing import MOST, PassingRows
 from retriever.embedded.stores import EmbeddedStore
 from retriever.search import index
+from retriever.stores.passing import MOST, PassingRows
 from tests.support.hash_embedder import HashEmbedder
 
 

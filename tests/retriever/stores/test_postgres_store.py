@@ -238,8 +238,9 @@ def test_the_index_finds_what_an_exact_scan_finds(
             return [[row for row, _ in snapshot.nearest(query, 10, allowed)()] for query in queries]
 
     kept = np.arange(1, 3001, 3, dtype=np.int64)
-    exact = [nearest_rows(), nearest_rows(kept)]
-    for rows, choice in zip(exact, (np.arange(1, 3001), kept), strict=True):
+    far = np.sort(np.argsort(vectors @ queries[0])[:1500] + 1)  # the index finds none of them near the first query
+    exact = [nearest_rows(), nearest_rows(kept), nearest_rows(far)]
+    for rows, choice in zip(exact, (np.arange(1, 3001), kept, far), strict=True):
         for row, query_vector in zip(rows, queries, strict=True):
             assert row == choice[np.argsort(-(vectors[choice - 1] @ query_vector), kind="stable")[:10]].tolist()
 
@@ -256,7 +257,7 @@ def test_the_index_finds_what_an_exact_scan_finds(
             f"ORDER BY {column.indexed} <#> '{database.literal(queries[0])}'::halfvec(32) LIMIT 20"
         ).fetchall()
         assert column.index in str(plan)
-    for rows, allowed in zip(exact, (None, kept), strict=True):
+    for rows, allowed in zip(exact, (None, kept, far), strict=True):
         hits = [len(set(one) & set(other)) for one, other in zip(rows, nearest_rows(allowed), strict=True)]
         assert sum(hits) >= 0.98 * 10 * len(queries)
     assert stores.delete("docs")
