@@ -107,7 +107,8 @@ def load_engine(
         log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
         bitwise_check.ensure(target)
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
-    if target.device.type != "cpu":  # on a processor, passes take far longer than drafting
+    context.recycle = target.device.type == "cpu"  # there, passes take far longer than drafting
+    if not context.recycle:
         context.drafting = Drafting()
     context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
     context.induction_heads = _heads(induction_heads, folder, Path(model).name, target)

@@ -29,6 +29,7 @@ class DrafterContext:
         induction_heads: the target's induction heads, as (layer, head) pairs.
         acceptance: the learned acceptance of copies, by domain.
         successors: what the target favoured after each token, by domain.
+        recycle: whether `auto` drafts from them, too; reading the logits of every row takes about a millisecond a step.
         cost: the cost curve of the target's passes on this machine.
         drafting: what drafting takes and adds in a step; None if no drafter shall rest, whatever it takes.
         gate: decides when a neural drafter is worth its time.
@@ -43,6 +44,7 @@ class DrafterContext:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     successors: SuccessorsByDomain = field(default_factory=SuccessorsByDomain)
+    recycle: bool = False
     cost: CostCurve = field(default_factory=CostCurve)
     drafting: Drafting | None = None
     gate: NeuralGate = field(default_factory=NeuralGate)

@@ -18,7 +18,7 @@ from decoder.drafters.learning.acceptance import KINDS, PROPOSAL_TYPES
 from decoder.sequence import CORPUS_OFFSET, Sequence
 
 MATCH, NEAR, RESUME, NEURAL = (PROPOSAL_TYPES.index(name) for name in ("match", "near", "resume", "neural"))
-GUESS, HEAD, MASKS = (PROPOSAL_TYPES.index(name) for name in ("guess", "head", "masks"))
+GUESS, HEAD, MASKS, RECYCLED = (PROPOSAL_TYPES.index(name) for name in ("guess", "head", "masks", "recycled"))
 _ANSWER = KINDS.index("answer")
 _KIND_OF = {
     "passage": "passage",

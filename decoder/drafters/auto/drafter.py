@@ -17,7 +17,7 @@ from collections.abc import Sequence as Ids
 from dataclasses import replace
 from typing import ClassVar
 
-from decoder.drafters.auto.copies import HEAD, MASKS, NEURAL, NO_PLACE, Copies
+from decoder.drafters.auto.copies import HEAD, MASKS, NEURAL, NO_PLACE, RECYCLED, Copies
 from decoder.drafters.auto.core_choice import core_for
 from decoder.drafters.auto.draft_probabilities import DraftProbabilities
 from decoder.drafters.auto.guesses import Guesses
@@ -28,6 +28,7 @@ from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafters.state_rows import StateRows, extended
+from decoder.drafters.untrained.recycling import RecyclingDrafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
@@ -41,6 +42,8 @@ _RECENT_MEMORY = 0.8
 """Weight of the earlier steps in the moving average of recent acceptance."""
 _RECENT_BORDERS = (0.3, 0.7, 0.92)
 """Least share of each level of recent acceptance but the first."""
+_RECYCLED_NODES = 32
+"""Most nodes that Token Recycling proposes."""
 _USUAL_CHAIN = 4
 """Nodes that a neural draft is expected to add."""
 
@@ -54,6 +57,7 @@ class AutoDrafter(Drafter):
         learn: whether the table learns from this sequence.
         survey: steps between two evaluations of all guesses of the last logits.
         neural: whether the engine's head, draft model or adapters may draft.
+        recycled: whether Token Recycling may draft where no neural drafter does and the context says so.
         compiled: whether its core is compiled; None compiles it where numba is installed. The drafts are the same.
     """
 
@@ -67,6 +71,7 @@ class AutoDrafter(Drafter):
         learn: bool = True,
         survey: int = 32,
         neural: bool = True,
+        recycled: bool = True,
         compiled: bool | None = None,
     ) -> None:
         if min(matches, longest, survey) < 1:
@@ -76,6 +81,7 @@ class AutoDrafter(Drafter):
         self._learn = learn
         self._survey = survey
         self._may_be_neural = neural
+        self._may_be_recycled = recycled
         self._steps = 0
         self._copied_first: set[int] = set()
         """First tokens of the step's copies."""
@@ -85,6 +91,7 @@ class AutoDrafter(Drafter):
         self._guesses: Guesses | None = None
         self._neural: EagleDrafter | SmallModelDrafter | None = None
         self._masks: SdsatDrafter | None = None
+        self._recycling: RecyclingDrafter | None = None
         self._recent_share = 0.5
         """Moving average over steps of the share of tokens that came from drafts."""
         self._trie: Trie | None = None
@@ -101,8 +108,14 @@ class AutoDrafter(Drafter):
         self._layer = context.compared_layer
         if self._layer is not None:
             self.required_outputs = RequiredOutputs(hidden=frozenset({self._layer}))
-        if not self._may_be_neural:
-            return
+        if self._may_be_neural:
+            self._set_up_neural(context)
+        if self._may_be_recycled and context.recycle and self._neural is None and self._masks is None:
+            self._recycling = RecyclingDrafter(_RECYCLED_NODES)
+            self._recycling.setup(context)
+            self.required_outputs |= self._recycling.required_outputs
+
+    def _set_up_neural(self, context: DrafterContext) -> None:
         if context.target is not None and context.target.adapters is not None:
             self._masks = SdsatDrafter()  # masks see every layer and need no pass of their own
             self._masks.setup(context)
@@ -129,6 +142,9 @@ class AutoDrafter(Drafter):
         self._copied_first = self._core.find(
             sequence, evidence, least, None if self._states is None else self._similarities
         )
+        if self._recycling is not None:
+            recycled = self._recycling.draft(sequence, budget)
+            evidence = replace(evidence, draft_probabilities=DraftProbabilities(recycled, RECYCLED))
         trie = self._trie = self._merged(sequence, evidence, budget, least)
         self._copies_only = self._neural_run = None
         if self._neural is None and self._masks is None:
@@ -211,7 +227,7 @@ class AutoDrafter(Drafter):
         return DraftProbabilities(tree, MASKS)
 
     def observe(self, sequence: Sequence, tree: DraftTree, accepted: Accepted, outputs: ForwardOutputs) -> None:
-        for drafter in (self._neural, self._masks):
+        for drafter in (self._neural, self._masks, self._recycling):
             if drafter is not None:
                 drafter.observe(sequence, tree, accepted, outputs)
         self._teach_gate(sequence, accepted)

@@ -33,13 +33,14 @@ from decoder.drafters.learning.eos_prior import EosPrior
 
 Floats = NDArray[np.float64]
 
-PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks")
+PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "guess", "head", "masks", "recycled")
 """Who proposes a token.
 
 * match: an n-gram match; near: an n-gram match shortly after the last copied run.
 * resume, substitute, delete: the last copied run continues after a rejected token, which was inserted, replaced one
   token, or replaced two.
-* neural, head, masks: a draft model, an EAGLE head, SDSAT masks; "matched length" is their confidence
+* neural, head, masks, recycled: a draft model, an EAGLE head, SDSAT masks, the successors of Token Recycling; "matched
+  length" is their confidence
   (`draft_probabilities.confidence_bucket`).
 * guess: the last logits (LogitSpec); "matched length" is the token's rank among them."""
 KINDS = ("prompt", "passage", "conversation", "answer", "edited", "unread", "store")

@@ -2,16 +2,20 @@
 
 numba neither reorders sums nor fuses a product with a sum unless told to, and takes `exp` and `log` from the C library
 as Python does. The machine code is kept beside the source, or in NUMBA_CACHE_DIR, or else in the user's cache folder;
-where none can be written, it is compiled anew in every process. numba looks only at the file of a function to tell
-whether its code is still valid, so a compiled function calls none of another file.
+where none can be written, it is compiled anew in every process.
+
+numba looks only at the file of a function to tell whether its code is still valid. So a compiled function calls none
+of another file, and a file names the `digest` of the constants in its code: where one changes, so does the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,6 +26,13 @@ def jit(function: Function) -> Function:
         return _compiled(function, cache=True)
     except RuntimeError:  # no folder can be written
         return _compiled(function, cache=False)
+
+
+def digest(names: Mapping[str, object]) -> str:
+    """Of the numbers and arrays among a file's global names."""
+    values = {name: value for name, value in names.items() if isinstance(value, (int, float, np.generic, np.ndarray))}
+    text = "\n".join(f"{name} {np.asarray(value).tolist()!r}" for name, value in sorted(values.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _compiled(function: Function, cache: bool) -> Function:

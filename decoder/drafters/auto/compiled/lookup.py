@@ -46,6 +46,9 @@ _RESUME_STRENGTH, _BEFORE_EDITED = copies_of.RESUME_STRENGTH, copies_of.BEFORE_E
 _NO_PLACE = copies_of.NO_PLACE
 _EXTENDED, _CONTINUED, _NGRAM = guesses_of.EXTENDED, guesses_of.CONTINUED, guesses_of.NGRAM
 
+CONSTANTS = "a6c134fd79d0"
+"""The digest of those that come from other files, and of its own; a test computes it (see `jit.py`)."""
+
 
 @jit
 def _lower_bound(keys: Keys, needle: np.uint64) -> int:

@@ -56,6 +56,9 @@ _UNLIKELY = drafts_of.UNLIKELY
 _CONFIDENCES = np.array(drafts_of.CONFIDENCES)
 _GUESSES = guesses_of.MOST
 
+CONSTANTS = "424cbbd77fb0"
+"""The digest of those that come from other files, and of its own; a test computes it (see `jit.py`)."""
+
 
 @jit
 def _bucket(length: int, proposal_type: int, kind: int, agreement: int, rank: int, recent: int) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import tarfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ from decoder.recording.record import read_recordings
 
 pytest.importorskip("numba")
 
+from decoder.drafters.auto.compiled import lookup, merging
+from decoder.drafters.auto.compiled.jit import digest
+
 RECORDED = Path(__file__).parents[2] / "recorded" / "answers.tar.xz"
 KINDS = ("prompt", "passage", "answer", "edited", "template")
 
@@ -49,6 +53,12 @@ def contents(tree: DraftTree) -> tuple[object, ...]:
 
 def learned(table: AcceptanceTable) -> list[bytes]:
     return [array.tobytes() for array in (*table.arrays, *table.eos_prior.arrays)]
+
+
+@pytest.mark.parametrize("module", [lookup, merging])
+def test_code_with_other_constants_is_compiled_anew(module: ModuleType) -> None:
+    """numba's cache knows a file's time of change alone, and a number of another file was once an old one."""
+    assert digest(vars(module)) == module.CONSTANTS, "write this digest into the file"
 
 
 @pytest.mark.parametrize("name", ["answers", "states"])
