@@ -83,7 +83,7 @@ ADAPTIVE = ("sdsat", "sdsat_two_step")
 UNTRAINED = ("recycling", "lookahead")
 NAMED = (*COPIES, *UNTRAINED, *NEURAL, *ADAPTIVE)
 HEADED = ("eagle_zero", "eagle_trained")
-AUTO = ("auto", "auto_small_model", "auto_head", "auto_copies")
+AUTO = ("auto", "auto_small_model", "auto_head", "auto_recycled", "auto_copies")
 DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", *AUTO, "union")
 SLOW = (*NEURAL, *ADAPTIVE, *HEADED, *AUTO, "union")
 HEADS = ((0, 1), (1, 3))
@@ -149,9 +149,9 @@ class OtherHead(EagleDrafter):
 class AutoWithout(AutoDrafter):
     """`auto` where the target has no adapters, and perhaps the engine no head and no draft model."""
 
-    def __init__(self, head: bool, draft_model: bool) -> None:
+    def __init__(self, head: bool, draft_model: bool, recycle: bool) -> None:
         super().__init__()
-        self._head, self._draft_model = head, draft_model
+        self._head, self._draft_model, self._recycle = head, draft_model, recycle
 
     def setup(self, context: DrafterContext) -> None:
         target = context.target
@@ -160,7 +160,7 @@ class AutoWithout(AutoDrafter):
         small = context.draft_model if self._draft_model else None
         adapters, target.adapters = target.adapters, None
         try:
-            super().setup(replace(context, eagle_head=head, draft_model=small))
+            super().setup(replace(context, eagle_head=head, draft_model=small, recycle=self._recycle))
         finally:
             target.adapters = adapters
 
@@ -173,7 +173,8 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
     if name == "pld_plus_a":
         return PldPlusDrafter("a")
     if name in AUTO[1:]:
-        return AutoWithout(head=name == "auto_head", draft_model=name == "auto_small_model")
+        sources = ("auto_head", "auto_small_model", "auto_recycled")
+        return AutoWithout(*(name == source for source in sources))
     if name in HEADED:
         return OtherHead(tiny_eagle if name == "eagle_zero" else trained_eagle)
     if name == "union":
@@ -186,17 +187,19 @@ def build(name: str, answer: list[int], seed: int) -> str | Drafter:
 def test_each_auto_drafts_with_what_its_name_says() -> None:
     """Masks first, then a head, then a draft model: none of them is left out of the gate unseen."""
     context = engine("llama", 0.0).context
-    found: dict[str, tuple[type | None, bool]] = {}
+    found: dict[str, tuple[type | None, bool, bool]] = {}
     for name in AUTO:
         drafter = build(name, [], 0)
         made = AutoDrafter() if isinstance(drafter, str) else drafter
         assert isinstance(made, AutoDrafter)
         made.setup(context)
-        found[name] = (None if made._neural is None else type(made._neural), made._masks is not None)
-    assert found["auto"] == (None, True)
-    assert found["auto_head"] == (EagleDrafter, False)
-    assert found["auto_small_model"] == (SmallModelDrafter, False)
-    assert found["auto_copies"] == (None, False)
+        neural = None if made._neural is None else type(made._neural)
+        found[name] = neural, made._masks is not None, made._recycling is not None
+    assert found["auto"] == (None, True, False)
+    assert found["auto_head"] == (EagleDrafter, False, False)
+    assert found["auto_small_model"] == (SmallModelDrafter, False, False)
+    assert found["auto_recycled"] == (None, False, True)
+    assert found["auto_copies"] == (None, False, False)
 
 
 def test_every_drafter_takes_part() -> None:

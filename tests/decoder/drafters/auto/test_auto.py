@@ -18,7 +18,7 @@ from decoder.drafters.learning.acceptance import AcceptanceTable, AcceptanceTabl
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
-from decoder.planning.cost_curve import CostCurve
+from decoder.planning.cost_curve import AssumedCurve, CostCurve
 from decoder.recording.pass_archive import RecordedOutputs
 from tests.support.tiny_models import tiny_target
 
@@ -261,6 +261,23 @@ def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest
     steps = list(engine.generate([7, 9, 11, 13, 15, 17] * 8, SamplingParams(max_tokens=40, ignore_eos=True)))
     assert max(len(step.tokens) for step in steps) > 4
     assert told == pytest.approx([1.25] * (len(steps) - 1))
+
+
+def test_it_recycles_where_the_context_says_so() -> None:
+    """What the target favoured after a token in one answer is drafted in the next, and comes true."""
+    accepted = {}
+    for recycle in (False, True):
+        engine = Engine(
+            tiny_target(memory=0.0), "auto", context=DrafterContext(cost=AssumedCurve(1.0, 1.1), recycle=recycle)
+        )
+        for _ in range(2):
+            sequence = engine.start([5, 9, 14, 3], SamplingParams(max_tokens=40, ignore_eos=True))
+            engine.prefill(sequence)
+            while not sequence.finished:
+                engine.step([sequence])
+        accepted[recycle] = sequence.stats.by_source.get("recycling")
+    assert accepted[False] is None
+    assert accepted[True]
 
 
 def test_an_empty_table_still_estimates() -> None:
