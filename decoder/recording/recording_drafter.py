@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -62,8 +63,7 @@ class RecordingDrafter(Drafter):
         for layer, parts in self._hidden.items():
             states = outputs.hidden[layer][:rows]
             parts.append(states.clamp(-_LARGEST, _LARGEST).to("cpu", torch.float16))
-        last = ForwardOutputs(logits[-1:], outputs.hidden, outputs.queries, outputs.features, outputs.masks)
-        self._drafter.observe(sequence, tree, accepted, last)
+        self._drafter.observe(sequence, tree, accepted, replace(outputs, logits=logits[-1:]))
 
     def archive(self) -> PassArchive:
         """Everything saved so far."""

@@ -20,6 +20,7 @@ from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
 from decoder.planning.cost_curve import AssumedCurve, CostCurve
 from decoder.recording.pass_archive import RecordedOutputs
+from decoder.recording.recording_drafter import RecordingDrafter
 from tests.support.tiny_models import tiny_target
 
 NO_ARTIFACTS = RecordedOutputs({})
@@ -278,6 +279,24 @@ def test_it_recycles_where_the_context_says_so() -> None:
         accepted[recycle] = sequence.stats.by_source.get("recycling")
     assert accepted[False] is None
     assert accepted[True]
+
+
+def test_it_drafts_alike_while_it_is_recorded() -> None:
+    """A recording hands on the logits of rejected drafts, too."""
+    steps = []
+    for recorded in (False, True):
+        context = DrafterContext(cost=AssumedCurve(1.0, 1.1), recycle=True)
+        engine = Engine(tiny_target(memory=0.0), "auto", context=context)
+        auto = AutoDrafter()
+        drafter = RecordingDrafter(auto, logits=True, layers=frozenset()) if recorded else auto
+        params = SamplingParams(max_tokens=60, ignore_eos=True)
+        sequence = engine.start([5, 9, 14, 3], params, drafter=drafter, max_nodes=16)
+        engine.prefill(sequence)
+        while not sequence.finished:
+            engine.step([sequence])
+        successors = context.successors.of("", 61, 8)
+        steps.append([successors.after(token) for token in range(61)])
+    assert steps[0] == steps[1]
 
 
 def test_an_empty_table_still_estimates() -> None:
