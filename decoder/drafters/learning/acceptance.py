@@ -72,6 +72,8 @@ FIRST_CELLS = tuple(accumulate((0, *accumulate(_SIZES, mul, initial=len(LENGTHS)
 """The first cell of each level of averages, from coarse to fine; the finest has a cell for each bucket."""
 _CELLS = FIRST_CELLS[-1] + BUCKETS
 _FORMAT = f"acceptance 3, {BUCKETS} cells"
+_FORMATS = {_FORMAT: len(PROPOSAL_TYPES), "acceptance 3, 72576 cells": 9}
+"""Formats that can be read, and how many proposal types they know: the first ones."""
 
 SHIPPED = Path(__file__).parent / "tables" / "acceptance.json"
 """Learned from replayed answers to training prompts (`benchmarks/learn_acceptance.py`), none of them a benchmark's."""
@@ -226,9 +228,9 @@ class AcceptanceTable:
         """A table that `save` wrote. Raises ValueError if the file holds none, or one of another version."""
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-            if value["format"] != _FORMAT:
+            if value["format"] not in _FORMATS:
                 raise ValueError(f"{path} is a table of another version; delete it, it is learned anew")
-            table = cls._of(value["rows"])
+            table = cls._of(value["rows"], _FORMATS[value["format"]])
             table.calibrator = Calibrator.of(value["calibrator"])
             table.eos_prior = EosPrior.of(value.get("endings", []))
             return table
@@ -236,12 +238,13 @@ class AcceptanceTable:
             raise ValueError(f"{path} holds no acceptance table ({error}); delete it, it is learned anew") from None
 
     @classmethod
-    def _of(cls, rows: Iterable[tuple[int, float, float]]) -> AcceptanceTable:
-        table = cls()
+    def _of(cls, rows: Iterable[tuple[int, float, float]], types: int) -> AcceptanceTable:
+        table, rank_stride = cls(), _TYPE_STRIDE * types
         for key, hits, seen in rows:
             if not 0 <= hits <= seen < math.inf:
                 raise KeyError(f"row {key}")
-            level, bucket = divmod(int(key), BUCKETS)
+            level, bucket = divmod(int(key), BUCKETS // len(PROPOSAL_TYPES) * types)
+            bucket = bucket // rank_stride * _RANK_STRIDE + bucket % rank_stride
             cell = _levels(bucket)[level]
             table.accepted[cell], table.observed[cell] = hits, seen
         return table

@@ -188,8 +188,9 @@ def test_keys_are_made_listed_and_revoked(world: Any, monkeypatch: pytest.Monkey
     assert any(key_id in line and "acme" in line and "the web page" in line for line in listed.splitlines())
     assert key not in listed
     (found,) = [one for one in json.loads(rag("keys", "list", "--json").stdout) if one["id"] == key_id]
-    assert set(found) == {"id", "name", "tenant", "created", "person", "role", "collections"}
+    assert set(found) == {"id", "name", "tenant", "created", "person", "role", "collections", "expires", "issuer"}
     assert (found["person"], found["role"], found["collections"]) == ("the-web-page", "editor", None)
+    assert (found["expires"], found["issuer"]) == (None, None), "nobody signed in for it"
     again = json.loads(rag("keys", "create", "x", "--json").stdout)
     assert again["key"].startswith(f"rag_{again['id']}_")
     assert again["tenant"] == "default"

@@ -14,7 +14,7 @@ import decoder.verify
 from decoder import Corpus, Engine, PromptSegment, SamplingParams, Sequence
 from decoder.drafters.auto.drafter import AutoDrafter
 from decoder.drafters.context import DrafterContext
-from decoder.drafters.learning.acceptance import AcceptanceTable, AcceptanceTables, shipped
+from decoder.drafters.learning.acceptance import AcceptanceTable, AcceptanceTables, feature_bucket, shipped
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import ROOT, DraftTree
 from decoder.generation import Generation
@@ -297,6 +297,21 @@ def test_it_drafts_alike_while_it_is_recorded() -> None:
         successors = context.successors.of("", 61, 8)
         steps.append([successors.after(token) for token in range(61)])
     assert steps[0] == steps[1]
+
+
+def test_a_table_that_knows_fewer_proposal_types_is_read(tmp_path: Path) -> None:
+    """One proposal type was added behind nine."""
+    features = {"length": 5, "proposal_type": 2, "kind": 3, "agreement": 4, "rank": 1, "recent_acceptance": 2}
+    bucket = (((5 * 4 + 2) * 4 + 1) * 9 + 2) * 6 * 7 + 4 * 7 + 3
+    learned = {
+        "format": "acceptance 3, 72576 cells",
+        "calibrator": AcceptanceTable().calibrator.state(),
+        "rows": [[4 * 72576 + bucket, 90.0, 100.0]],
+    }
+    (tmp_path / "old.json").write_text(json.dumps(learned))
+    table = AcceptanceTable.load(tmp_path / "old.json")
+    assert table.probability(feature_bucket(**features)) > 0.8
+    assert table.probability(feature_bucket(**{**features, "proposal_type": 9})) == AcceptanceTable().probability(0)
 
 
 def test_an_empty_table_still_estimates() -> None:
