@@ -22,6 +22,10 @@ _SHARED_WEIGHT = 0.02
 """The same in the average of all answers, and in that of drafting's time."""
 _USUAL = 0.001
 """Seconds that a draft is believed to take before any was timed."""
+_HOPED = 1.0
+"""Tokens that a draft is believed to add before any was tried: one miss must not close the gate."""
+_DOUBT = 4
+"""Drafts that this belief weighs as much as."""
 _PAUSE = 4
 """A draft counts as at most so many times the average: one that loads or compiles code takes a thousand times as long,
 and a gate that believed it would stay closed."""
@@ -35,12 +39,14 @@ class Drafting:
 
     Attributes:
         seconds: the time of a draft, a moving average.
-        gain: tokens that a draft added to a step, a moving average; None if there was none.
+        gain: tokens that a draft added to a step, a moving average.
+        drafts: how many there were.
         credit: seconds saved up for trials.
     """
 
     seconds: float = _USUAL
-    gain: float | None = None
+    gain: float = _HOPED
+    drafts: int = 0
     credit: float = 0.0
 
     def took(self, seconds: float) -> None:
@@ -69,8 +75,8 @@ class DraftGate:
             token: seconds that plain decoding takes for one token of this answer, its share of a pass.
         """
         shared, known = self.drafting, self.gain is not None
-        gain = self.gain if known else shared.gain
-        if gain is None or max(gain, LEAST) * token >= shared.seconds:
+        gain = shared.gain if self.gain is None else self.gain
+        if max(gain, LEAST) * token >= shared.seconds:
             return True
         shared.credit = min(shared.credit + EXPLORATION * token, (_LATER + 1) * shared.seconds)
         if shared.credit < (_LATER if known else 1) * shared.seconds:
@@ -83,7 +89,7 @@ class DraftGate:
         if not self.drafted:
             return
         shared = self.drafting
-        before = added if shared.gain is None else shared.gain
-        shared.gain = before + _SHARED_WEIGHT * (added - before)
-        own = before if self.gain is None else self.gain
+        own = shared.gain if self.gain is None else self.gain
         self.gain = own + _WEIGHT * (added - own)
+        shared.drafts += 1
+        shared.gain += max(_SHARED_WEIGHT, 1 / (_DOUBT + shared.drafts)) * (added - shared.gain)

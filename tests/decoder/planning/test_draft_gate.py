@@ -63,6 +63,15 @@ def test_a_draft_that_waits_for_code_to_load_does_not_close_the_gate() -> None:
     assert learned(2, drafting).opens(0.5 * MILLISECOND)
 
 
+def test_it_takes_more_than_one_miss_to_close_it() -> None:
+    gate, opened = DraftGate(), 0
+    while gate.opens(2 * MILLISECOND):
+        gate.drafted, opened = True, opened + 1
+        gate.drafting.took(MILLISECOND)
+        gate.learn(0)
+    assert 2 <= opened <= 5
+
+
 def test_drafts_that_stay_slow_close_it() -> None:
     drafting = Drafting()
     for _ in range(200):
