@@ -12,7 +12,7 @@ import importlib
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,8 @@ class VectorIndex:
             bits = _bits(allowed)
             parameters = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
         wanted = min(depth + MORE + len(self._gone), int(self._index.ntotal))
-        _, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
+        with _one_thread():
+            _, rows = self._index.search(vector.reshape(1, -1), wanted, params=parameters)
         return [row for row in rows[0].tolist() if row >= 0]
 
     def moments(self, vector: Vectors) -> Moments:
@@ -195,6 +196,20 @@ def _empty(facts: CollectionFacts) -> Any:
         kind, metric = faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
         return faiss.IndexIDMap(faiss.IndexScalarQuantizer(facts.dimension, kind, metric))
     return faiss.IndexIDMap(faiss.IndexFlatIP(facts.dimension))
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """For the search of one vector, which FAISS never divides.
+
+    Its other threads would only wait, and on busy cores the search for them: 25 ms instead of 3 at 10,000 chunks.
+    """
+    usual = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(usual)
 
 
 def _bits(rows: NDArray[np.int64]) -> NDArray[np.uint8]:

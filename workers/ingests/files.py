@@ -104,7 +104,8 @@ class JobFiles:
         """Ids of the jobs on disk, the first accepted first. Removes folders that never became a job."""
         jobs: list[tuple[float, str]] = []
         try:
-            folders = [entry for entry in os.scandir(self.folder) if entry.is_dir(follow_symlinks=False)]
+            with os.scandir(self.folder) as scan:
+                folders = [entry for entry in scan if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
         for entry in folders:
