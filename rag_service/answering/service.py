@@ -22,6 +22,7 @@ from rag_service.access.audit_log import AuditLog
 from rag_service.access.oidc.provider import Provider
 from rag_service.access.principal import Principal
 from rag_service.access.sign_ins import SignIns
+from rag_service.answering import query_threads
 from rag_service.answering.admission import Admission
 from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import model_folder, reranking_of, window_of
@@ -130,6 +131,8 @@ class Service:
         loads = [load] if load is not None and mode in ("hybrid", "dense") else []
         if self.reranking is not None and mode != "none":
             loads.append(self.reranking.reranker.load)
+        elif loads and self.settings.embedding_place[0] == "cpu":  # a reranker gains by threads
+            loads.append(partial(query_threads.settle, self.embedder.embed_query))
         if loads:
             self._warming = threading.Thread(target=_tried, args=loads, name="embedding model")
             self._warming.start()
