@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.lexical.compounds import parts
 from retriever.lexical.lexicon import Entries, Lexicon
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
 from retriever.moments import Moments
@@ -26,6 +27,8 @@ B = 0.75
 """How much long chunks and documents are held back."""
 DOCUMENT_SHARE = 0.4
 """How much of a chunk's score is that of its document."""
+PART_SHARE = 0.5
+"""A part of a compound word counts as much of a word of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,15 @@ class Scores:
 def scores(lexicon: Lexicon, question: str) -> Scores:
     """The scores of all chunks for a question."""
     chunks, words = lexicon.totals()
-    matches = [(entries["row"].astype(np.int64), entries) for entries in _matches(lexicon, question)]
+    matches = [(share, entries["row"].astype(np.int64), entries) for share, entries in _matches(lexicon, question)]
     if not matches:
         return Scores(np.zeros(0, np.int64), np.zeros(0), Moments(chunks))
-    counts = [entries["count"].astype(np.float64) for _, entries in matches]
-    longest = max(int(entries["length"].max()) for _, entries in matches)
+    counts = [entries["count"].astype(np.float64) for _, _, entries in matches]
+    longest = max(int(entries["length"].max()) for _, _, entries in matches)
     by_length = _held(np.arange(longest + 1), words / chunks)
-    own = _Texts(chunks, 1 + max(int(rows.max()) for rows, _ in matches))
-    for (rows, entries), count in zip(matches, counts, strict=True):
-        own.add(rows, count, by_length[entries["length"]])
+    own = _Texts(chunks, 1 + max(int(rows.max()) for _, rows, _ in matches))
+    for (share, rows, entries), count in zip(matches, counts, strict=True):
+        own.add(rows, share, count, by_length[entries["length"]])
     hit = np.flatnonzero(own.scores > 0)
     values = own.scores[hit]
     documents = lexicon.document_lengths()
@@ -86,9 +89,9 @@ def scores(lexicon: Lexicon, question: str) -> Scores:
         held = _held(documents.lengths, words / len(documents))
         of_row = documents.places(len(own.scores))
         whole = _Texts(len(documents), len(documents))
-        for (rows, _), count in zip(matches, counts, strict=True):
+        for (share, rows, _), count in zip(matches, counts, strict=True):
             places, sums = _summed(of_row[rows], count)
-            whole.add(places, sums, held[places])
+            whole.add(places, share, sums, held[places])
         values = (1 - DOCUMENT_SHARE) * values + DOCUMENT_SHARE * whole.scores[of_row[hit]]
     return Scores(hit, values, Moments.of(values, chunks))
 
@@ -105,10 +108,13 @@ class _Texts:
         self._count = count
         self.scores = np.zeros(places)
 
-    def add(self, places: NDArray[np.int64], counts: NDArray[np.float64], held: NDArray[np.float64]) -> None:
-        """Count a word in: the texts that have it, each once, how often, and how much their length holds them back."""
+    def add(
+        self, places: NDArray[np.int64], share: float, counts: NDArray[np.float64], held: NDArray[np.float64]
+    ) -> None:
+        """Count a word in: the texts that have it, each once, how much it counts, how often they have it, and how much
+        their length holds them back."""
         rarity = math.log(1 + (self._count - len(places) + 0.5) / (len(places) + 0.5))
-        self.scores[places] += rarity * counts * (K1 + 1) / (counts + held)
+        self.scores[places] += share * rarity * counts * (K1 + 1) / (counts + held)
 
 
 def _held(lengths: NDArray[np.integer | np.floating], average: float) -> NDArray[np.float64]:
@@ -147,21 +153,23 @@ def containing(lexicon: Lexicon, words: list[str], together: bool) -> list[int]:
     return [] if common is None else common.tolist()
 
 
-def _matches(lexicon: Lexicon, question: str) -> Iterable[Entries]:
-    """For each different word of the question, the entries of the chunks that have it.
+def _matches(lexicon: Lexicon, question: str) -> Iterable[tuple[float, Entries]]:
+    """For each different word of the question, and each part of one, how much it counts and the entries of the chunks
+    that have it.
 
     A document's entries for a word come one after the other: it has one language, so one of the word's terms.
     """
     words = list(dict.fromkeys(tokens(question[:MAX_CHARS])))[:MAX_WORDS]
     spoken = lexicon.languages()
     seen: set[str] = set()
-    for word in words:
+    asked = [*((1.0, word) for word in words), *((PART_SHARE, part) for part in parts(lexicon, words, spoken))]
+    for share, word in asked:
         keys = [key for key in _terms(word, spoken) if key not in seen]
         seen.update(keys)
         prefixes = [f":{word}"] if is_lone(word) else []
         entries = lexicon.entries_of([] if prefixes else keys, prefixes)
         if len(entries):
-            yield _joined(entries) if prefixes else entries
+            yield share, _joined(entries) if prefixes else entries
 
 
 def _joined(entries: Entries) -> Entries:

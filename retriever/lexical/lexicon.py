@@ -68,3 +68,7 @@ class Lexicon(Protocol):
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         """The entries of all of `terms`, and of all terms that begin with one of `prefixes`; a row may come twice."""
         ...
+
+    def counts_of(self, terms: Iterable[str]) -> dict[str, int]:
+        """How many chunks have each of `terms`; terms that none has are left out."""
+        ...

@@ -64,6 +64,9 @@ class Tables:
     def entries_of(self, terms: Iterable[str], prefixes: Iterable[str] = ()) -> Entries:
         return entries_of(self.connection, terms, prefixes)
 
+    def counts_of(self, terms: Iterable[str]) -> dict[str, int]:
+        return counts_of(self.connection, terms)
+
 
 def counted(language: str, texts: Iterable[NewText]) -> tuple[dict[str, list[tuple[int, int, int]]], int]:
     """For each term of a document's chunks its entries, as `ENTRY` has them, by row; and the number of words."""
@@ -180,6 +183,18 @@ def entries_of(connection: sqlite3.Connection, terms: Iterable[str], prefixes: I
         )
     ]
     return np.frombuffer(b"".join(blobs), dtype=ENTRY)
+
+
+def counts_of(connection: sqlite3.Connection, terms: Iterable[str]) -> dict[str, int]:
+    """How many chunks have each of `terms`; terms that none has are left out."""
+    counts: dict[str, int] = {}
+    for batch in _batches(list(terms)):
+        query = (
+            "SELECT t.term, sum(length(p.entries)) FROM terms t JOIN postings p ON p.term = t.id "
+            f"WHERE t.term IN ({','.join('?' * len(batch))}) GROUP BY t.id"
+        )
+        counts.update((one, size // ENTRY.itemsize) for one, size in connection.execute(query, batch))
+    return counts
 
 
 def _replace(connection: sqlite3.Connection, number: int, block: int, entries: Entries) -> None:

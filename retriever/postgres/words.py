@@ -65,6 +65,15 @@ class Lexicon:
         found = self.connection.cursor(binary=True).execute(query, parameters)
         return np.frombuffer(b"".join(entries for (entries,) in found), dtype=ENTRY)
 
+    def counts_of(self, terms: Iterable[str]) -> dict[str, int]:
+        named = {_key(one): one for one in terms}
+        query = (
+            "SELECT t.term, sum(octet_length(p.entries)) FROM terms t JOIN postings p ON p.term = t.id "
+            "WHERE t.collection = %s AND t.term = ANY(%s) GROUP BY t.id"
+        )
+        found = self.connection.execute(query, (self.collection, list(named)))
+        return {named[key]: int(size) // ENTRY.itemsize for key, size in found}
+
 
 class Words:
     """Changes a collection's words within the caller's transaction. `flush` writes what was added."""

@@ -1,0 +1,75 @@
+"""Compound words of a question: their parts are looked for, and count less than a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from test_retriever_lexical import empty, put
+
+from retriever.lexical import bm25
+from retriever.lexical.compounds import parts
+from retriever.lexical.postings import Tables
+
+TEXTS = {
+    "nl": ["Het nummer van uw paspoort", "De arbeid en de markt", "De bank neemt uw rekening", "over de rug"],
+    "de": ["Die Regierung und ihr Kabinett", "Das Haus und die Tür", "Die Haustüren", "Tür an Tür"],
+    "": ["bank", "nummer"],
+}
+
+
+@pytest.fixture(scope="module")
+def lexicon() -> Iterator[Tables]:
+    connection = empty()
+    row = 0
+    for language, texts in TEXTS.items():
+        for text in texts:
+            row += 1
+            put(connection, row, language, {row: ("", text)})
+    yield Tables(connection)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("paspoortnummer", ["paspoort", "nummer"]),
+        ("arbeidsmarkt", ["arbeids", "markt"]),  # the stemmer takes the s off
+        ("regierungskabinett", ["regierungs", "kabinett"]),
+        ("bankrekening", ["bank", "rekening"]),
+        ("banknummer", ["bank", "nummer"]),
+        ("bankkabinett", []),  # no language has both
+        ("haustür", []),  # a part of three letters
+        ("paspoortje", []),
+        ("nummer", []),
+        ("2024nummer", []),
+        ("nummer" * 7, []),  # too long to be a word
+    ],
+)
+def test_a_word_parts_where_the_collection_has_both(lexicon: Tables, word: str, found: list[str]) -> None:
+    assert parts(lexicon, [word], lexicon.languages()) == found
+
+
+def test_the_rarer_part_is_in_as_many_chunks_as_can_be() -> None:
+    connection = empty()
+    for row, text in enumerate(["besten", "steller", "besten steller", "beste", "nsteller"], 1):
+        put(connection, row, "", {row: ("", text)})
+    assert parts(Tables(connection), ["bestensteller"], []) == ["besten", "steller"]
+
+
+def test_parts_are_found_and_count_less_than_words(lexicon: Tables) -> None:
+    found = bm25.scores(lexicon, "Waar staat mijn paspoortnummer?")
+    assert found.best(1)[0][0] == 1
+    words, compound = bm25.scores(lexicon, "paspoort nummer"), bm25.scores(lexicon, "paspoortnummer")
+    assert compound.rows.tolist() == words.rows.tolist()
+    assert compound.values == pytest.approx(bm25.PART_SHARE * words.values)
+    both = bm25.scores(lexicon, "paspoortnummer paspoort")  # the word itself, and not its part besides
+    assert both.of([1])[1] == pytest.approx(bm25.scores(lexicon, "paspoort").of([1])[1] + compound_part(lexicon))
+
+
+def compound_part(lexicon: Tables) -> float:
+    return bm25.PART_SHARE * bm25.scores(lexicon, "nummer").of([1])[1]
+
+
+def test_chunks_of_a_term_are_counted(lexicon: Tables) -> None:
+    assert lexicon.counts_of([":bank", "nl:bank", "de:tur", ":zzz"]) == {":bank": 1, "nl:bank": 1, "de:tur": 2}
