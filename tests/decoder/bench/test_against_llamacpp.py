@@ -132,3 +132,42 @@ def test_without_xllamacpp_it_says_how_to_get_it(script: ModuleType, monkeypatch
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(BenchError, match="pip install xllamacpp"):
         script.start_server(Path("x.gguf"), "llama.cpp", 1, 512)
+
+
+LLAMA_SERVER = """#!{python}
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        answer = json.dumps({{**{answer!r}, "content": " ".join(sys.argv[1:])}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *args): pass
+if "bad.gguf" in sys.argv:
+    sys.exit("error: bad.gguf is no model")
+server = HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler)
+server.serve_forever()
+"""
+
+
+def test_a_server_built_for_the_processor_answers_in_its_mode(script: ModuleType, tmp_path: Path) -> None:
+    program = tmp_path / "llama-server"
+    program.write_text(LLAMA_SERVER.format(python=sys.executable, answer=ANSWER))
+    program.chmod(0o755)
+    specs = ["llama.cpp", "llama.cpp:ngram_simple:size_n=3"]
+    servers = script.Servers(Path("m.gguf"), specs, 2, 512, [2], program)
+    assert servers.measure(specs[1], [1, 2, 3], SamplingParams(max_tokens=8)).tokens == ANSWER["tokens"]
+    started = {spec: servers._servers[spec]._process.args[1:] for spec in specs}
+    assert started[specs[0]][:6] == ["--model", "m.gguf", "--ctx-size", "512", "--parallel", "1"]
+    assert started[specs[0]][-4:] == ["--threads", "2", "--threads-batch", "2"]
+    assert started[specs[1]][-4:] == ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "3"]
+    processes = [servers._servers[spec]._process for spec in specs]
+    del servers
+    assert [process.wait(timeout=60) != 0 for process in processes] == [True, True]  # they end with it
+    with pytest.raises(BenchError, match=r"llama-server ended: error: bad\.gguf is no model"):
+        script.Program(program, Path("bad.gguf"), "llama.cpp", 2, 512)
