@@ -16,7 +16,7 @@ pytest.importorskip("llama_index.core", reason="the extra `llamaindex` is not in
 
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
 from rag_service.llamaindex import RagServiceRetriever, retriever
 
@@ -56,6 +56,8 @@ async def test_nodes_say_where_they_stand(live_url: str, tales: str) -> None:
         assert (known["collection"], known["document_id"], known["title"]) == ("tales", "tales", "Tales")
         assert (known["rank"], known["heading"]) == (passage.rank, passage.heading)
         assert TALES[known["source_start"] : known["source_end"]] == one.get_content()
+        assert isinstance(one.node, TextNode)
+        assert (one.node.start_char_idx, one.node.end_char_idx) == (passage.source_start, passage.source_end)
         assert one.node.ref_doc_id == "tales"
         assert "page" not in known, "a text has none"
 
