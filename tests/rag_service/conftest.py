@@ -121,7 +121,9 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SECOND_ENGINE_IN_FULL = {"access", "anthropic", "citing", "cli", "client", "langchain", "mcp", "oidc", "web"}
+SECOND_ENGINE_IN_FULL = {
+    "access", "anthropic", "citing", "cli", "client", "langchain", "llamaindex", "mcp", "oidc", "web"
+}  # fmt: skip
 """Folders whose tests run with a model server in the long suites only, but for those of model servers themselves."""
 
 

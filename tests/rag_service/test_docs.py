@@ -37,6 +37,7 @@ SAID: dict[str, Callable[[list[str]], bool]] = {
     "langchain.md": lambda lines: (
         lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 11" in lines and lines[-1].endswith(SPOKEN)
     ),
+    "llamaindex.md": lambda lines: lines[0] == "backups 0 88 # Backups" and any(SPOKEN in line for line in lines),
     "mcp.md": lambda lines: lines[0] == SPOKEN and any(line.startswith("Backups ") for line in lines[1:]),
     "openai.md": lambda lines: SPOKEN in lines and any(line.startswith("backups ") for line in lines),
 }

@@ -55,6 +55,11 @@ def verified(token: str, jwks: Sequence[Jwk], *, issuer: str, client_id: str, no
     return claims
 
 
+def algorithms_of(jwks: Sequence[Jwk], algorithms: Sequence[str]) -> list[str]:
+    """Those of the algorithms that one of the keys is for."""
+    return [name for name in algorithms if any(True for _ in _candidates(jwks, None, name))]
+
+
 def _candidates(jwks: Sequence[Jwk], kid: object, algorithm: str) -> Iterator[jwt.PyJWK]:
     """The keys that may have signed a token."""
     for jwk in jwks:

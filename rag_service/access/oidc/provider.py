@@ -74,7 +74,7 @@ class Provider:
         try:
             claims = self._verified(token, attempt)
         except UnknownSigningKey:
-            await self._read()
+            await self.read()
             claims = self._verified(token, attempt)
         return await self._with_user_info(claims, tokens.get("access_token"))
 
@@ -120,30 +120,38 @@ class Provider:
 
     async def _current(self) -> dict[str, Any]:
         if time.monotonic() - self._read_at > KEPT_S:
-            await self._read()
+            await self.read()
         return self._metadata
 
-    async def _read(self) -> None:
-        """Read metadata and keys. Raises SignInRefused."""
+    async def read(self) -> tuple[dict[str, Any], list[Jwk]]:
+        """Read metadata and keys, even if those that are kept are new. Raises SignInRefused."""
         address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
         status, metadata = await self._sent("GET", address)
         if status != 200:
-            raise SignInRefused("unreachable", f"{address} answers with status {status}: check RAG_OIDC__ISSUER")
+            raise SignInRefused("unreachable", f"{address} answers with status {status}", "check RAG_OIDC__ISSUER")
         if metadata.get("issuer") != self.issuer:
             raise SignInRefused(
                 "invalid_reply",
-                f"the provider calls itself {str(metadata.get('issuer'))[:200]!r}, not {self.issuer!r}: set "
-                "RAG_OIDC__ISSUER to exactly its name, if it is the right one",
+                f"the provider calls itself {str(metadata.get('issuer'))[:200]!r}, not {self.issuer!r}",
+                "set RAG_OIDC__ISSUER to exactly its name, if it is the right one",
             )
-        for name in _ENDPOINTS:
-            if not is_safe(metadata.get(name)):
-                raise SignInRefused("invalid_reply", f"the {name} at {address} is no https address")
+        if unsafe := [name for name in _ENDPOINTS if not is_safe(metadata.get(name))]:
+            raise SignInRefused(
+                "invalid_reply",
+                f"{address} has no https address as {' and '.join(unsafe)}",
+                "let the provider name it there, or check that RAG_OIDC__ISSUER is an OpenID provider",
+            )
         status, keys = await self._sent("GET", metadata["jwks_uri"])
         listed = keys.get("keys")
         if status != 200 or not isinstance(listed, list):
-            raise SignInRefused("unreachable", f"{metadata['jwks_uri']} has no keys (status {status})")
+            raise SignInRefused(
+                "unreachable",
+                f"{metadata['jwks_uri']} has no keys (status {status})",
+                "let the provider publish the keys that it signs with there",
+            )
         self._metadata, self._jwks = metadata, [key for key in listed if isinstance(key, dict)]
         self._read_at = time.monotonic()
+        return self._metadata, self._jwks
 
     async def _sent(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
         """Status and JSON object of a reply, the object empty if it is none. Raises SignInRefused."""
@@ -153,8 +161,9 @@ class Provider:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise SignInRefused(
                 "unreachable",
-                f"the provider does not answer at {url} ({type(error).__name__}: {error}): check that this machine "
-                "reaches it and trusts its certificate (SSL_CERT_FILE)",
+                f"the provider does not answer at {url} ({type(error).__name__}: {error})",
+                "check RAG_OIDC__ISSUER, and that this machine reaches the provider and trusts its certificate "
+                "(SSL_CERT_FILE)",
             ) from None
         try:
             body = reply.json()

@@ -23,10 +23,12 @@ class SignInRefused(RagServiceError):
 
     Args:
         reason: for the page.
-        detail: what is wrong and what the operator can do, for the log; without tokens.
+        found: what is wrong, without tokens.
+        fix: what the operator can do, if it is not among `found`. `detail` has both, for the log.
     """
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
+    def __init__(self, reason: Reason, found: str, fix: str = "") -> None:
+        self.detail = f"{found}: {fix}" if fix else found
+        super().__init__(self.detail)
         self.reason: Reason = reason
-        self.detail = detail
+        self.found, self.fix = found, fix

@@ -18,7 +18,7 @@ from decoder import dtypes
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import count, out, print_json
 from rag_service.cli.options import Json
-from rag_service.cli.stack import model_servers, running
+from rag_service.cli.stack import model_servers, running, sign_in
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
@@ -98,6 +98,8 @@ def check(settings: Settings) -> Iterator[Finding]:
     for endpoint in settings.endpoints:
         state = model_servers.state(endpoint)
         yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
+    for what, found in sign_in.states(settings.oidc):
+        yield Finding(what, found.ok, found.found, found.fix)
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
