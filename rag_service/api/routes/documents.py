@@ -159,12 +159,14 @@ def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: Pipel
 
 
 def _accept(job: IngestJob, pipeline: Pipeline) -> None:
+    """Raises UnknownCollection if the collection was deleted or renamed during the upload: nothing goes in then."""
     ingested = {"collection": job.collection, "job_id": job.job_id}
+    pipeline.library.collection(job.collection)
     with pipeline.audit.recording(pipeline.principal, "documents.ingest", **ingested):
         pipeline.ingests.enqueue(job)
         try:
             pipeline.library.collection(job.collection)
-        except UnknownCollection:  # deleted or renamed during the upload
+        except UnknownCollection:  # at this moment
             pipeline.ingests.cancel(job.tenant, job.job_id)
             raise
         except StoreUnavailable:
