@@ -283,9 +283,11 @@ async def test_keys_keep_to_the_names_that_they_are_limited_to(place: Place) -> 
     assert (await place.rename("animals", "beasts", 403, **key(role="reader")))["code"] == "forbidden"
     assert (await place.rename("animals", "beasts", 404, **key(collections=["beasts"])))["code"] == "unknown_collection"
     await place.rename("animals", "beasts", **both)
-    for path in (f"/v1/answers/{answer['answer_id']}", "/v1/sessions/talk", "/v1/collections"):
-        told = await place.client.get(path, **old)
+    admin = key(collections=["animals"], role="admin")
+    for path in (f"/v1/answers/{answer['answer_id']}", "/v1/sessions/talk", "/v1/collections", "/v1/jobs", "/v1/audit"):
+        told = await place.client.get(path, **admin)
         assert (told.status_code, "beasts" in told.text) == (200, False), "nor do they tell of another name"
+    assert "beasts" in (await place.client.get("/v1/audit", **key(role="admin"))).text
     gone = await place.ask(FOLLOW_UP, 409, **old)
     assert (gone["code"], "beasts" in gone["detail"]) == ("collection_gone", False)
     assert (await place.ask(FOLLOW_UP, **both))["collection"] == "beasts"

@@ -13,7 +13,9 @@ from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
-app = typer.Typer(help="Collections: list, rename, delete, copy, reindex. `rag ingest` creates them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Collections: list, rename, delete, copy, reindex. `rag ingest` creates them.", no_args_is_help=True
+)
 
 
 @app.command("list", epilog=example("rag collections list"))
