@@ -36,6 +36,7 @@ def test_a_renamed_collection_is_the_same_under_another_name(tmp_path: Path) -> 
     before = held.stats()
     renamed = holder.rename("docs", "papers")
     assert renamed is holder.collection("papers")
+    assert holder._stores.key("docs") not in holder._open_collections._open
     assert renamed.stats() == replace(before, name="papers")
     for each in (holder, other):
         assert each.collections() == ["papers"]
@@ -64,6 +65,8 @@ def test_a_collection_is_not_renamed_to_what_it_cannot_be_called(tmp_path: Path)
     for one, new in (("docs", "../up"), (".hidden", "x")):
         with pytest.raises(InvalidName):
             holder.rename(one, new)
+    with pytest.raises(UnknownCollection, match="'none'"):
+        holder.rename("none", "x")
     limited = holder.only(frozenset({"docs", "x"}))
     for one, new in (("none", "x"), ("papers", "x"), ("docs", "y")):
         with pytest.raises(UnknownCollection):
