@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import (
     CollectionBusy,
     CollectionExists,
+    CollectionInUse,
     CollectionMismatch,
     DiskFull,
     EmbedderMismatch,
@@ -62,6 +63,7 @@ __all__ = [
     "Collection",
     "CollectionBusy",
     "CollectionExists",
+    "CollectionInUse",
     "CollectionMismatch",
     "CollectionStats",
     "CopyReport",

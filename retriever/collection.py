@@ -272,7 +272,7 @@ class Collection:
             facts = snapshot.facts()
             documents, chunks, size = snapshot.counts()
         return CollectionStats(
-            facts.name, documents, chunks, size, facts.embedder, facts.dimension, facts.created, facts.generation,
+            self.name, documents, chunks, size, facts.embedder, facts.dimension, facts.created, facts.generation,
             facts.vector_dtype, facts.embedder_dtype,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@
     ├── CollectionExists      a collection has that name already
     ├── CollectionMismatch    a collection of that name is not a copy of the one to be copied
     ├── CollectionBusy        another process holds the collection's write lock for too long
+    ├── CollectionInUse       the collection's index is being built anew
     ├── DiskFull              the disk has no room for a change
     ├── StoreUnavailable      the database that keeps the collections cannot be used
     ├── UnknownDocument       no document in the collection has that id
@@ -74,6 +75,15 @@ class CollectionMismatch(RetrieverError):
 class CollectionBusy(RetrieverError):
     def __init__(self, name: str) -> None:
         super().__init__(f"collection {name!r} is being written by another process; try again in a moment")
+        self.name = name
+
+
+class CollectionInUse(RetrieverError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the index of collection {name!r} is being built anew; let `rag collections reindex {name}` finish, or "
+            "remove the unfinished index with --cancel"
+        )
         self.name = name
 
 

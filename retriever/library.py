@@ -16,7 +16,7 @@ from typing import Any
 from retriever.collection import Collection
 from retriever.embedded.stores import EmbeddedStores
 from retriever.embedder import Embedder, dtype_of
-from retriever.errors import CollectionExists, InvalidName, UnknownCollection
+from retriever.errors import CollectionExists, CollectionInUse, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
@@ -174,6 +174,24 @@ class Library:
     def collections(self) -> list[str]:
         """The names, in order."""
         return sorted(name for name in self._stores.names() if _NAME.match(name) and self._shown(name))
+
+    def rename(self, name: str, new: str) -> Collection:
+        """Give a collection another name, in one step. What it has, and when it was created, stay as they are.
+
+        Raises InvalidName, UnknownCollection (`new` too, if it is not among `only`), CollectionExists, and
+        CollectionInUse while its index is being built anew.
+        """
+        self._check(name)
+        self._check(new)
+        for one in (name, new):
+            if not self._shown(one):
+                raise UnknownCollection(one, self.collections())
+        if self._stores.exists(reindexed(name)):
+            raise CollectionInUse(name)
+        if not self._stores.rename(name, new):
+            raise CollectionExists(new)
+        self._open_collections.close(self._stores.key(name))
+        return self.collection(new)
 
     def delete(self, name: str) -> None:
         """Remove a collection with all its documents. Raises InvalidName, UnknownCollection."""

@@ -100,7 +100,8 @@ class AuditLog:
         """
         found: list[AuditEntry] = []
         for entry in self.entries(reader.tenant, self._days, before):
-            about = entry.collection is not None and reader.sees(entry.collection)
+            named = [entry.collection, entry.name] if entry.action == "collection.rename" else [entry.collection]
+            about = all(name is not None and reader.sees(name) for name in named)
             if reader.collections is not None and not about and entry.key != reader.key:
                 continue
             if len(found) == limit:

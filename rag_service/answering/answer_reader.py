@@ -13,6 +13,7 @@ from functools import partial
 
 import anyio
 
+from rag_service.access.principal import Principal
 from rag_service.answering import answers, feedback
 from rag_service.answering.place import Place
 from rag_service.contract.answer import Answer, Version
@@ -26,6 +27,7 @@ from workers.broker.messages import AnswerEvent, DoneEvent, ErrorEvent, Passages
 from workers.errors import AnswerMissing
 from workers.sessions.feedback import FeedbackStore
 from workers.sessions.queue import Queue
+from workers.sessions.renames import Renames
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerRecord, AnswerStream
 from workers.tokens.tokenizer import Tokens
@@ -39,28 +41,31 @@ class AnswerReader:
 
     def __init__(
         self,
-        owner: str,
+        principal: Principal,
         settings: Answers,
         tokens: Tokens,
         queue: Queue,
         sessions: Sessions,
         redis: RedisClient,
         async_redis: AsyncRedisClient,
+        renames: Renames,
     ) -> None:
-        self._owner = owner
+        self._principal = principal
+        self._owner = principal.owner
         self._settings = settings
         self._tokens = tokens
         self._queue = queue
         self._sessions = sessions
         self._redis = redis
         self._async_redis = async_redis
+        self._renames = renames
         self._feedback = FeedbackStore(redis, settings.session_ttl)
 
     def stream(self, answer_id: str) -> AnswerStream:
         return AnswerStream(self._redis, self._owner, answer_id, self._async_redis)
 
     async def record(self, answer_id: str) -> AnswerRecord:
-        """What is kept of an answer.
+        """What is kept of an answer, with the names that collections have now.
 
         Raises:
             NotFound: nothing (any more).
@@ -68,7 +73,7 @@ class AnswerReader:
         record = await self.stream(answer_id).arecord()
         if record is None:
             raise unknown_answer(answer_id)
-        return record
+        return (await self._renames.anames(self._principal.tenant, self._principal.sees)).record(record)
 
     async def events(
         self, answer_id: str, after: str = "0-0", *, tell_place: bool = False

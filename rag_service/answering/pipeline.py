@@ -280,7 +280,7 @@ class Pipeline(Service):
     def _turns(self, session_id: str) -> list[TurnRecord]:
         """The turns of a session. Raises Conflict if it has no room for another one."""
         check_room(self.sessions, self.principal.owner, session_id, self.settings.answers.session_tokens)
-        return self.sessions.turns(self.principal.owner, session_id, self.tokens.hash)
+        return self.names.turns(self.sessions.turns(self.principal.owner, session_id, self.tokens.hash))
 
     def _collection(self, turns: Sequence[TurnRecord]) -> str | None:
         """The collections of the session's last turn; for its first one `default`, if it exists.
@@ -291,11 +291,12 @@ class Pipeline(Service):
         last = self.answers.stream(turns[-1].answer_id).record() if turns else None
         if last is None:
             return DEFAULT_COLLECTION if DEFAULT_COLLECTION in existing else None
-        for name in split(last["collection"] or ""):
+        asked = self.names.record(last)["collection"]
+        for name in split(asked or ""):
             if name not in existing:
                 raise Conflict(
                     f"This conversation asks the collection {name!r}, which does not exist any more. "
                     "Name another one as `collection`, or begin a new conversation.",
                     "collection_gone",
                 )
-        return last["collection"]
+        return asked

@@ -28,7 +28,7 @@ from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import model_folder, reranking_of, window_of
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
-from rag_service.errors import InvalidSettings
+from rag_service.errors import Conflict, InvalidSettings
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import (
@@ -49,6 +49,7 @@ from workers.sessions.answer_store import erase_collection
 from workers.sessions.costs import Costs
 from workers.sessions.passage_ids import forget_passages
 from workers.sessions.queue import Queue
+from workers.sessions.renames import Names, Renames
 from workers.sessions.sessions import Sessions
 from workers.tokens.own_tokens import own_tokens
 from workers.tokens.tokenizer import Tokens
@@ -113,6 +114,7 @@ class Service:
         self._ledger = _ledger(self.redis, settings)
         self.ingests = IngestQueue(self._celery, self.redis, self._ledger)
         self.sessions = Sessions(self.redis, settings.answers.session_ttl)
+        self.renames = Renames(self.redis, self._async_redis, max(settings.answers.ttl, settings.answers.session_ttl))
         self.costs = Costs(self.redis)
         self.probe_threads, self.embedding_threads = anyio.CapacityLimiter(4), anyio.CapacityLimiter(4)
         self.admission = Admission(settings, self.tokens, self.queue, self.ingests)
@@ -152,14 +154,20 @@ class Service:
     def answers(self) -> AnswerReader:
         """The principal's answers."""
         return AnswerReader(
-            self.principal.owner,
+            self.principal,
             self.settings.answers,
             self.tokens,
             self.queue,
             self.sessions,
             self.redis,
             self._async_redis,
+            self.renames,
         )
+
+    @property
+    def names(self) -> Names:
+        """What collections are called that had another name before, as the principal may know it."""
+        return self.renames.names(self.principal.tenant, self.principal.sees)
 
     async def close(self) -> None:
         self.library.close()
@@ -180,6 +188,38 @@ class Service:
             self.ingests.cancel_all(self.principal.tenant, name)
         self.library.delete(name)
         self._forget(name, None)
+
+    def rename_collection(self, name: str, new: str) -> Collection:
+        """Rename a collection. Its conversations and its ingests that have ended are those of the new name.
+
+        Raises:
+            UnknownCollection, CollectionExists, CollectionInUse, InvalidName: as `Library.rename`.
+            Conflict: an ingest of the collection is under way.
+            QueueUnavailable: Redis or the database of the ingests is away; nothing was changed.
+        """
+        self.library.collection(name)
+        self._check_idle(name)
+        if self.settings.answers.store_tokens:
+            erase_collection(self.redis, self.principal.tenant, name)
+        with self.renames.recording(self.principal.tenant, name, new):
+            renamed = self.library.rename(name, new)
+            try:
+                self._check_idle(name)  # one that was accepted meanwhile
+            except BaseException:
+                self.library.rename(new, name)
+                raise
+        with contextlib.suppress(QueueUnavailable):
+            self.ingests.rename(self.principal.tenant, name, new)
+        return renamed
+
+    def _check_idle(self, name: str) -> None:
+        for job_id in self.ingests.under_way(self.principal.tenant, name):
+            raise Conflict(
+                f"The ingest {job_id} of the collection {name!r} has not ended. Rename the collection when it has, or "
+                "cancel it (`rag jobs cancel`).",
+                "collection_in_use",
+                job_id=job_id,
+            )
 
     def delete_document(self, collection: Collection, document_id: str) -> None:
         """Delete a document, and its names in ingests that have ended. Raises UnknownDocument, UnknownCollection."""

@@ -27,6 +27,7 @@ from rag_service.errors import Problem
 from retriever import (
     CollectionBusy,
     CollectionExists,
+    CollectionInUse,
     DiskFull,
     EmbedderMismatch,
     EmbedderUnavailable,
@@ -124,6 +125,8 @@ def as_problem(error: Exception) -> Problem:
         return errors.InvalidRequest(text)
     if isinstance(error, CollectionExists):
         return errors.Conflict(text, "collection_exists")
+    if isinstance(error, CollectionInUse):
+        return errors.Conflict(text, "collection_in_use")
     if isinstance(error, EmbedderMismatch):
         return errors.Conflict(text, "embedder_mismatch")
     if isinstance(error, CollectionBusy):

@@ -217,6 +217,10 @@ class AsyncRagClient(AsyncConnection):
         """Create a collection. Raises Conflict if it exists."""
         return await self.send(calls.create_collection(name))
 
+    async def rename_collection(self, name: str, new: str) -> CollectionInfo:
+        """Rename a collection. Raises Conflict if the new name is taken, or while an ingest of it is under way."""
+        return await self.send(calls.rename_collection(name, new))
+
     async def delete_collection(self, name: str) -> None:
         await self.send(calls.delete_collection(name))
 

@@ -194,6 +194,10 @@ def create_collection(name: str) -> Call[CollectionInfo]:
     return Call("POST", "/v1/collections", CollectionInfo.model_validate, json={"name": name})
 
 
+def rename_collection(name: str, new: str) -> Call[CollectionInfo]:
+    return Call("PATCH", f"/v1/collections/{_part(name)}", CollectionInfo.model_validate, json={"name": new})
+
+
 def delete_collection(name: str) -> Call[None]:
     return Call("DELETE", f"/v1/collections/{_part(name)}")
 

@@ -214,6 +214,10 @@ class RagClient(Connection):
         """Create a collection. Raises Conflict if it exists."""
         return self.send(calls.create_collection(name))
 
+    def rename_collection(self, name: str, new: str) -> CollectionInfo:
+        """Rename a collection. Raises Conflict if the new name is taken, or while an ingest of it is under way."""
+        return self.send(calls.rename_collection(name, new))
+
     def delete_collection(self, name: str) -> None:
         self.send(calls.delete_collection(name))
 

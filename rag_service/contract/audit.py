@@ -13,6 +13,7 @@ ENTRY_ID = r"^[0-9]{1,15}-[0-9]{1,15}$"
 Action = Literal[
     "collection.create",
     "collection.delete",
+    "collection.rename",
     "documents.ingest",
     "document.delete",
     "job.cancel",
@@ -43,7 +44,9 @@ class AuditEntry(ResponseBody):
         default=None, description="Of the key that was created or revoked, or stands for a sign-in."
     )
     name: str | None = Field(
-        default=None, description="Of a person who signed in at the OpenID provider: how the provider names them."
+        default=None,
+        description="Of a person who signed in at the OpenID provider: how the provider names them. Of a renamed "
+        "collection: its new name.",
     )
 
 

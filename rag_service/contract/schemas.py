@@ -197,6 +197,10 @@ class CreateCollection(RequestBody):
     name: str = Field(json_schema_extra={"pattern": COLLECTION})
 
 
+class RenameCollection(RequestBody):
+    name: str = Field(json_schema_extra={"pattern": COLLECTION}, description="The new name.")
+
+
 class TextDocument(RequestBody):
     """A document as text. It replaces a document with the same id; the default id is a hash of the text."""
 

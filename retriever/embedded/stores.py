@@ -148,6 +148,8 @@ class EmbeddedStores:
             return False
         try:
             (self._root / name).rename(self._root / new)
+        except FileNotFoundError:
+            raise UnknownCollection(name) from None
         except OSError:
             if not self.exists(new):  # else another process was first
                 raise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from retriever.errors import CollectionExists, CollectionMismatch, UnknownCollection
 from retriever.library import check_name
 from retriever.moving.mirror import Mirror, own
-from retriever.stores.hidden import copied
+from retriever.stores.hidden import copied, shown
 from retriever.stores.protocol import Store, Stores
 from retriever.stores.store import CollectionFacts
 from retriever.types import Progress
@@ -77,10 +77,11 @@ def _begin(target: Stores, hidden: str, facts: CollectionFacts, job: str) -> Non
 
 def _check(copy: Store, facts: CollectionFacts) -> None:
     """Raises CollectionMismatch."""
+    name = shown(copy.name)
     with copy.read() as snapshot:
         there = snapshot.facts()
         if there.uid == facts.uid:
-            raise CollectionMismatch(there.name, "is the collection that is to be copied")
+            raise CollectionMismatch(name, "is the collection that is to be copied")
         if there.kind != facts.kind:
             differences = ", ".join(
                 f"{label} {other} and not {one}"
@@ -93,4 +94,4 @@ def _check(copy: Store, facts: CollectionFacts) -> None:
                 )
                 if one != other
             )
-            raise CollectionMismatch(there.name, f"has another index ({differences})")
+            raise CollectionMismatch(name, f"has another index ({differences})")

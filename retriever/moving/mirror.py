@@ -128,9 +128,8 @@ class Mirror:
         return read
 
     def _check(self, snapshot: Snapshot) -> None:
-        facts = snapshot.facts()
-        if facts.uid != self._uid:
-            raise RetrieverError(f"collection {facts.name!r} was replaced meanwhile; run the command again")
+        if snapshot.facts().uid != self._uid:
+            raise RetrieverError(f"collection {self._source.name!r} was replaced meanwhile; run the command again")
 
 
 def own(target: Snapshot, job: str) -> bool:

@@ -15,7 +15,7 @@ from retriever.embedder import Embedder, Vectors, dtype_of
 from retriever.errors import RetrieverError, UnknownCollection
 from retriever.library import check_name
 from retriever.moving.mirror import Mirror, Moved, own
-from retriever.stores.hidden import reindexed
+from retriever.stores.hidden import reindexed, shown
 from retriever.stores.protocol import Store, Stores
 from retriever.stores.splitter import LEAST_SIZE, MOST_SIZE, Splitter
 from retriever.stores.store import CollectionFacts
@@ -124,8 +124,8 @@ def _begin(stores: Stores, hidden: str, wanted: CollectionFacts) -> None:
             return
         if documents:
             raise RetrieverError(
-                f"an unfinished index of collection {wanted.name!r} has the embedding model {there.embedder}, vectors "
-                f"in {there.vector_dtype}, embedded in {there.embedder_dtype}, and chunk size "
+                f"an unfinished index of collection {shown(hidden)!r} has the embedding model {there.embedder}, "
+                f"vectors in {there.vector_dtype}, embedded in {there.embedder_dtype}, and chunk size "
                 f"{there.chunk_size or 'default'}; finish it with these, or remove it with --cancel"
             )
         stores.delete(hidden)

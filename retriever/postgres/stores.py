@@ -26,7 +26,7 @@ from retriever.stores.passing import PassingRows
 from retriever.stores.store import CollectionFacts
 
 _FACTS = (
-    "SELECT id, uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size, rows "
+    "SELECT id, uid, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size, rows "
     "FROM collections "
     "WHERE tenant = %s AND name = %s"
 )
@@ -133,6 +133,8 @@ class PostgresStores:
         return row is not None
 
     def rename(self, name: str, new: str) -> bool:
+        if self.exists(new):
+            return False
         try:
             with self._database.write(self._tenant, name) as connection:
                 self._renamed(connection, name, new)

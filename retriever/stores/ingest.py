@@ -139,7 +139,7 @@ class Ingest:
         with self.store.read() as snapshot:
             self.facts = snapshot.facts()
         if not made(self.embedder, self.facts.embedder):
-            raise EmbedderMismatch(self.facts.name, self.facts.embedder, self.embedder.name)
+            raise EmbedderMismatch(self.store.name, self.facts.embedder, self.embedder.name)
         self.splitter = Splitter(self.embedder, self.facts.chunk_size)
 
     def _prepare(self, source: SourceDocument, reader: FileReader) -> NewDocument | None:

@@ -197,7 +197,10 @@ class Stores(Protocol):
         ...
 
     def rename(self, name: str, new: str) -> bool:
-        """Give a collection another name; False if there is one of that name. Nothing else may use it meanwhile."""
+        """Give a collection another name; False if there is one of that name. Raises UnknownCollection.
+
+        A change under way is stored; one that begins later under the old name raises UnknownCollection.
+        """
         ...
 
     def exchanging(self, name: str) -> AbstractContextManager[Callable[[str], None]]:

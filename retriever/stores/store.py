@@ -67,8 +67,7 @@ class CollectionFacts:
     """A collection's fixed properties, and its generation."""
 
     uid: str
-    """Distinguishes a new collection from a deleted one of the same name."""
-    name: str
+    """Distinguishes a new collection from a deleted one of the same name, and stays when it is renamed."""
     embedder: str
     dimension: int
     created: float
@@ -95,7 +94,10 @@ def create(
     vector_dtype: str = vectors.NEW,
     chunk_size: int | None = None,
 ) -> None:
-    """Create an empty collection in `folder`, which exists and is empty."""
+    """Create an empty collection in `folder`, which exists and is empty.
+
+    `name` is kept for people who look into the file: a collection is called what its folder is called.
+    """
     connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
     with contextlib.closing(connection):
         connection.execute("PRAGMA journal_mode = WAL")
@@ -253,8 +255,7 @@ class Store:
 
 def facts(connection: sqlite3.Connection) -> CollectionFacts:
     query = (
-        "SELECT uid, name, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size "
-        "FROM collection"
+        "SELECT uid, embedder, dimension, created, generation, vector_dtype, embedder_dtype, chunk_size FROM collection"
     )
     return CollectionFacts(*connection.execute(query).fetchone())
 

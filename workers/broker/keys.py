@@ -186,6 +186,11 @@ def jobs_waiting(tenant: str) -> str:
     return f"{jobs(tenant)}:waiting"
 
 
+def renames(tenant: str) -> str:
+    """Sorted set: renamed collections (JSON: name, new name, a number of its own) by the time; expires."""
+    return f"rag:{_part(tenant)}:renames"
+
+
 def stores(tenant: str) -> str:
     """Set: names of the tenant's stores of earlier answers."""
     return f"rag:{tenant}:stores"

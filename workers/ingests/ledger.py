@@ -100,6 +100,9 @@ class JobLedger(Protocol):
     def erase(self, tenant: str, collection: str, names: Collection[str] | None) -> None:
         """Remove a deleted document's names from ended jobs; None: those of all documents, the collection is gone."""
 
+    def rename(self, tenant: str, collection: str, new: str) -> None:
+        """Ended jobs of a renamed collection are those of its new name."""
+
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         """Queue the jobs of vanished workers again. Returns their number.
 

@@ -129,6 +129,19 @@ if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'progress
 return 1
 """
 
+RENAME = """
+-- jobs that have ended
+-- keys: jobs of the tenant; args: tenant, collection, its new name
+for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local job = 'rag:' .. ARGV[1] .. ':job:' .. id
+  local held = redis.call('HMGET', job, 'collection', 'status')
+  if held[1] == ARGV[2] and held[2] ~= 'queued' and held[2] ~= 'running' then
+    redis.call('HSET', job, 'collection', ARGV[3])
+  end
+end
+return 1
+"""
+
 PUT_BACK = f"""
 -- keys: job, running jobs, waiting jobs of the tenant; args: worker, job id, running job's field
 -- returns 1, or 0 (it is another's)

@@ -145,6 +145,11 @@ ENDED_WITH_NAMES = """
 
 REPLACE_PROGRESS = "UPDATE ingest_jobs SET progress = %(progress)s WHERE number = %(number)s AND ended IS NOT NULL"
 
+RENAME = """
+    UPDATE ingest_jobs SET collection = %(new)s
+    WHERE tenant = %(tenant)s AND collection = %(collection)s AND ended IS NOT NULL
+"""
+
 WAITING = "SELECT count(*) FROM ingest_jobs WHERE tenant = %(tenant)s AND status = 'queued'"
 
 COUNTS = """

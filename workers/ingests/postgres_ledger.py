@@ -152,6 +152,10 @@ class PostgresJobLedger:
                     changed = {"number": number, "progress": wire.dumps(left)}
                     connection.execute(ledger_sql.REPLACE_PROGRESS, changed)
 
+    def rename(self, tenant: str, collection: str, new: str) -> None:
+        with self._database.transaction(tenant) as connection:
+            connection.execute(ledger_sql.RENAME, {"tenant": tenant, "collection": collection, "new": new})
+
     def reclaim(self, worker: str, running: Collection[str], not_put_back: Collection[str] = ()) -> int:
         """As JobLedger.reclaim; it is also this worker's heartbeat for the others.
 

@@ -37,7 +37,8 @@ class IngestQueue:
         self._redis = client
         self._ledger = ledger
         self.cancel, self.job, self.jobs, self.collection = ledger.cancel, ledger.job, ledger.jobs, ledger.collection
-        self.waiting, self.counts, self.erase = ledger.waiting, ledger.counts, ledger.erase
+        self.waiting, self.counts = ledger.waiting, ledger.counts
+        self.erase, self.rename = ledger.erase, ledger.rename
 
     def enqueue(self, job: IngestJob) -> None:
         """Accept a job: it will end as succeeded, failed or cancelled, and the workers delete its files.
@@ -54,11 +55,18 @@ class IngestQueue:
         with unavailable():
             self._app.send_task(INGEST_TASK, task_id=uuid.uuid4().hex, retry=False)
 
+    def under_way(self, tenant: str, collection: str) -> list[str]:
+        """Ids of the ingests of a collection that have not ended."""
+        return [
+            job.job_id
+            for job in self._ledger.jobs(tenant, MOST_LISTED)
+            if job.collection == collection and job.status in ("queued", "running")
+        ]
+
     def cancel_all(self, tenant: str, collection: str) -> None:
         """End all ingests of a deleted collection: they must not fill a new one of its name."""
-        for job in self._ledger.jobs(tenant, MOST_LISTED):
-            if job.collection == collection and job.status in ("queued", "running"):
-                self._ledger.cancel(tenant, job.job_id)
+        for job_id in self.under_way(tenant, collection):
+            self._ledger.cancel(tenant, job_id)
 
     def unsent(self) -> bool:
         """Whether a job can be taken and no message announces it."""

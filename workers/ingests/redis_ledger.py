@@ -172,6 +172,9 @@ class RedisJobLedger:
         if changed:
             erased.note(self._redis)
 
+    def rename(self, tenant: str, collection: str, new: str) -> None:
+        lua.run(self._redis, ledger_lua.RENAME, [keys.jobs(tenant)], [tenant, collection, new])
+
     def close(self) -> None:
         """Nothing: the Redis client is the caller's."""
 

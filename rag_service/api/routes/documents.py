@@ -26,6 +26,7 @@ from rag_service.contract.ids import After, DocumentPath, PageSize
 from rag_service.contract.responses import DocumentInfo, DocumentList, DocumentOut, JobAccepted
 from rag_service.contract.schemas import AddDocuments, UploadedDocument, UploadedDocuments
 from rag_service.errors import InvalidRequest, NotFound, TooLarge
+from retriever import StoreUnavailable, UnknownCollection
 from retriever.types import DocumentInfo as StoredInfo
 from workers.broker.messages import IngestFile, IngestJob
 
@@ -158,9 +159,18 @@ def delete(document_id: DocumentPath, collection: CollectionDep, pipeline: Pipel
 
 
 def _accept(job: IngestJob, pipeline: Pipeline) -> None:
+    """Raises UnknownCollection if the collection was deleted or renamed during the upload: nothing goes in then."""
     ingested = {"collection": job.collection, "job_id": job.job_id}
+    pipeline.library.collection(job.collection)
     with pipeline.audit.recording(pipeline.principal, "documents.ingest", **ingested):
         pipeline.ingests.enqueue(job)
+        try:
+            pipeline.library.collection(job.collection)
+        except UnknownCollection:  # at this moment
+            pipeline.ingests.cancel(job.tenant, job.job_id)
+            raise
+        except StoreUnavailable:
+            pass  # the job waits for it, too
 
 
 def _media_type(name: str) -> str:

@@ -42,7 +42,7 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
     owner = pipeline.principal.owner
     if not pipeline.sessions.exists(owner, session_id):
         raise unknown_session(session_id)
-    stored = pipeline.sessions.turns(owner, session_id)
+    stored = pipeline.names.turns(pipeline.sessions.turns(owner, session_id))
     rated = pipeline.answers.feedback_of([turn.answer_id for turn in stored])
     turns = [
         Turn(

@@ -94,11 +94,14 @@ export class Conversation {
       if (!stored && !running) this._showExpired();
       await this._show(stored?.turns ?? [], running);
     } catch (error) {
-      this._list.replaceChildren(el("li", {}, problemBox(asProblem(error), () => {
-        this.session = null;
-        this.restore();
-      })));
+      this._list.replaceChildren(el("li", {}, problemBox(asProblem(error), () => this.reload())));
     }
+  }
+
+  /** Shows the conversation anew, as what is kept of it has changed. */
+  reload() {
+    this.session = null;
+    return this.restore();
   }
 
   async _show(stored, running) {

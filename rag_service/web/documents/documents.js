@@ -1,7 +1,7 @@
-// The documents dialog: lists, adds, replaces and removes documents, creates and deletes collections.
+// The documents dialog: lists, adds, replaces and removes documents, creates, renames and deletes collections.
 
 import { asProblem, documentPath, json, part, Problem } from "../api.js";
-import { announce, confirmButton, el, problemBox, sheet } from "../dom.js";
+import { announce, button, confirmButton, el, problemBox, sheet } from "../dom.js";
 import { DocumentList } from "./list.js";
 import { UploadProgress } from "./progress.js";
 import { Reading } from "./reading.js";
@@ -12,8 +12,10 @@ const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xl
 const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
 
 export class Documents {
-  constructor(collections) {
+  /** @param renamed() is called after a collection was renamed */
+  constructor(collections, renamed) {
     this._collections = collections;
+    this._renamed = renamed;
     this._place = el("p", { class: "place" });
     this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen" });
     this._files.addEventListener("change", () => {
@@ -31,8 +33,7 @@ export class Documents {
       remove: (one) => this._remove(one),
     });
     this._whole = el("div", { class: "row" });
-    this._name = el("input", { id: "new-collection", required: true, pattern: NAME, maxlength: "64",
-      autocomplete: "off", spellcheck: "false", title: t("Letters, digits, - and _; a letter or digit first") });
+    this._name = nameInput("new-collection");
     this._problem = el("div", {});
     const create = el("form", { class: "row new-collection", onsubmit: (event) => this._create(event) },
       el("label", { for: "new-collection", text: t("New collection") }), this._name,
@@ -68,7 +69,7 @@ export class Documents {
       if (name !== this._collections.name) return;
       this._list.show(items);
       const held = count(items.length, "{n} document", "{n} documents");
-      this._whole.replaceChildren(confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents: held }),
+      this._whole.replaceChildren(this._renameButton(name), confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents: held }),
         () => this._delete(name), { class: "quiet" }));
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));
@@ -96,6 +97,44 @@ export class Documents {
       await json("DELETE", `v1/collections/${part(name)}`);
       announce(t("The collection {name} was deleted.", { name }));
     });
+  }
+
+  /** A button with a form that takes the place of the whole row until it is cancelled. */
+  _renameButton(name) {
+    const input = nameInput("renamed-collection");
+    const form = el("form", { class: "row new-collection", onsubmit: (event) => this._rename(event, name, input.value.trim()) },
+      el("label", { for: "renamed-collection", text: t("New name") }), input,
+      el("button", { type: "submit", class: "quiet", text: t("Rename") }),
+      button(t("Cancel"), () => {
+        this._whole.replaceChildren(...buttons);
+        pressed.focus();
+      }, { class: "quiet" }));
+    let buttons = [];
+    const pressed = button(t("Rename this collection"), () => {
+      buttons = [...this._whole.children];
+      this._whole.replaceChildren(form);
+      input.value = name;
+      input.select();
+      input.focus();
+    }, { class: "quiet" });
+    return pressed;
+  }
+
+  async _rename(event, name, renamed) {
+    event.preventDefault();
+    if (!renamed || renamed === name) return;
+    try {
+      await json("PATCH", `v1/collections/${part(name)}`, { body: { name: renamed } });
+      this._problem.replaceChildren();
+      await this._collections.load();
+      await this._renamed();
+      this._collections.choose(renamed);
+      announce(t("The collection {name} is called {renamed} now.", { name, renamed }));
+      await this._show();
+      this._whole.querySelector("button")?.focus();
+    } catch (error) {
+      this._problem.replaceChildren(problemBox(asProblem(error)));
+    }
   }
 
   /** Does something to the chosen collection and shows it again, or why it could not be done. */
@@ -171,4 +210,9 @@ export class Documents {
       this.upload([...event.dataTransfer.files]);
     });
   }
+}
+
+function nameInput(id) {
+  return el("input", { id, required: true, pattern: NAME, maxlength: "64", autocomplete: "off", spellcheck: "false",
+    title: t("Letters, digits, - and _; a letter or digit first") });
 }

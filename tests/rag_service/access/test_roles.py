@@ -17,6 +17,7 @@ from workers.broker import keys
 TENANT = "roles"
 CHANGES = {
     ("POST", "/v1/collections"),
+    ("PATCH", "/v1/collections/{collection}"),
     ("DELETE", "/v1/collections/{collection}"),
     ("POST", "/v1/collections/{collection}/documents"),
     ("DELETE", "/v1/collections/{collection}/documents/{document_id}"),
@@ -61,6 +62,7 @@ BODIES: dict[str, Any] = {
     "/v1/embeddings": {"model": "all-minilm-l6-v2", "input": "green"},
     "/v1/keys": {"name": "another"},
     "/v1/collections": {"name": "secret"},
+    "/v1/collections/{collection}": {"name": "other"},
     "/v1/collections/{collection}/search": {"question": "green"},
     "/v1/collections/{collection}/documents": {"documents": [{"id": "more", "text": "Kiwis are furry."}]},
     "/v1/answers/{answer_id}/edits": {"instruction": "Shorter."},
@@ -85,7 +87,7 @@ class Place:
             method,
             path.format(**self.names),
             params=PARAMETERS.get((method, path)),
-            json=self.body(path, headers) if method == "POST" else None,
+            json=self.body(path, headers) if method in ("POST", "PATCH") else None,
             headers=headers,
         )
         return response

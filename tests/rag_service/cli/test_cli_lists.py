@@ -68,6 +68,26 @@ def test_collections_are_listed_and_deleted(rag: Rag) -> None:
     assert "`rag collections list` lists those there are" in again.stderr
 
 
+def test_a_collection_is_renamed(rag: Rag) -> None:
+    renamed = rag("collections", "rename", "shelf", "board")
+    assert renamed.exit_code == 0, renamed.output
+    assert renamed.stdout.startswith("Renamed shelf to board. Keys limited to shelf, ")
+    assert [one["title"] for one in told(rag("docs", "list", "-c", "board", "--json"))["documents"]] == [
+        "A Plum", "Kiwi",
+    ]  # fmt: skip
+    again = rag("collections", "rename", "shelf", "board")
+    assert again.exit_code == 1
+    assert "no collection 'shelf'" in again.stderr
+    taken = rag("collections", "rename", "board", "animals")
+    assert taken.exit_code == 1
+    assert "collection 'animals' exists already" in taken.stderr
+    wrong = rag("collections", "rename", "board", "a b")
+    assert wrong.exit_code == 2
+    assert "'a b' is not a collection name" in wrong.stderr
+    back = told(rag("collections", "rename", "board", "shelf", "--json"))
+    assert (back["name"], back["documents"]) == ("shelf", 2)
+
+
 def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("# Figs\n\nFigs are sweet.")
     (tmp_path / "bad.xyz").write_bytes(b"?")

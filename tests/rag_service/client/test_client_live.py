@@ -106,7 +106,10 @@ def test_files_and_texts_go_in_and_are_found(live_url: str, tmp_path: Path) -> N
         assert rag.collection("sea").documents == 2
         with pytest.raises(Conflict):
             rag.create_collection("sea")
-        rag.delete_collection("sea")
+        with pytest.raises(Conflict):
+            rag.rename_collection("sea", "animals")
+        assert rag.rename_collection("sea", "ocean") == rag.collection("ocean")
+        rag.delete_collection("ocean")
 
 
 def test_files_with_bad_names_fail_alone(live_url: str, tmp_path: Path) -> None:
@@ -156,8 +159,9 @@ async def test_the_async_client_makes_the_same_calls(live_url: str, world: Any, 
         assert (done.total, done.done, done.failures) == (2, 2, ())
         assert [passage.title for passage in await rag.search("deep", "whale songs", top_k=1)] == ["Whales"]
         assert (await rag.documents("deep")).next is None
-        await rag.delete_collection("deep")
-        assert "deep" not in {collection.name for collection in await rag.collections()}
+        assert (await rag.rename_collection("deep", "deeper")).name == "deeper"
+        await rag.delete_collection("deeper")
+        assert "deeper" not in {collection.name for collection in await rag.collections()}
         base = await rag.query("What jumps?", collection="animals")
         assert base.answer == world.stage.text
         edited = await rag.edit(base.answer_id, "Shorter.")

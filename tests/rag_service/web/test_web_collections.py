@@ -82,6 +82,48 @@ async def test_a_file_that_cannot_be_read_replaces_nothing(shelf: Any, tmp_path:
     await expect(shelf.page.get_by_text("Rule 2 holds on day 2.")).to_be_visible()
 
 
+async def test_a_collection_is_renamed_and_its_conversation_goes_on(shelf: Any, scene: Any) -> None:
+    dialog, page = shelf.dialog, shelf.page
+    await page.keyboard.press("Escape")
+    scene.stage.answers["When does rule 5 hold?"] = "Rule 5 holds on day 5."
+    await shelf.ask("When does rule 5 hold?")
+    await shelf.answered()
+    await page.get_by_role("button", name="Documents", exact=True).click()
+    rename = dialog.get_by_role("button", name="Rename this collection")
+    await rename.click()
+    name = dialog.get_by_label("New name")
+    await expect(name).to_be_focused()
+    await expect(name).to_have_value("shelf")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(rename).to_be_focused()
+    await expect(dialog.get_by_role("button", name="Delete this collection")).to_be_visible()
+
+    await rename.click()
+    await name.fill("handbook")
+    shelf.meant = 409
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_role("alert")).to_contain_text("exists already")
+    await expect(name).to_have_value("handbook")
+    async with httpx.AsyncClient(base_url=shelf.url) as client:
+        await name.fill("rules")
+        await dialog.get_by_role("button", name="Rename", exact=True).click()
+        await expect(page.locator("#announce")).to_have_text("The collection shelf is called rules now.")
+        await expect(dialog.get_by_text("In the collection “rules”")).to_be_visible()
+        await expect(rename).to_be_focused()
+        await expect(dialog.get_by_role("alert")).to_have_count(0)
+        await expect(dialog.locator(".document-list li:not(.hint)")).to_have_count(8)
+        await page.keyboard.press("Escape")
+        assert await page.locator("#collection").input_value() == "rules"
+        await expect(page.locator("#collection option[value=shelf]")).to_have_count(0)
+        turn = await shelf.answered(0)
+        await turn.locator(".run.copied").first.click()
+        await page.locator("#passages .active").get_by_role("button", name="Show the whole document").click()
+        await expect(page.locator("#passages .active .whole mark").first).to_be_visible()
+        await shelf.ask("When does rule 5 hold?")
+        await shelf.answered(1)
+        assert (await client.delete("/v1/collections/rules")).status_code == 204
+
+
 async def test_a_collection_is_deleted_on_the_second_click(shelf: Any) -> None:
     await shelf.dialog.get_by_role("button", name="Delete this collection").click()
     async with httpx.AsyncClient(base_url=shelf.url) as client:

@@ -283,6 +283,28 @@ def test_a_deleted_document_is_named_in_no_ended_job(opened: Opened) -> None:
     assert said("one", "waits").status == "queued"
 
 
+def test_ended_jobs_go_with_a_collection_that_is_renamed(opened: Opened) -> None:
+    """So what a document deleted later leaves in them is found. Jobs that have not ended keep their collection."""
+    ledger = opened.ledger
+    for tenant, collection in (("one", "a"), ("one", "b"), ("two", "a")):
+        ledger.add(job(f"{tenant}-{collection}", tenant, collection))
+        claim = ledger.take("w")
+        assert claim is not None
+        failures = [IngestFailure(name="x", reason="it is empty")]
+        assert claim.end(JobProgress(job_id=claim.job.job_id, status="failed", failures=failures))
+    ledger.add(job("waits"))
+    ledger.rename("one", "a", "c")
+    assert {one.job_id: one.collection for one in ledger.jobs("one", 9)} == {"one-a": "c", "one-b": "b", "waits": "a"}
+    assert [one.collection for one in ledger.jobs("two", 9)] == ["a"]
+    ledger.erase("one", "c", {"x"})
+    progress = ledger.job("one", "one-a")
+    assert progress is not None
+    assert progress.failures == [GONE]
+    claim = ledger.take("w")
+    assert claim is not None
+    assert claim.job.collection == "a"
+
+
 def test_an_end_that_redis_forgot_is_not_done_twice(redis_opened: OpenedRedis) -> None:
     redis_opened.ledger.add(job("j"))
     before = redis_opened.client.dump(keys.job("one", "j"))

@@ -1,4 +1,4 @@
-"""`rag collections list|delete|copy|reindex`. `rag ingest` creates collections."""
+"""`rag collections list|rename|delete|copy|reindex`. `rag ingest` creates collections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
-app = typer.Typer(help="Collections: list, delete, copy, reindex. `rag ingest` creates them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Collections: list, rename, delete, copy, reindex. `rag ingest` creates them.", no_args_is_help=True
+)
 
 
 @app.command("list", epilog=example("rag collections list"))
@@ -29,6 +31,26 @@ def list_collections(url: Url = None, api_key: ApiKey = None, as_json: Json = Fa
         out().print(f"{collection['name']}  {sizes}  {decimal(collection['bytes'])}")
     if not collections["collections"]:
         err().print("There are no collections. `rag ingest PATH…` makes one.")
+
+
+@app.command("rename", epilog=example("rag collections rename notes field-notes"))
+def rename(
+    name: Annotated[str, typer.Argument(metavar="OLD", help="Name of the collection.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no collection has.")],
+    url: Url = None,
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Rename a collection, in one step. Its documents stay as they are, and conversations go on under the new name.
+
+    What names the collection elsewhere keeps the old name: keys limited to it, settings, and commands such as `rag sync
+    --watch`, which would create a collection of that name anew. Rejected while an ingest of the collection is under way
+    or its index is being built anew.
+    """
+    with connect(url, api_key) as api:
+        collection = api.json(calls.rename_collection(name, new))
+    text = f"Renamed {name} to {new}. Keys limited to {name}, settings and scripts that name it keep the old name."
+    print_result(collection, text, as_json)
 
 
 @app.command("delete", epilog=example("rag collections delete notes"))
