@@ -125,6 +125,7 @@ async def test_a_crowd_on_one_session_leaves_it_whole(client: httpx.AsyncClient,
         assert after[: len(before)] == before
 
 
+@pytest.mark.decoder_only("its engine is made to fail; failing model servers have tests of their own")
 async def test_a_failed_answer_frees_its_session(client: httpx.AsyncClient, world: Any) -> None:
     body = {**QUESTION, "session_id": "fails"}
     world.stage.text = None  # which the scripted engine cannot say

@@ -321,6 +321,7 @@ def test_material_without_articles_has_a_digest() -> None:
 
 
 @pytest.mark.usefixtures("own_folder")
+@pytest.mark.full
 def test_a_run_on_a_stack_of_its_own(tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real processes: follow-ups begin on what was kept, and not where reuse is off."""
     for name, value in {
