@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -138,6 +139,8 @@ class SentenceTransformerEmbedder:
         self.device = device
         self.dtype = dtype
         self.batch_size = batch_size
+        self.query_threads: int | None = None
+        """Threads of torch that embed a question; None: as many as embed passages."""
         self._lock = threading.RLock()
         self._model: Any = None
 
@@ -188,10 +191,10 @@ class SentenceTransformerEmbedder:
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
     def embed_documents(self, texts: Sequence[str], /) -> Vectors:
-        return self._encode("encode_document", list(texts), self.prefixes.passage)
+        return self._encode("encode_document", list(texts), self.prefixes.passage, None)
 
     def embed_query(self, text: str, /) -> Vectors:
-        vector: Vectors = self._encode("encode_query", [text], self.prefixes.query)[0]
+        vector: Vectors = self._encode("encode_query", [text], self.prefixes.query, self.query_threads)[0]
         return vector
 
     @cached_property
@@ -234,12 +237,12 @@ class SentenceTransformerEmbedder:
                 known += len(piece)
         return known / whole if whole else 1.0
 
-    def _encode(self, method: str, texts: list[str], prefix: str) -> Vectors:
+    def _encode(self, method: str, texts: list[str], prefix: str, threads: int | None) -> Vectors:
         self.load()
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        with self._lock:  # the tokenizer underneath is not safe for several threads
+        with self._lock, _threads(threads):  # the tokenizer underneath is not safe for several threads
             for batch in self._batches(texts):
                 vectors[batch] = getattr(self._model, method)(
                     [texts[place] for place in batch],
@@ -261,6 +264,19 @@ class SentenceTransformerEmbedder:
             most = self._model.max_seq_length or max(map(len, encoded))
             order.sort(key=lambda place: -min(len(encoded[place]), most))
         return [order[first : first + self.batch_size] for first in range(0, len(order), self.batch_size)]
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads meanwhile; None changes nothing."""
+    import torch
+
+    usual = torch.get_num_threads()
+    torch.set_num_threads(count or usual)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 def check_device(device: str) -> None:

@@ -1,11 +1,12 @@
-"""How many threads of torch embed a question, in a process that embeds nothing else. Knows times; knows no model."""
+"""How many threads of torch embed a question beside a decoder. Knows embedders and the clock."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from statistics import median
+
+from retriever import SentenceTransformerEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -15,11 +16,11 @@ WORTH = 1.5
 QUESTION = "How many days of paid leave does an employee have who began in the middle of the year?"
 
 
-def settle(embed: Callable[[str], object]) -> None:
-    """Leave torch one thread, unless all of them embed a question much faster. Call it before other threads use torch.
+def settle(embedder: SentenceTransformerEmbedder) -> None:
+    """Let one thread embed questions, unless all of torch's are much faster. Passages keep all of them.
 
     A small model's question takes one thread as long as two, and on cores that a decoder keeps busy the two wait for
-    each other: 32 ms instead of 13 in the median, and up to 430.
+    each other: 24 to 34 ms instead of 15 to 19 in the median, and up to 146. Raises EmbedderUnavailable.
     """
     import torch
 
@@ -29,12 +30,11 @@ def settle(embed: Callable[[str], object]) -> None:
     times: dict[int, list[float]] = {1: [], threads: []}
     for _ in range(ROUNDS):
         for count, taken in times.items():
-            torch.set_num_threads(count)
-            embed(QUESTION)  # the first one with a new number of threads makes them
+            embedder.query_threads = count
+            embedder.embed_query(QUESTION)  # the first one with a new number of threads makes them
             begun = time.perf_counter()
-            embed(QUESTION)
+            embedder.embed_query(QUESTION)
             taken.append(time.perf_counter() - begun)
     one, all_threads = (median(taken) for taken in times.values())
-    if all_threads * WORTH > one:
-        torch.set_num_threads(1)
+    embedder.query_threads = 1 if all_threads * WORTH > one else None
     log.info("a question is embedded in %.0f ms by one thread, %.0f by %d", 1e3 * one, 1e3 * all_threads, threads)

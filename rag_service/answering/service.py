@@ -37,6 +37,7 @@ from retriever import (
     EmbedderUnavailable,
     Library,
     RerankerUnavailable,
+    SentenceTransformerEmbedder,
     make_embedder,
     open_stores,
 )
@@ -133,8 +134,8 @@ class Service:
         loads = [load] if load is not None and mode in ("hybrid", "dense") else []
         if self.reranking is not None and mode != "none":
             loads.append(self.reranking.reranker.load)
-        elif loads and self.settings.embedding_place[0] == "cpu":  # a reranker gains by threads
-            loads.append(partial(query_threads.settle, self.embedder.embed_query))
+        elif loads and isinstance(self.embedder, SentenceTransformerEmbedder) and self.embedder.device == "cpu":
+            loads.append(partial(query_threads.settle, self.embedder))  # a reranker needs torch's threads meanwhile
         if loads:
             self._warming = threading.Thread(target=_tried, args=loads, name="embedding model")
             self._warming.start()

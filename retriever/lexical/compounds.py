@@ -16,6 +16,8 @@ LEAST = 4
 """Letters of a part. With 3, Dutch and German words part at syllables."""
 MOST = 40
 """Letters of a word that is parted."""
+MOST_TERMS = 4096
+"""Terms that are looked up for a question; words behind that are not parted."""
 
 
 def parts(lexicon: Lexicon, words: Iterable[str], spoken: Sequence[str]) -> list[str]:
@@ -24,8 +26,15 @@ def parts(lexicon: Lexicon, words: Iterable[str], spoken: Sequence[str]) -> list
     Args:
         spoken: the languages of the collection.
     """
-    splits = {word: list(_splits(word)) for word in words}
     languages = ["", *spoken]
+    room = MOST_TERMS // (2 * len(languages))
+    splits: dict[str, list[tuple[str, str]]] = {}
+    for word in words:
+        pairs = list(_splits(word))
+        room -= len(pairs)
+        if room < 0:
+            break
+        splits[word] = pairs
     wanted = {term(part, one) for pairs in splits.values() for pair in pairs for part in pair for one in languages}
     counts = lexicon.counts_of(wanted) if wanted else {}
     found = (_likeliest(pairs, languages, counts) for pairs in splits.values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 import pytest
 from test_retriever_lexical import empty, put
 
-from retriever.lexical import bm25
+from retriever.lexical import bm25, compounds
 from retriever.lexical.compounds import parts
 from retriever.lexical.postings import Tables
 
@@ -48,6 +49,22 @@ def lexicon() -> Iterator[Tables]:
 )
 def test_a_word_parts_where_the_collection_has_both(lexicon: Tables, word: str, found: list[str]) -> None:
     assert parts(lexicon, [word], lexicon.languages()) == found
+
+
+def test_a_question_has_a_bounded_number_of_parts(lexicon: Tables) -> None:
+    hostile = ["".join(pair) for pair in itertools.product("abcdefgh" * 5, repeat=2)]
+    words = [first + "x" * 38 for first in dict.fromkeys(hostile)]
+    asked: list[int] = []
+
+    class Counting(Tables):
+        def counts_of(self, terms: Iterable[str]) -> dict[str, int]:
+            asked.append(len(list(terms)))
+            return {}
+
+    counting = Counting(lexicon.connection)
+    assert parts(counting, words, [f"l{number}" for number in range(30)]) == []
+    assert parts(counting, ["bankrekening", *words], ["nl"]) == []
+    assert 0 < max(asked) <= compounds.MOST_TERMS
 
 
 def test_the_rarer_part_is_in_as_many_chunks_as_can_be() -> None:
