@@ -271,8 +271,11 @@ def _threads(count: int | None) -> Iterator[None]:
     """Let torch use so many threads meanwhile; None changes nothing."""
     import torch
 
+    if count is None:
+        yield
+        return
     usual = torch.get_num_threads()
-    torch.set_num_threads(count or usual)
+    torch.set_num_threads(count)
     try:
         yield
     finally:
