@@ -63,8 +63,6 @@ def main() -> None:
         dtype: {
             "weights_bytes": target.nbytes,
             "packed": target.packed,
-            "border": target.kernels.border if target.kernels else None,
-            "wide": str(target.kernels.wide).removeprefix("torch.") if target.kernels else None,
             "ms": {
                 rows: {"median": round(1e3 * statistics.median(all_), 1), "least": round(1e3 * min(all_), 1)}
                 for rows, all_ in times[dtype].items()

@@ -26,7 +26,6 @@ from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
 from decoder.planning.draft_gate import Drafting
-from decoder.planning.kernel_border import load_or_measure as load_or_measure_kernels
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ def load_engine(
         allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
         dtype: float64, float32, bfloat16, float16, or, on a CPU, int8.
         exact: "bitwise" makes every draft's logits equal to plain decoding's, bit by bit (`model/bitwise.py`); on a CPU
-            in float32 or bfloat16. "default": up to rounding.
+            in float32, bfloat16 or int8. "default": up to rounding.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: folder of the named models; the default cache folder if None.
         induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
@@ -101,8 +100,8 @@ def load_engine(
                 f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
                 "choose a draft model of the target's family, or load the target without one"
             )
-        context.draft_model = _target(draft_folder, dtype, device, state_dir)
-    target = _target(folder, dtype, device, state_dir, bitwise=exact == "bitwise")
+        context.draft_model = _target(draft_folder, dtype, device)
+    target = _target(folder, dtype, device, bitwise=exact == "bitwise")
     if target.bitwise:
         log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
         bitwise_check.ensure(target)
@@ -155,10 +154,8 @@ def _heads(source: bool | Path, folder: Path, model: str, target: TargetModel) -
     return heads.load(file, target).pairs if source and file.is_file() else ()
 
 
-def _target(
-    folder: Path, dtype: str, device: str, state_dir: Path | None = None, *, bitwise: bool = False
-) -> TargetModel:
-    """A model on its device. An int8 model's kernels are measured, or read from a file in `state_dir`."""
+def _target(folder: Path, dtype: str, device: str, *, bitwise: bool = False) -> TargetModel:
+    """A model on its device."""
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e9
     log.info("loading the weights of %s as %s, %.1f GB; some seconds a GB", folder.name, dtype, size)
     if dtype != INT8:
@@ -168,8 +165,6 @@ def _target(
     quantise(weights)
     target = TargetModel(weights, bitwise=bitwise)
     target.original_fingerprint = original
-    name = None if state_dir is None else state_dir / f"kernels-{fingerprint(target, folder.name)}.json"
-    load_or_measure_kernels(target, name)
     return target
 
 

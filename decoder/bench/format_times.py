@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import torch
 
-from decoder.model.linear.int8_linear import Int8Linear, Kernels, multiplies_bfloat16
+from decoder.model.linear.int8_linear import Int8Linear
 from decoder.model.linear.packed_linear import free_bytes, pack, packed_passes
 
 ROWS = (1, 8, 64)
@@ -52,8 +52,7 @@ def _layers(dtype: str) -> list[torch.nn.Linear]:
     stored = torch.float32 if dtype == "float32" else torch.bfloat16
     weight = torch.linspace(-1.0, 1.0, _SIZE * _SIZE).view(_SIZE, _SIZE)
     if dtype == "int8":
-        kernels = Kernels(wide=torch.float32)
-        return [Int8Linear(weight, None, stored, kernels) for _ in range(_LAYERS)]
+        return [Int8Linear(weight, None, stored) for _ in range(_LAYERS)]
     layers = torch.nn.ModuleList(torch.nn.Linear(_SIZE, _SIZE, bias=False, device="meta") for _ in range(_LAYERS))
     for layer in layers:
         layer.weight = torch.nn.Parameter(weight.to(stored, copy=True), requires_grad=False)
@@ -62,24 +61,15 @@ def _layers(dtype: str) -> list[torch.nn.Linear]:
 
 
 def _fastest(layers: list[torch.nn.Linear], rows: int) -> float:
-    """Seconds of all layers; an int8 layer's by the faster one of its kernels."""
-    kernels = layers[0].kernels if isinstance(layers[0], Int8Linear) else None
-    ways = [(0, torch.float32)]
-    if kernels is not None:
-        ways.append((rows, torch.float32))
-        if multiplies_bfloat16():
-            ways.append((0, torch.bfloat16))
-    times = []
+    """Seconds of all layers."""
     first = layers[0]
-    inputs = torch.ones(rows, _SIZE, dtype=first.scale.dtype if isinstance(first, Int8Linear) else first.weight.dtype)
-    for border, wide in ways:
-        if kernels is not None:
-            kernels.border, kernels.wide = border, wide
-        for repeat in range(_REPEATS + 1):
-            started = time.perf_counter()
-            with packed_passes():
-                for layer in layers:
-                    layer(inputs)
-            if repeat:
-                times.append(time.perf_counter() - started)
+    inputs = torch.ones(rows, _SIZE, dtype=first.dtype if isinstance(first, Int8Linear) else first.weight.dtype)
+    times = []
+    for repeat in range(_REPEATS + 1):
+        started = time.perf_counter()
+        with packed_passes():
+            for layer in layers:
+                layer(inputs)
+        if repeat:
+            times.append(time.perf_counter() - started)
     return min(times)

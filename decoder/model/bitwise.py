@@ -5,6 +5,7 @@ needed:
 
 * Linear layers always use oneDNN's packed product. From two rows up, its bits depend neither on the number of rows nor
   on a row's place among them; where they do (bfloat16 on matrix units), products of exactly `ROWS` rows still agree.
+  Those of int8 layers are exact sums of integers anyway (`linear/int8_linear.py`).
 * Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products.
   Their exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in
   order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no
@@ -28,7 +29,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.errors import BitwiseUnavailable
-from decoder.model.linear.int8_linear import kernels_of
+from decoder.model.linear.int8_linear import Int8Linear
 from decoder.model.linear.packed_linear import PackedLinear
 
 BLOCK = 64
@@ -98,16 +99,17 @@ class BitwiseLinear(PackedLinear):
 
 
 def make_bitwise(model: Any) -> None:
-    """Turn a model's packed layers and activations into bitwise ones.
+    """Turn a model's packed layers and activations into bitwise ones. Int8 layers are.
 
     Raises:
         BitwiseUnavailable: the model is not on a CPU, in a dtype that is not packed, or its layers are not packed.
     """
-    integers = kernels_of(model) is not None
-    if integers or model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
-        kind = f"{'int8' if integers else str(model.dtype).removeprefix('torch.')} on {model.device.type}"
-        raise BitwiseUnavailable(f"the model is {kind}; load it with dtype float32 or bfloat16 on the device cpu")
-    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
+        kind = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
+        raise BitwiseUnavailable(f"the model is {kind}; load it with dtype float32, bfloat16 or int8 on the device cpu")
+    layers = [
+        layer for layer in model.modules() if type(layer) is not Int8Linear and isinstance(layer, torch.nn.Linear)
+    ]
     if any(type(layer) is not PackedLinear for layer in layers):
         raise BitwiseUnavailable("its weights could not be packed; free some memory, or take a smaller model")
     for layer in layers:

@@ -20,7 +20,7 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.int8_linear import Kernels, kernels_of
+from decoder.model.linear.int8_linear import Int8Linear, is_int8
 from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
 from decoder.model.pass_parts import PromptChunk, TreePass
 
@@ -55,8 +55,8 @@ class TargetModel:
         self.bitwise = bitwise
         if bitwise:
             bits.make_bitwise(model)
-        self.kernels: Kernels | None = kernels_of(model)
-        """The kernels of its int8 layers; None in other number formats."""
+        self.int8 = is_int8(model)
+        """Whether its linear layers multiply integers."""
         self.original_fingerprint: str | None = None
         """Fingerprint of the weights before they became integers."""
         self.adapters: Adapters | None = None
@@ -84,16 +84,17 @@ class TargetModel:
     @property
     def number_format(self) -> str:
         """The format of its weights as `load_engine` names it."""
-        return "int8" if self.kernels is not None else str(self.dtype).removeprefix("torch.")
+        return "int8" if self.int8 else str(self.dtype).removeprefix("torch.")
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its weights, packed copies and conversion buffer."""
+        """Bytes of its weights and packed copies."""
         tensors: dict[int, int] = {}
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             tensors[id(tensor)] = tensor.nbytes
         packed: int = sum(module.weight.nbytes for module in self.model.modules() if isinstance(module, PackedLinear))
-        return sum(tensors.values()) + packed + (self.kernels.nbytes if self.kernels is not None else 0)
+        integers = sum(module.nbytes for module in self.model.modules() if isinstance(module, Int8Linear))
+        return sum(tensors.values()) + packed + integers
 
     @property
     def captured(self) -> int:

@@ -17,6 +17,7 @@ import torch
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention
 from decoder.model.linear import packed_linear
+from decoder.model.linear.integer_product import kernel
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -99,8 +100,8 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("bitwise",)
     if target.graphs is not None:
         facts += ("graphs",)
-    if target.kernels is not None:
-        facts += ("int8", target.kernels.border, target.kernels.wide)
+    if target.int8:
+        facts += ("int8", kernel().__name__)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -29,7 +29,6 @@ def test_an_engine_in_int8_answers_and_keeps_no_original_weights(folder: str, tm
     assert not any(type(module) is torch.nn.Linear for module in target.model.modules())
     matrices = [weight for weight in target.model.parameters() if weight.ndim == 2]
     assert len(matrices) == 1, "the embeddings alone"
-    assert len(list(tmp_path.glob("kernels-*.json"))) == 1
     assert len(list(tmp_path.glob("cost-*.json"))) == 1
     params = SamplingParams(max_tokens=16, ignore_eos=True)
     answers = [[token for step in engine.generate([5, 6, 7], params) for token in step.tokens] for _ in range(2)]
@@ -41,10 +40,9 @@ def test_memory_is_an_eighth_of_float64s_besides_what_stays(folder: str) -> None
     small = load_target(folder, dtype="int8", device="cpu")[0]
     large = load_target(folder, dtype="float64", device="cpu")[0]
     layers = [module for module in small.model.modules() if isinstance(module, Int8Linear)]
-    weights = sum(layer.integers.numel() for layer in layers)
-    assert sum(layer.integers.nbytes for layer in layers) == weights
-    assert small.kernels is not None
-    assert small.nbytes - small.kernels.nbytes < large.nbytes - 7 * weights
+    weights = sum(layer.in_features * layer.out_features for layer in layers)
+    assert sum(layer.product.nbytes for layer in layers) == weights
+    assert small.nbytes < large.nbytes - 7 * weights
 
 
 def test_heads_and_adapters_of_the_model_fit_its_int8_form(folder: str) -> None:
@@ -88,6 +86,12 @@ def test_a_text_without_tokens_is_refused(folder: str, tmp_path: Path) -> None:
         compare_formats(folder, dtype="int8", limit=1)
 
 
-def test_int8_has_no_bitwise_passes_and_says_what_to_choose(folder: str) -> None:
-    with pytest.raises(BitwiseUnavailable, match="the model is int8 on cpu; load it with dtype float32 or bfloat16"):
-        load_engine(folder, dtype="int8", exact="bitwise")
+def test_int8_has_bitwise_passes(folder: str) -> None:
+    assert load_engine(folder, dtype="int8", exact="bitwise").target.bitwise
+
+
+def test_half_precision_has_no_bitwise_passes_and_says_what_to_choose(folder: str) -> None:
+    with pytest.raises(
+        BitwiseUnavailable, match="the model is float16 on cpu; load it with dtype float32, bfloat16 or"
+    ):
+        load_engine(folder, dtype="float16", exact="bitwise")

@@ -1,60 +1,30 @@
-"""Int8 linear layers: weights as integers from -127 to 127 with one scale per output, and two kernels for them.
+"""Int8 linear layers: weights as integers from -127 to 127 with one scale per output, and exact sums of integers.
 
-A pass over a few rows is limited by reading the weights: torch's weight-only kernel reads the integers themselves. A
-wider pass is limited by multiplying: it converts the same integers, a piece at a time, into a buffer that all layers
-share, and multiplies them there. An integer of eight bits is exact in bfloat16 and in float32, both kernels sum in
-float32, multiply the sum by the scale, and round once. So they differ by the order of summation only. Up to which
-number of rows which kernel is used, and in which format the wider one multiplies, is measured on the machine
-(`decoder.planning.kernel_border`).
+A row of activations becomes integers, too: multiples of a step, the row's largest magnitude over `STEPS`. Each is
+written as two digits of radix 128, and the digits' products with the weights are sums of integers, without rounding
+(`integer_product.py`). So what a row gives does not depend on the rows beside it, their number, threads or processor:
+a draft's rows give the bits of plain decoding. Integers of 14 bits are as good as bfloat16: for a row whose largest
+magnitude is 16 times its mean, they are eight times as fine in the mean.
 
 Knows layers and their products; knows no model and no clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-PIECE = 1 << 24
-"""Most weights that are converted at once: 64 MB in float32."""
+from decoder.model.linear.integer_product import PIECE, IntegerProduct, pack
+
 LARGEST = 127
-UNMEASURED = 16
-"""Border until it is measured."""
-_FEW_COLUMNS = 32
-"""The weight-only kernel reads past the end of rows whose length is no multiple of its vectors."""
-
-
-@dataclass(slots=True)
-class Kernels:
-    """Which kernel multiplies how many rows. All int8 layers of a model share one.
-
-    Attributes:
-        border: most rows of the weight-only kernel; 0 if it is never used.
-        wide: the format in which the wider kernel multiplies bfloat16 activations: bfloat16 or float32.
-    """
-
-    border: int = UNMEASURED
-    wide: torch.dtype = torch.float32
-    _buffer: torch.Tensor | None = field(default=None, repr=False)
-
-    def converted(self, integers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Integers, at most PIECE or one row of them, as numbers of a format; valid until the next call."""
-        size = max(PIECE, integers.shape[-1])
-        if self._buffer is None or self._buffer.dtype is not dtype or len(self._buffer) < integers.numel():
-            with torch.inference_mode(False):
-                self._buffer = torch.empty(size, dtype=dtype)
-        made = self._buffer[: integers.numel()].view(integers.shape)
-        made.copy_(integers)
-        return made
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the shared buffer."""
-        return 0 if self._buffer is None else self._buffer.nbytes
+RADIX = 128
+STEPS = 63 * RADIX + 63
+"""The largest integer of an activation: both its digits are at most 64."""
+_SMALLEST = 1e-30
+"""A row of zeros is divided by a step of this over `STEPS`."""
 
 
 class Int8Linear(torch.nn.Linear):
@@ -64,82 +34,80 @@ class Int8Linear(torch.nn.Linear):
         weight: [out, in], of any floating dtype; it is not kept.
         bias: [out] or None.
         dtype: of its inputs and outputs.
-        kernels: shared by the layers of a model.
 
     Attributes:
-        integers: int8 [out, in].
-        scale: [out], in `dtype`; exact in bfloat16.
+        product: of the integers [out, in] with digits.
+        scale: float32 [out]; exact in bfloat16.
     """
 
-    integers: torch.Tensor
     scale: torch.Tensor
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype, kernels: Kernels) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
         integers, scale = quantised(weight)
-        self._set(integers, scale.to(dtype), None if bias is None else bias.detach().to(dtype), kernels)
+        self._set(integers, scale, None if bias is None else bias.detach().to(dtype), dtype)
 
-    def _set(self, integers: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None, kernels: Kernels) -> None:
+    def _set(self, integers: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
         torch.nn.Module.__init__(self)
         self.out_features, self.in_features = integers.shape
-        self.register_buffer("integers", integers)
+        self.dtype = dtype
+        self.product: IntegerProduct = pack(integers)
         self.register_buffer("scale", scale)
         self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias, requires_grad=False))
-        self.kernels = kernels
 
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
         """[out, in], what the layer multiplies by, rounded to its dtype. It is computed at every access."""
-        return self.integers.to(self.scale.dtype) * self.scale[:, None]
+        return (self.product.integers() * self.scale[:, None]).to(self.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the integers and scales."""
-        return self.integers.nbytes + self.scale.nbytes
+        """Bytes of the integers, however often, and scales."""
+        return self.product.nbytes * (1 + ("integers" in self.__dict__)) + self.scale.nbytes
+
+    @cached_property
+    def integers(self) -> torch.Tensor:
+        """int8 [out, in], kept from the first access on, for those who read single rows."""
+        return self.product.integers()
 
     def rows(self, numbers: torch.Tensor) -> Int8Linear:
         """A layer of some of the outputs, int64 [n]."""
         part = Int8Linear.__new__(Int8Linear)
         bias = None if self.bias is None else self.bias.detach()[numbers]
-        part._set(self.integers[numbers], self.scale[numbers], bias, self.kernels)
+        part._set(self.integers[numbers], self.scale[numbers], bias, self.dtype)
         return part
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.requires_grad and torch.is_grad_enabled():
             return F.linear(input, self.weight, self.bias)
-        flat = input.reshape(-1, self.in_features)
-        few = len(flat) <= self.kernels.border and self.in_features % _FEW_COLUMNS == 0 and _has_few(flat.dtype)
-        product = self._few(flat) if few else self._wide(flat)
+        digits, step = digits_of(input.reshape(-1, self.in_features))
+        high, low = self.product(digits).chunk(2)
+        product = low.add_(high, alpha=RADIX).mul_(self.scale).mul_(step)
         if self.bias is not None:
             product = product.add_(self.bias)
-        return product.view(*input.shape[:-1], self.out_features)
-
-    def _few(self, rows: torch.Tensor) -> torch.Tensor:
-        """[n, in] -> [n, out], by torch's weight-only kernel."""
-        product: torch.Tensor = torch._weight_int8pack_mm(rows.contiguous(), self.integers, self.scale)
-        return product
-
-    def _wide(self, rows: torch.Tensor) -> torch.Tensor:
-        """[n, in] -> [n, out], by converted integers."""
-        step = max(PIECE // self.in_features, 1)
-        if self.out_features <= step:
-            return self._piece(rows, self.integers, self.scale)
-        product = rows.new_empty(len(rows), self.out_features)
-        for start in range(0, self.out_features, step):
-            part = slice(start, start + step)
-            product[:, part] = self._piece(rows, self.integers[part], self.scale[part])
-        return product
-
-    def _piece(self, rows: torch.Tensor, integers: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        if rows.dtype is torch.bfloat16 and self.kernels.wide is torch.bfloat16:
-            weights = self.kernels.converted(integers, torch.bfloat16)
-            scaled: torch.Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, scale[None], weights, None, "mul")
-            return scaled  # the scale multiplies the float32 sums, before they are rounded
-        exact = torch.float64 if rows.dtype is torch.float64 else torch.float32
-        weights = self.kernels.converted(integers, exact)
-        return torch.mm(rows.to(exact), weights.T).mul_(scale.to(exact)).to(rows.dtype)
+        return product.to(self.dtype).view(*input.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+def digits_of(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Round each row to integers of its own step, and write them as two digits.
+
+    Args:
+        rows: [n, in], of any floating dtype.
+
+    Returns:
+        float32 [2n, in], whole numbers from -64 to 64: the high digits, then the low ones; float32 [n, 1], the steps: a
+        row's largest magnitude over `STEPS`. high * RADIX + low, times the step, is the row, up to half a step.
+    """
+    exact = rows.float()
+    step = exact.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST).div_(STEPS)
+    digits = exact.new_empty(2, *exact.shape)
+    high, low = digits.unbind()
+    torch.div(exact, step, out=low).round_()
+    torch.div(low, RADIX, out=high).round_()
+    low.sub_(high, alpha=RADIX)
+    return digits.view(-1, exact.shape[1]), step
 
 
 @torch.no_grad()
@@ -167,10 +135,12 @@ def quantised(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def rows_of(layer: torch.nn.Linear, numbers: torch.Tensor) -> torch.Tensor:
     """The weights of some outputs of a linear layer, int64 [n] -> [n, in]."""
-    return layer.rows(numbers).weight if isinstance(layer, Int8Linear) else layer.weight[numbers]
+    if isinstance(layer, Int8Linear):
+        return (layer.integers[numbers] * layer.scale[numbers, None]).to(layer.dtype)
+    return layer.weight[numbers]
 
 
-def quantise(model: Any, dtype: torch.dtype = torch.bfloat16) -> Kernels:
+def quantise(model: Any, dtype: torch.dtype = torch.bfloat16) -> None:
     """Replace a stock model's linear layers, its output matrix included, and convert its other weights to `dtype`.
 
     The embeddings stay as they are, in `dtype`: a lookup reads a few rows, so integers would gain no time there. An
@@ -181,43 +151,18 @@ def quantise(model: Any, dtype: torch.dtype = torch.bfloat16) -> Kernels:
         model: on the CPU, in any floating dtype.
         dtype: of activations and of the other weights.
     """
-    kernels = Kernels(wide=torch.bfloat16 if multiplies_bfloat16() else torch.float32)
     with torch.no_grad():
         for module in list(model.modules()):  # the output matrix comes before the embeddings that it may be tied to
             for name, child in list(module.named_children()):
                 if type(child) is torch.nn.Linear:
-                    setattr(module, name, Int8Linear(child.weight, child.bias, dtype, kernels))
+                    setattr(module, name, Int8Linear(child.weight, child.bias, dtype))
                     child.weight = child.bias = None  # type: ignore[assignment]
             for weight in module.parameters(recurse=False):
                 weight.data = weight.data.to(dtype)
     model.config.dtype = dtype
     model.config.tie_word_embeddings = False
-    return kernels
 
 
-def kernels_of(model: Any) -> Kernels | None:
-    """What the int8 layers of a model share; None if it has none."""
-    return next((module.kernels for module in model.modules() if isinstance(module, Int8Linear)), None)
-
-
-@cache
-def multiplies_bfloat16() -> bool:
-    """Whether oneDNN multiplies bfloat16 here and can scale the sums before it rounds them."""
-    rows, weights, scale = torch.ones(1, 32).bfloat16(), torch.ones(32, 32).bfloat16(), torch.full((32,), 0.5)
-    try:
-        product = torch.ops.mkldnn._linear_pointwise.binary(rows, scale.bfloat16()[None], weights, None, "mul")
-    except (RuntimeError, AttributeError):
-        return False
-    return bool((product == 16).all())
-
-
-@cache
-def _has_few(dtype: torch.dtype) -> bool:
-    """Whether the weight-only kernel takes activations of a dtype here."""
-    try:
-        torch._weight_int8pack_mm(
-            torch.ones(1, 32, dtype=dtype), torch.ones(32, 32).char(), torch.ones(32, dtype=dtype)
-        )
-    except (RuntimeError, AttributeError):
-        return False
-    return True
+def is_int8(model: Any) -> bool:
+    """Whether a model has int8 layers."""
+    return any(isinstance(module, Int8Linear) for module in model.modules())

@@ -1,29 +1,27 @@
-"""Int8 layers: the rounding, and two kernels that multiply the same integers."""
+"""Int8 layers: the rounding of weights and rows, and products whose sums are exact."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from decoder.model.linear import int8_linear
 from decoder.model.linear.int8_linear import (
+    RADIX,
+    STEPS,
     Int8Linear,
-    Kernels,
-    kernels_of,
-    multiplies_bfloat16,
+    digits_of,
+    is_int8,
     quantise,
     quantised,
     rows_of,
 )
 from tests.support.tiny_models import tiny_model
 
-FORMATS = [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.skipif(not multiplies_bfloat16(), reason=""))]
 
-
-def layer(out: int, columns: int, dtype: torch.dtype, kernels: Kernels) -> Int8Linear:
+def layer(out: int, columns: int, dtype: torch.dtype) -> Int8Linear:
     source = torch.Generator().manual_seed(out + columns)
     weight, bias = torch.randn(out, columns, generator=source), torch.randn(out, generator=source)
-    return Int8Linear(weight, bias, dtype, kernels)
+    return Int8Linear(weight, bias, dtype)
 
 
 def test_weights_are_rounded_to_the_nearest_multiple_of_their_rows_scale() -> None:
@@ -40,66 +38,90 @@ def test_weights_are_rounded_to_the_nearest_multiple_of_their_rows_scale() -> No
     assert (away <= 0.5 * scale[:, None] * 1.0001 + (most - 127 * scale).clamp_min(0)[:, None]).all()
 
 
-@pytest.mark.parametrize("wide", FORMATS)
-@pytest.mark.parametrize(("out", "columns"), [(61, 32), (256, 512), (1, 64)])
-def test_both_kernels_multiply_the_same_integers_and_round_once(out: int, columns: int, wide: torch.dtype) -> None:
-    """Activations that are integers have exact sums, whatever their order: so both kernels give the same bits."""
-    kernels = Kernels(wide=wide)
-    made = layer(out, columns, torch.bfloat16, kernels)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("out", "columns"), [(61, 32), (256, 512), (1, 64), (7, 23)])
+def test_sums_of_integers_are_exact_and_rounded_once(out: int, columns: int, dtype: torch.dtype) -> None:
+    """Activations whose largest is as many steps, a power of two each, are taken as they are."""
+    made = layer(out, columns, dtype)
+    scale = made.scale.double()
     for rows in (1, 3, 8, 33):
-        inputs = torch.randint(-8, 9, (1, rows, columns), generator=torch.Generator().manual_seed(rows)).bfloat16()
-        exact = (inputs.double() @ made.integers.double().T * made.scale.double()).float().bfloat16() + made.bias
-        for kernels.border in (0, rows):
-            assert torch.equal(made(inputs), exact)
+        source = torch.Generator().manual_seed(rows)
+        steps = torch.randint(-64, 65, (rows, columns), generator=source) * 64 if dtype is torch.bfloat16 else (
+            torch.randint(-STEPS, STEPS + 1, (rows, columns), generator=source)
+        )  # fmt: skip
+        steps[:, 0] = STEPS
+        inputs = steps.double() * 2.0**-9
+        digits, step = digits_of(inputs)
+        assert (step == 2.0**-9).all()
+        assert torch.equal(digits[:rows] * RADIX + digits[rows:], steps.float())
+        exact = steps.double() @ made.integers.double().T
+        sums = (made.product(digits[:rows]).double() * RADIX + made.product(digits[rows:]).double()).float()
+        assert torch.equal(sums, exact.float()), (
+            "each digit's sum is exact here, and so is their own but for one rounding"
+        )
+        if dtype is torch.float32:
+            bias = made.bias.double()
+            wanted = (exact.float() * made.scale * 2.0**-9 + made.bias).double()
+            assert torch.equal(made(inputs[None].float())[0].double(), wanted)
+            assert ((wanted - (exact * scale * 2.0**-9 + bias)).abs() <= 2.0**-21 * wanted.abs().clamp_min(1.0)).all()
 
 
-@pytest.mark.parametrize("wide", FORMATS)
-def test_kernels_differ_by_the_order_of_summation_only(wide: torch.dtype) -> None:
-    kernels = Kernels(wide=wide)
-    made = layer(128, 2048, torch.bfloat16, kernels)
-    inputs = torch.randn(16, 2048, generator=torch.Generator().manual_seed(3)).bfloat16()
-    sums = inputs.double() @ made.integers.double().T
-    bound = (inputs.double().abs() @ made.integers.double().abs().T) * 2048 * 2**-24 * made.scale.double()
-    for kernels.border in (0, 16):
-        product = made(inputs) - made.bias
-        rounding = 2**-7 * (sums * made.scale.double()).abs().clamp_min(1.0)
-        assert ((product.double() - sums * made.scale.double()).abs() <= bound + 2 * rounding).all()
+def test_digits_hold_a_row_up_to_half_a_step() -> None:
+    source = torch.Generator().manual_seed(7)
+    rows = torch.randn(50, 300, generator=source) * torch.logspace(-20, 20, 50)[:, None]
+    rows[7] = 0
+    rows[8, 1:] = 0
+    rows[9] = rows[9, 0]
+    digits, step = digits_of(rows)
+    assert digits.abs().max() <= 64
+    assert torch.equal(digits, digits.round())
+    held = (digits[:50].double() * RADIX + digits[50:].double()) * step.double()
+    assert ((held - rows.double()).abs() <= 0.5001 * step.double()).all()
+    assert not digits[[7, 57]].any()
+    assert torch.equal(held[8].float(), rows[8])
 
 
-def test_the_border_picks_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[tuple[str, int]] = []
-    few, wide = Int8Linear._few, Int8Linear._wide
-    monkeypatch.setattr(Int8Linear, "_few", lambda self, rows: taken.append(("few", len(rows))) or few(self, rows))
-    monkeypatch.setattr(Int8Linear, "_wide", lambda self, rows: taken.append(("wide", len(rows))) or wide(self, rows))
-    kernels = Kernels(border=5)
-    aligned, odd = layer(8, 32, torch.bfloat16, kernels), layer(8, 24, torch.bfloat16, kernels)
-    for rows in (1, 5, 6):
-        aligned(torch.ones(1, rows, 32).bfloat16())
-    odd(torch.ones(1, 1, 24).bfloat16())
-    assert taken == [("few", 1), ("few", 5), ("wide", 6), ("wide", 1)], "the few-row kernel reads whole vectors"
-    kernels.border = 0
-    aligned(torch.ones(1, 1, 32).bfloat16())
-    assert taken[-1] == ("wide", 1)
-
-
-def test_wide_products_convert_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels = Kernels(border=0)
-    made = layer(50, 32, torch.bfloat16, kernels)
-    inputs = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(5)).bfloat16()
+def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
+    made = layer(130, 700, torch.bfloat16)
+    inputs = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).bfloat16()
+    inputs[5] *= 1000
     whole = made(inputs)
-    kernels = made.kernels = Kernels(border=0)
-    monkeypatch.setattr(int8_linear, "PIECE", 7 * 32)
-    torch.testing.assert_close(made(inputs), whole, rtol=2**-7, atol=2**-7)
-    assert made(inputs).shape == (2, 3, 50)
-    assert kernels.nbytes == 4 * 7 * 32
+    for numbers in ([0], [5], [39], [5, 4], [7, 7, 7], [*range(20, 40)], [*range(39, -1, -1)]):
+        assert torch.equal(made(inputs[numbers]), whole[numbers])
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert torch.equal(made(inputs), whole)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_layer_is_as_near_to_its_weights_as_bfloat16_lets_it() -> None:
+    made = layer(128, 2048, torch.bfloat16)
+    inputs = torch.randn(16, 2048, generator=torch.Generator().manual_seed(3)).bfloat16()
+    exact = inputs.double() @ (made.integers.double() * made.scale.double()[:, None]).T + made.bias.double()
+    rounded = exact.bfloat16()
+    away, least = ((one.double() - exact).norm() for one in (made(inputs), rounded))
+    assert away < 1.01 * least
+
+
+def test_what_is_not_finite_stays_so() -> None:
+    made = layer(8, 32, torch.bfloat16)
+    inputs = torch.ones(3, 32).bfloat16()
+    alone = made(inputs[:1])
+    inputs[1, 3], inputs[2, 4] = float("nan"), float("inf")
+    product = made(inputs)
+    assert torch.equal(product[:1], alone)
+    assert not product[1:].isfinite().any()
 
 
 def test_a_model_keeps_integers_instead_of_its_weights() -> None:
     model = tiny_model("qwen2").to(torch.float32)
     original = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    kernels = quantise(model)
+    assert not is_int8(model)
+    quantise(model)
     left = dict(model.named_parameters())
-    assert kernels_of(model) is kernels
+    assert is_int8(model)
     assert {weight.dtype for weight in left.values()} == {torch.bfloat16}
     assert not any(name.endswith("proj.weight") or name == "lm_head.weight" for name in left)
     assert not any(type(module) is torch.nn.Linear for module in model.modules())
@@ -130,16 +152,16 @@ def test_tied_embeddings_stay_for_lookups_and_the_output_matrix_becomes_integers
 
 
 def test_rows_of_a_layer_are_its_rows() -> None:
-    made, numbers = layer(20, 32, torch.bfloat16, Kernels()), torch.tensor([3, 7, 19])
+    made, numbers = layer(20, 32, torch.bfloat16), torch.tensor([3, 7, 19])
     assert torch.equal(rows_of(made, numbers), made.weight[numbers])
     inputs = torch.randn(2, 32, generator=torch.Generator().manual_seed(5)).bfloat16()
-    torch.testing.assert_close(made.rows(numbers)(inputs), made(inputs)[:, numbers], rtol=2**-7, atol=2**-7)
+    assert torch.equal(made.rows(numbers)(inputs), made(inputs)[:, numbers])
     stock = torch.nn.Linear(4, 6)
     assert torch.equal(rows_of(stock, torch.tensor([5, 0])), stock.weight[[5, 0]])
 
 
 def test_gradients_pass_through() -> None:
-    made = layer(8, 32, torch.float32, Kernels(border=0))
+    made = layer(8, 32, torch.float32)
     inputs = torch.randn(3, 32, generator=torch.Generator().manual_seed(5), requires_grad=True)
     made(inputs).sum().backward()
     assert inputs.grad is not None
