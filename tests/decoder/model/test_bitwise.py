@@ -55,7 +55,10 @@ def engine(architecture: str, int8: bool = False) -> Engine:
     return Engine(made, "plain", [2], letters, context)
 
 
-@pytest.mark.parametrize(("mode", "int8"), [("greedy", False), ("sampled", False), ("greedy", True)])
+@pytest.mark.parametrize(
+    ("mode", "int8"),
+    [("greedy", False), ("greedy", True), pytest.param("sampled", False, marks=pytest.mark.full)],
+)
 @pytest.mark.parametrize("drafter", [name for name in DRAFTERS if name not in HEADED])
 def test_every_draft_has_the_logits_of_plain_decoding(
     drafter: str, mode: str, int8: bool, monkeypatch: pytest.MonkeyPatch
