@@ -23,6 +23,8 @@ LARGEST = 127
 RADIX = 128
 STEPS = 63 * RADIX + 63
 """The largest integer of an activation: both its digits are at most 64."""
+PIECE_OUTPUTS = 1 << 14
+"""Most outputs of a product, so that the float32 sums of a draft's rows stay in a cache."""
 _SMALLEST = 1e-30
 """A row of zeros is divided by a step of this over `STEPS`."""
 
@@ -36,7 +38,7 @@ class Int8Linear(torch.nn.Linear):
         dtype: of its inputs and outputs.
 
     Attributes:
-        product: of the integers [out, in] with digits.
+        products: of the integers [out, in] with digits, each of `PIECE_OUTPUTS` outputs at most.
         scale: float32 [out]; exact in bfloat16.
     """
 
@@ -50,24 +52,28 @@ class Int8Linear(torch.nn.Linear):
         torch.nn.Module.__init__(self)
         self.out_features, self.in_features = integers.shape
         self.dtype = dtype
-        self.product: IntegerProduct = pack(integers)
+        self.products: list[IntegerProduct] = [pack(part) for part in torch.split(integers, PIECE_OUTPUTS)]
         self.register_buffer("scale", scale)
         self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias, requires_grad=False))
 
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
         """[out, in], what the layer multiplies by, rounded to its dtype. It is computed at every access."""
-        return (self.product.integers() * self.scale[:, None]).to(self.dtype)
+        return (self._unpacked() * self.scale[:, None]).to(self.dtype)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the integers, however often, and scales."""
-        return self.product.nbytes * (1 + ("integers" in self.__dict__)) + self.scale.nbytes
+        packed = sum(product.nbytes for product in self.products)
+        return packed * (1 + ("integers" in self.__dict__)) + self.scale.nbytes
 
     @cached_property
     def integers(self) -> torch.Tensor:
         """int8 [out, in], kept from the first access on, for those who read single rows."""
-        return self.product.integers()
+        return self._unpacked()
+
+    def _unpacked(self) -> torch.Tensor:
+        return torch.cat([product.integers() for product in self.products])
 
     def rows(self, numbers: torch.Tensor) -> Int8Linear:
         """A layer of some of the outputs, int64 [n]."""
@@ -80,11 +86,15 @@ class Int8Linear(torch.nn.Linear):
         if input.requires_grad and torch.is_grad_enabled():
             return F.linear(input, self.weight, self.bias)
         digits, step = digits_of(input.reshape(-1, self.in_features))
-        high, low = self.product(digits).chunk(2)
-        product = low.add_(high, alpha=RADIX).mul_(self.scale).mul_(step)
-        if self.bias is not None:
-            product = product.add_(self.bias)
-        return product.to(self.dtype).view(*input.shape[:-1], self.out_features)
+        output = torch.empty(len(step), self.out_features, dtype=self.dtype)
+        for number, product in enumerate(self.products):
+            part = slice(number * PIECE_OUTPUTS, (number + 1) * PIECE_OUTPUTS)
+            high, low = product(digits).chunk(2)
+            scaled = low.add_(high, alpha=RADIX).mul_(self.scale[part]).mul_(step)
+            if self.bias is not None:
+                scaled.add_(self.bias[part])
+            output[:, part] = scaled
+        return output.view(*input.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
@@ -100,14 +110,13 @@ def digits_of(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         float32 [2n, in], whole numbers from -64 to 64: the high digits, then the low ones; float32 [n, 1], the steps: a
         row's largest magnitude over `STEPS`. high * RADIX + low, times the step, is the row, up to half a step.
     """
-    exact = rows.float()
-    step = exact.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST).div_(STEPS)
-    digits = exact.new_empty(2, *exact.shape)
+    step = rows.abs().amax(1, keepdim=True).float().clamp_min_(_SMALLEST).div_(STEPS)
+    digits = torch.empty(2, *rows.shape)
     high, low = digits.unbind()
-    torch.div(exact, step, out=low).round_()
+    torch.div(rows, step, out=low).round_()
     torch.div(low, RADIX, out=high).round_()
     low.sub_(high, alpha=RADIX)
-    return digits.view(-1, exact.shape[1]), step
+    return digits.view(-1, rows.shape[1]), step
 
 
 @torch.no_grad()

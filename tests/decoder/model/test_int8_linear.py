@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from decoder.model.linear import int8_linear
 from decoder.model.linear.int8_linear import (
     RADIX,
     STEPS,
@@ -55,7 +56,7 @@ def test_sums_of_integers_are_exact_and_rounded_once(out: int, columns: int, dty
         assert (step == 2.0**-9).all()
         assert torch.equal(digits[:rows] * RADIX + digits[rows:], steps.float())
         exact = steps.double() @ made.integers.double().T
-        sums = (made.product(digits[:rows]).double() * RADIX + made.product(digits[rows:]).double()).float()
+        sums = (made.products[0](digits[:rows]).double() * RADIX + made.products[0](digits[rows:]).double()).float()
         assert torch.equal(sums, exact.float()), (
             "each digit's sum is exact here, and so is their own but for one rounding"
         )
@@ -94,6 +95,18 @@ def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
         assert torch.equal(made(inputs), whole)
     finally:
         torch.set_num_threads(threads)
+
+
+def test_outputs_are_multiplied_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(5)).bfloat16()
+    whole = layer(50, 32, torch.bfloat16)
+    product, integers, weight = whole(inputs), whole.integers, whole.weight
+    monkeypatch.setattr(int8_linear, "PIECE_OUTPUTS", 7)
+    pieces = layer(50, 32, torch.bfloat16)
+    assert len(pieces.products) == 8
+    assert torch.equal(pieces(inputs), product)
+    assert torch.equal(pieces.integers, integers)
+    assert torch.equal(pieces.weight, weight)
 
 
 def test_a_layer_is_as_near_to_its_weights_as_bfloat16_lets_it() -> None:
