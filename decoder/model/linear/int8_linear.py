@@ -23,8 +23,8 @@ LARGEST = 127
 RADIX = 128
 STEPS = 63 * RADIX + 63
 """The largest integer of an activation: both its digits are at most 64."""
-PIECE_OUTPUTS = 1 << 14
-"""Most outputs of a product, so that the float32 sums of a draft's rows stay in a cache."""
+PIECE_ROWS, PIECE_OUTPUTS = 128, 1 << 14
+"""Most rows and outputs of a product, so that its float32 sums stay in a cache."""
 _SMALLEST = 1e-30
 """A row of zeros is divided by a step of this over `STEPS`."""
 
@@ -85,8 +85,15 @@ class Int8Linear(torch.nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.requires_grad and torch.is_grad_enabled():
             return F.linear(input, self.weight, self.bias)
-        digits, step = digits_of(input.reshape(-1, self.in_features))
-        output = torch.empty(len(step), self.out_features, dtype=self.dtype)
+        rows = input.reshape(-1, self.in_features)
+        output = torch.empty(len(rows), self.out_features, dtype=self.dtype)
+        for first in range(0, len(rows), PIECE_ROWS):
+            self._multiply(rows[first : first + PIECE_ROWS], output[first : first + PIECE_ROWS])
+        return output.view(*input.shape[:-1], self.out_features)
+
+    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        """[n, in], writes [n, out]."""
+        digits, step = digits_of(rows)
         for number, product in enumerate(self.products):
             part = slice(number * PIECE_OUTPUTS, (number + 1) * PIECE_OUTPUTS)
             high, low = product(digits).chunk(2)
@@ -94,7 +101,6 @@ class Int8Linear(torch.nn.Linear):
             if self.bias is not None:
                 scaled.add_(self.bias[part])
             output[:, part] = scaled
-        return output.view(*input.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

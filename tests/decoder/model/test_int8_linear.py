@@ -97,10 +97,11 @@ def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
         torch.set_num_threads(threads)
 
 
-def test_outputs_are_multiplied_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_and_outputs_are_multiplied_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(5)).bfloat16()
     whole = layer(50, 32, torch.bfloat16)
     product, integers, weight = whole(inputs), whole.integers, whole.weight
+    monkeypatch.setattr(int8_linear, "PIECE_ROWS", 4)
     monkeypatch.setattr(int8_linear, "PIECE_OUTPUTS", 7)
     pieces = layer(50, 32, torch.bfloat16)
     assert len(pieces.products) == 8
