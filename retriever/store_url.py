@@ -20,6 +20,7 @@ def open_stores(url: str | None, data_dir: Path) -> Stores:
         from retriever.postgres.stores import PostgresStores
     except ImportError as error:
         raise StoreUnavailable(
-            f"RAG_STORE_URL needs a package that is missing ({error}); install `rag-service[postgres]`"
+            f"RAG_STORE_URL needs a package that is missing ({error}); "
+            "run `pip install -e '.[postgres]'` in the project's folder"
         ) from error
     return PostgresStores(url)

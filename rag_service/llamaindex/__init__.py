@@ -1,4 +1,4 @@
-"""rag-service for LlamaIndex: a retriever. It needs llama-index-core (`pip install 'rag-service[llamaindex]'`).
+"""rag-service for LlamaIndex: a retriever. It needs llama-index-core (`pip install -e '.[llamaindex]'`).
 
     from rag_service.llamaindex import RagServiceRetriever
 
@@ -15,7 +15,8 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "llama_index":
         raise
     raise ModuleNotFoundError(
-        "rag_service.llamaindex needs llama-index-core: pip install 'rag-service[llamaindex]'.", name=error.name
+        "rag_service.llamaindex needs llama-index-core: run pip install -e '.[llamaindex]' in the project's folder.",
+        name=error.name,
     ) from None
 
 __all__ = ["RagServiceRetriever"]

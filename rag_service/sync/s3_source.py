@@ -97,7 +97,9 @@ def _client(endpoint_url: str | None) -> Any:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ImportError:
-        raise SourceUnavailable("Reading s3:// needs boto3: pip install 'rag-service[s3]'.") from None
+        raise SourceUnavailable(
+            "Reading s3:// needs boto3: run pip install -e '.[s3]' in the project's folder."
+        ) from None
     style = {"addressing_style": "path"} if endpoint_url else {}  # other servers seldom have a host name a bucket
     config = Config(retries={"mode": "standard"}, s3=style)
     try:

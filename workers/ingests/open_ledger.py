@@ -28,6 +28,7 @@ def open_ledger(client: RedisClient, folder: Path, store_url: str | None, lapse_
         from workers.ingests.postgres_ledger import PostgresJobLedger
     except ImportError as error:
         raise ValueError(
-            f"RAG_STORE_URL needs a package that is missing ({error}); install `rag-service[postgres]`"
+            f"RAG_STORE_URL needs a package that is missing ({error}); "
+            "run `pip install -e '.[postgres]'` in the project's folder"
         ) from error
     return PostgresJobLedger(store_url, folder, lapse_s)

@@ -1,4 +1,4 @@
-"""Which core `auto` uses: the compiled one where numba is installed (`pip install "rag-service[native]"`)."""
+"""Which core `auto` uses: the compiled one where numba is installed (`pip install -e '.[native]'`)."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def core_for(compiled: bool | None) -> type[Core]:
     """
     core = compiled_core() if compiled is not False else None
     if compiled and core is None:
-        raise ValueError('the compiled core needs numba; install it with `pip install "rag-service[native]"`')
+        raise ValueError("the compiled core needs numba; run `pip install -e '.[native]'` in the project's folder")
     return core or ReadableCore

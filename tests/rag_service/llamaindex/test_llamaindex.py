@@ -122,7 +122,7 @@ def test_without_the_extra_an_import_says_what_to_install(imported_again: pytest
     for name in [name for name in sys.modules if name.startswith("llama_index.core")]:
         imported_again.delitem(sys.modules, name)
     imported_again.setitem(sys.modules, "llama_index.core", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'rag-service\[llamaindex\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"run pip install -e '\.\[llamaindex\]' in the project's folder"):
         importlib.import_module("rag_service.llamaindex")
 
 

@@ -132,5 +132,5 @@ def test_a_server_that_is_away_and_a_missing_boto3_are_named(s3: Any, monkeypatc
     with pytest.raises(SourceUnavailable, match="cannot be listed: Could not connect"):
         S3Source(f"s3://{BUCKET}", endpoint_url="http://127.0.0.1:1").listing()
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(SourceUnavailable, match=r"pip install 'rag-service\[s3\]'"):
+    with pytest.raises(SourceUnavailable, match=r"run pip install -e '\.\[s3\]' in the project's folder"):
         S3Source(f"s3://{BUCKET}")

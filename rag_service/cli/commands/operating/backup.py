@@ -128,7 +128,10 @@ def _errors() -> Iterator[None]:
     except (RetrieverError, EmbeddedRedisError, OSError) as error:
         raise CliError(_sentence(error)) from error
     except ImportError as error:
-        reason = f"RAG_STORE_URL needs a package that is missing ({error}); install `rag-service[postgres]`"
+        reason = (
+            f"RAG_STORE_URL needs a package that is missing ({error}); "
+            "run `pip install -e '.[postgres]'` in the project's folder"
+        )
         raise CliError(f"{reason}.") from error
     except ValueError as error:  # of a URL
         raise CliError(_sentence(error), USAGE) from None

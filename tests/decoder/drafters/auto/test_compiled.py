@@ -220,5 +220,5 @@ def test_without_numba_the_core_is_readable(monkeypatch: pytest.MonkeyPatch) -> 
     assert type(AutoDrafter()._core) is compiled_core()
     monkeypatch.setattr(core_choice, "compiled_core", lambda: None)
     assert type(AutoDrafter()._core) is ReadableCore
-    with pytest.raises(ValueError, match=r"rag-service\[native\]"):
+    with pytest.raises(ValueError, match=r"run .pip install -e '\.\[native\]'. in the project's folder"):
         core_for(True)
