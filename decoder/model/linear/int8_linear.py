@@ -3,8 +3,8 @@
 A row of activations becomes integers, too: multiples of a step, the row's largest magnitude over `STEPS`. Each is
 written as two digits of radix 128, and the digits' products with the weights are sums of integers, without rounding
 (`integer_product.py`). So what a row gives does not depend on the rows beside it, their number, threads or processor:
-a draft's rows give the bits of plain decoding. Integers of 14 bits are as good as bfloat16: for a row whose largest
-magnitude is 16 times its mean, they are eight times as fine in the mean.
+a draft's rows give the bits of plain decoding. Integers of 14 bits are as good as bfloat16: they are finer down to a
+64th of the row's largest magnitude.
 
 Knows layers and their products; knows no model and no clock.
 """
