@@ -130,7 +130,7 @@ def build(
             asked = template.whole if whole else template.question
             user = _question(question, asked if passages or notes or shown else template.no_passages, grounded)
         else:
-            user = _edit(question, template, edited, quoted=not earlier or edited.key != earlier[-1].answer.key)
+            user = _edit(question, template, edited)
         ordered = new if whole else reversed(new)  # the best one last
         new_passages = [passage_segment(passage, template) for passage in ordered]
         segments, new_from, size = _assemble([*new_passages, *notes, *user], earlier, tokens, system)
@@ -206,13 +206,13 @@ def _question(question: str, text: str, grounded: bool) -> list[Segment]:
     return filled(text, {"question": content}) if grounded else [content]
 
 
-def _edit(instruction: str, template: PromptTemplate, edited: Segment, quoted: bool) -> list[Segment]:
-    """What to change about an answer, with a quote of the answer if it is not the last one."""
+def _edit(instruction: str, template: PromptTemplate, edited: Segment) -> list[Segment]:
+    """The answer again, next to what to change about it."""
     contents = {
         "instruction": content_segment("instruction", instruction.strip()),
         "answer": edited.model_copy(update={"kind": "edited"}),
     }
-    return filled(template.edit_earlier if quoted else template.edit, contents)
+    return filled(template.edit, contents)
 
 
 def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:

@@ -30,8 +30,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "whole": ("question",),
     "notes": ("question",),
     "check": ("question", "answer"),
-    "edit": ("instruction",),
-    "edit_earlier": ("answer", "instruction"),
+    "edit": ("answer", "instruction"),
     "listing": ("count", "total", "words"),
     "listing_apart": ("count", "total", "words"),
     "listing_none": ("total", "words"),
@@ -59,8 +58,7 @@ class PromptTemplate:
         check: in the question's place, whether the passages state the answer to it; the model replies Yes or No.
         refusal: the answer in place of one that is refused.
         greetings: words, separated by spaces; a message of these words alone is no question about documents.
-        edit: what to change about the last answer.
-        edit_earlier: what to change about an answer that is not the last one.
+        edit: an answer, and what to change about it.
         whole: a question about one whole document, after its passages.
         notes: what to write down about a part of a document that is too long to be read at once.
         whole_questions: such questions, one a line (`patterns.py`).
@@ -78,7 +76,6 @@ class PromptTemplate:
     refusal: str
     greetings: str
     edit: str
-    edit_earlier: str
     whole: str
     notes: str
     whole_questions: str

@@ -13,9 +13,8 @@ from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 
 TEMPLATE = Templates().of("Why do foxes jump over dogs?")
-LAST = "Your last answer is to be changed:\n"
-WHOLE = TEMPLATE.edit.partition("{instruction}\n\n")[2]
-EARLIER = TEMPLATE.edit_earlier.partition("{answer}")[0]
+BEFORE, _, REST = TEMPLATE.edit.partition("{answer}")
+CHANGE, _, WHOLE = REST.partition("{instruction}\n\n")
 
 
 def passage(number: int, text: str = "Foxes jump.") -> dict[str, Any]:
@@ -47,27 +46,24 @@ def new(prompt: Prompt) -> list[tuple[str, str]]:
     return [(s.kind, s.text) for s in prompt.segments[prompt.new_from :] if s.kind != "template"]
 
 
-def test_the_last_answer_is_not_repeated(tokens: Tokens, turns: list[TurnRecord]) -> None:
-    prompt = make(tokens, "Shorter.", [passage(2)], turns, edited=turns[1].segments[-1])
-    assert new(prompt) == [("instruction", LAST), ("instruction", "Shorter.\n\n"), ("instruction", WHOLE)]
-    assert prompt.edited is not None
-    assert prompt.segments[prompt.edited] == turns[1].segments[-1]
-    before = [segment for turn in turns for segment in turn.segments]
-    assert prompt.segments[: len(before)] == before, "the prompt must only grow"
-
-
-def test_an_older_answer_is_quoted(tokens: Tokens, turns: list[TurnRecord]) -> None:
-    prompt = make(tokens, "Shorter.", [passage(1)], turns, edited=turns[0].segments[-1])
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_answer_is_quoted_whether_it_is_the_last_one_or_not(
+    number: int, tokens: Tokens, turns: list[TurnRecord]
+) -> None:
+    edited = turns[number].segments[-1]
+    prompt = make(tokens, "Shorter.", [passage(number + 1)], turns, edited=edited)
     assert new(prompt) == [
-        ("instruction", EARLIER),
-        ("edited", "Answer 1."),
-        ("instruction", "\n\n"),
+        ("instruction", BEFORE),
+        ("edited", f"Answer {number + 1}."),
+        ("instruction", CHANGE),
         ("instruction", "Shorter.\n\n"),
         ("instruction", WHOLE),
     ]
     assert prompt.edited is not None
     assert prompt.edited > prompt.new_from
-    assert prompt.segments[prompt.edited].ids == turns[0].segments[-1].ids
+    assert prompt.segments[prompt.edited].ids == edited.ids
+    before = [segment for turn in turns for segment in turn.segments]
+    assert prompt.segments[: len(before)] == before, "the prompt must only grow"
     later = make(tokens, "Three?", [], [*turns, follow(prompt, 3, tokens)])
     assert prompt.segments == later.segments[: len(prompt.segments)]
 
