@@ -1,7 +1,7 @@
 """Prompts in token space: the ordered segments of a turn. Pure.
 
-An edit is a turn as well: it asks for the whole revised answer. The answer under edit is the last answer of the
-conversation, or an older one that is quoted before the instruction.
+An edit is a turn as well: it holds the answer under edit once more, next to what to change, and asks for the whole
+revised answer.
 
 A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. The
 prompt of a session only grows: the system message, then for each turn its new passages, its question and its answer.

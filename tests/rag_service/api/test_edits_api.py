@@ -54,7 +54,7 @@ async def test_an_edit_is_a_new_version_and_the_next_turn(client: httpx.AsyncCli
     assert after[: len(answered)] == answered, "the prompt must only grow"
     text = world.tokens.decode(after)
     assert text.count("[Foxes") == len(first["passages"]), "passages that are there are not repeated"
-    assert text.count(first["answer"]) == 1 + sum(first["answer"] in p["text"] for p in first["passages"])
+    assert text.count(first["answer"]) == 2 + sum(first["answer"] in p["text"] for p in first["passages"])
     assert "Say that it rests." + Templates().of("Say that it rests.").edit.partition("{instruction}")[2] in text
     session = (await client.get(f"/v1/sessions/{first['session_id']}")).json()
     assert [(turn["base"], turn["instruction"]) for turn in session["turns"]] == [
@@ -64,14 +64,15 @@ async def test_an_edit_is_a_new_version_and_the_next_turn(client: httpx.AsyncCli
     assert (await client.get(f"/v1/answers/{second['answer_id']}")).json() == second
 
 
-async def test_the_last_answer_is_edited_where_it_stands(client: httpx.AsyncClient, world: Any) -> None:
+async def test_the_answer_stands_next_to_what_to_change_about_it(client: httpx.AsyncClient, world: Any) -> None:
     first = await ask(client)
     second = await edit(client, first)
     job = await job_of(client, second)
-    segment = job.segments[job.edit.segment]
-    assert (segment.kind, segment.key) == ("answer", first["answer_id"])
-    assert job.edit.segment < job.new_from
-    assert not [s for s in job.segments if s.kind == "edited"]
+    assert [s.kind for s in job.segments[job.edit.segment : job.edit.segment + 3]] == [
+        "edited", "instruction", "instruction",
+    ]  # fmt: skip
+    assert job.segments[job.edit.segment].key == first["answer_id"]
+    assert job.segments[job.edit.segment + 2].text.startswith("Say that it rests.")
 
 
 async def test_any_version_can_be_edited_and_any_id_lists_them(client: httpx.AsyncClient, world: Any) -> None:
