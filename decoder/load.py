@@ -21,6 +21,7 @@ from decoder.heads.shipped import fit_head
 from decoder.model import bitwise_check
 from decoder.model.devices import check_device
 from decoder.model.fingerprint import weights_fingerprint
+from decoder.model.freed_memory import give_back
 from decoder.model.linear.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
@@ -122,6 +123,7 @@ def load_engine(
             context.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
         context.cost = load_or_measure(target, context.cost_file)
         compiled_core()  # now, so that no answer waits for it
+    give_back()  # what rounding, packing and measuring took
     return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
 
 
