@@ -17,7 +17,8 @@ TIMES_NOTE = """\
 Synthetic collections: sentences of real texts put together anew, one chunk a document, vectors that are sums over
 words. Times in milliseconds, of a search by `Library.find` for five passages, without embedding the query, which is a
 row of its own. *Ratio*: the median of paired ratios to the same search, asked right before or after it, without a
-filter, or while nothing is ingested. *A change*: one document stored or deleted and the search after it, less a search.
+filter, or while nothing is ingested. Another process ingests, as the service's workers do, where no other is named.
+*A change*: one document stored or deleted and the search after it, less a search.
 """
 
 

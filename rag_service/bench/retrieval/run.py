@@ -7,6 +7,7 @@ import contextlib
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -144,9 +145,9 @@ def _scale(options: argparse.Namespace, sets: Sequence[RetrievalSet], embedder: 
     questions = [query.text for one in sets for query in one.queries]
     questions = questions[:: max(1, len(questions) // (options.limit or 100))]
     pool = synthetic.sentences(sets)
-    library = _library(options.store_url, folder, Remembering(WordSums()))
-    with contextlib.closing(library):
-        sizes = [scale.measure(library, count, pool, questions, say) for count in sorted(options.scale)]
+    opened = partial(_library, options.store_url, folder, Remembering(WordSums()))
+    with contextlib.closing(opened()) as library:
+        sizes = [scale.measure(opened, library, count, pool, questions, say) for count in sorted(options.scale)]
     for size, count in zip(sizes, sorted(options.scale), strict=True):
         if not options.store_url:
             stored = scale.size_on_disk(folder / "collections" / f"chunks-{count}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import resource
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,9 +41,17 @@ def filters(count: int) -> dict[str, Mapping[str, Any]]:
 
 
 def measure(
-    library: Library, count: int, pool: Sequence[str], questions: Sequence[str], say: Callable[[str], None]
+    opened: Callable[[], Library],
+    library: Library,
+    count: int,
+    pool: Sequence[str],
+    questions: Sequence[str],
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Fill a collection up to `count` chunks and measure it: `facts` and `rows`."""
+    """Fill a collection of a library up to `count` chunks and measure it: `facts` and `rows`.
+
+    `opened` opens the library again, in another process.
+    """
     name = f"chunks-{count}"
     collection = library.create(name, exist_ok=True)
     memory = _resident()
@@ -60,7 +68,7 @@ def measure(
     facts["memory of the process, MiB"] = round(_resident())
     facts["memory since it was opened, MiB"] = round(_resident() - memory)
     rows = [*_modes(library, name, questions), *_filtered(library, name, questions, stored)]
-    rows.append(_during_ingest(library, collection, questions, pool, stored))
+    rows += _during_ingest(library, opened, name, questions, pool, stored)
     rows += _changes(library, collection, questions, pool, stored)
     return {"facts": facts, "rows": rows}
 
@@ -94,31 +102,41 @@ def _filtered(library: Library, name: str, questions: Sequence[str], count: int)
 
 
 def _during_ingest(
-    library: Library, collection: Collection, questions: Sequence[str], pool: Sequence[str], count: int
-) -> dict[str, Any]:
-    """Searches before an ingest, and the same ones while it runs."""
-    search = _search(library, collection.name, "hybrid")
-    alone = {question: _timed(search, question) for question in questions}
+    library: Library,
+    opened: Callable[[], Library],
+    name: str,
+    questions: Sequence[str],
+    pool: Sequence[str],
+    count: int,
+) -> Iterator[dict[str, Any]]:
+    """Searches while another process ingests, as the service's workers do, and while this one does.
+
+    Each is compared with the same search before the ingest.
+    """
+    search = _search(library, name, "hybrid")
     more = list(synthetic.documents(pool, INGESTED, 10 * count))
-    done = threading.Event()
+    ways: dict[str, tuple[Executor, Callable[[], Library]]] = {
+        "during an ingest": (ProcessPoolExecutor(1, get_context("spawn")), opened),
+        "during an ingest by the same process": (ThreadPoolExecutor(1), lambda: library),
+    }
+    for label, (executor, its_library) in ways.items():
+        with executor:
+            executor.submit(_ingest, its_library, name, []).result()
+            alone = {question: _timed(search, question) for question in questions}
+            ingested = executor.submit(_ingest, its_library, name, more)
+            pairs: list[tuple[float, float]] = []
+            while not ingested.done():
+                question = questions[len(pairs) % len(questions)]
+                pairs.append((alone[question], _timed(search, question)))
+            ingested.result()
+        for document in more:
+            library.collection(name).delete(document.document_id or "")
+        search(questions[0])
+        yield _row(f"hybrid, {label}", [time for _, time in pairs], pairs)
 
-    def ingest() -> None:
-        try:
-            collection.ingest(more)
-        finally:
-            done.set()
 
-    thread = threading.Thread(target=ingest)
-    thread.start()
-    pairs: list[tuple[float, float]] = []
-    while not done.is_set():
-        question = questions[len(pairs) % len(questions)]
-        pairs.append((alone[question], _timed(search, question)))
-    thread.join()
-    for document in more:
-        collection.delete(document.document_id or "")
-    search(questions[0])
-    return _row("hybrid, during an ingest", [time for _, time in pairs], pairs)
+def _ingest(opened: Callable[[], Library], name: str, documents: Sequence[SourceDocument]) -> None:
+    opened().collection(name).ingest(documents)
 
 
 def _changes(

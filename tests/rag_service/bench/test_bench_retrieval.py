@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,14 +157,16 @@ def test_synthetic_documents_are_as_many_as_wanted_and_the_same_again(folder: Pa
 def test_times_of_a_size(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "INGESTED", 20)
     monkeypatch.setattr(scale, "CHANGES", 2)
-    library = Library(tmp_path / "library", Remembering(WordSums(32)))
+    opened = partial(Library, tmp_path / "library", Remembering(WordSums(32)))
+    library = opened()
     pool = synthetic.sentences([sets.load(folder)])
-    size = scale.measure(library, 60, pool, list(QUERIES.values()), lambda _: None)
+    size = scale.measure(opened, library, 60, pool, list(QUERIES.values()), lambda _: None)
     assert size["facts"]["chunks"] == 60
     rows = {row["what"]: row for row in size["rows"]}
     assert {"dense", "lexical", "hybrid", "hybrid, 8 at once", "a change: add", "a change: delete"} <= rows.keys()
     assert all("ratio" in row for what, row in rows.items() if "filter" in what)
+    assert {"hybrid, during an ingest", "hybrid, during an ingest by the same process"} <= rows.keys()
     assert library.collection("chunks-60").stats().chunks == 60, "what was added for measuring is gone again"
-    again = scale.measure(library, 60, pool, list(QUERIES.values()), lambda _: None)
+    again = scale.measure(opened, library, 60, pool, list(QUERIES.values()), lambda _: None)
     assert "ingest, chunks a second" not in again["facts"], "a collection that is kept is not filled again"
     library.close()
