@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import psycopg
+from psycopg import sql
 
 from retriever.embedder import Vectors
 from retriever.errors import StoreUnavailable
 from retriever.moments import Moments
-from retriever.postgres import schema
+from retriever.postgres import recall, schema
 from retriever.postgres.database import Database, literal
 from retriever.postgres.schema import Connection
 from retriever.stores.protocol import Rows
@@ -29,7 +30,6 @@ FILTERED_EXACT_MOST = 30_000
 MOST_DIMENSIONS = 4000
 """Of an HNSW index in half precision; collections with more are always compared exactly."""
 SETTINGS = {
-    "hnsw.ef_search": "400",
     "hnsw.iterative_scan": "relaxed_order",  # what it finds is sorted anyway; a strict order leaves some out
     "hnsw.max_scan_tuples": "200000",
     "enable_sort": "off",  # else the planner, which knows little of vectors, may sort all of them
@@ -40,7 +40,7 @@ WIDER = 2
 """Candidates that the index gives, as a multiple of those wanted: half precision may swap near ones."""
 UNEVEN = 1.5
 """Times as many chunks are taken from the index as would hold enough that pass a filter, did they lie evenly."""
-BUILD = "m = 16, ef_construction = 128"
+BUILD = "m = 32, ef_construction = 128"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,19 @@ def nearest(
     candidates, most = (chunks, EXACT_MOST) if allowed is None else (len(allowed), FILTERED_EXACT_MOST)
     if not candidates:
         return []
-    if candidates <= most or not _is_indexed(connection, column):
+    measured = None if candidates <= most else _indexed(connection, column)
+    if measured is None:
         rows = _compared(connection, column, vector, depth, allowed)
     else:
-        configure(connection)
+        configure(connection, measured.ef_search)
         rows = _from_index(connection, column, chunks, vector, WIDER * depth, allowed)
         connection.execute("SET LOCAL enable_sort = on")
+    return _best(connection, column, vector, rows, depth)
+
+
+def _best(
+    connection: Connection, column: Column, vector: Vectors, rows: Sequence[int], depth: int
+) -> list[tuple[int, float]]:
     found = cosines(connection, column, vector, rows).items()
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:depth]
 
@@ -153,26 +160,52 @@ def moments(connection: Connection, column: Column, chunks: int, vector: Vectors
     return Moments(int(row[0]), float(row[1]), float(row[2])).scaled(chunks) if row[0] else Moments()
 
 
-def save_index(database: Database, column: Column, chunks: int) -> None:
-    """Build the index of a collection that has become large. Readers and writers go on meanwhile.
+def save_index(database: Database, tenant: str, column: Column, chunks: int) -> None:
+    """Build the index of a collection that has become large, and measure it; again when the collection has grown.
 
-    A process that dies leaves an index that no search uses; the next one builds it anew.
+    Readers and writers go on meanwhile. A process that dies leaves an index that no search uses; the next one builds it
+    anew.
     """
     if chunks <= EXACT_MOST or column.dimension > MOST_DIMENSIONS:
         return
     with database.alone() as connection:
         connection.execute("SELECT set_config('search_path', %s, false)", (database.path,))
-        if _is_indexed(connection, column):
+        known = _indexed(connection, column)
+        if known is not None and known.holds(chunks):
             return
         mine = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s))", (column.index,)).fetchone()
         if mine is None or not mine[0]:  # another process builds it
             return
-        connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {column.index}")
-        connection.execute(
-            f"CREATE INDEX CONCURRENTLY {column.index} ON chunks USING hnsw ({column.indexed} halfvec_ip_ops) "
-            f"WITH ({BUILD}) WHERE collection = {column.collection}"
-        )
-        connection.execute("ANALYZE chunks")
+        if known is None:
+            connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {column.index}")
+            connection.execute(
+                f"CREATE INDEX CONCURRENTLY {column.index} ON chunks USING hnsw ({column.indexed} halfvec_ip_ops) "
+                f"WITH ({BUILD}) WHERE collection = {column.collection}"
+            )
+            connection.execute("ANALYZE chunks")
+        with database.read(tenant) as reader:
+            found = _measured(reader, column, chunks)
+        connection.execute(sql.SQL("COMMENT ON INDEX {} IS {}").format(sql.Identifier(column.index), found.comment))
+
+
+def _measured(connection: Connection, column: Column, chunks: int) -> recall.Measured:
+    query = (
+        f"SELECT {column.exact}::real[] FROM chunks WHERE collection = {column.collection} "
+        f"ORDER BY embedded_hash LIMIT {recall.QUERIES}"
+    )
+    sample = np.array([vector for (vector,) in connection.cursor(binary=True).execute(query)], np.float32)
+
+    def best(vector: Vectors, rows: Sequence[int]) -> list[int]:
+        return [row for row, _ in _best(connection, column, vector, rows, recall.NEIGHBOURS)]
+
+    def scan(vector: Vectors) -> list[int]:
+        return best(vector, _compared(connection, column, vector, recall.NEIGHBOURS, None))
+
+    def index(width: int) -> recall.Nearest:
+        configure(connection, width)
+        return lambda vector: best(vector, _from_index(connection, column, chunks, vector, recall.WIDTHS[0], None))
+
+    return recall.measure(sample, chunks, scan, index)
 
 
 def drop_index(database: Database, column: Column) -> None:
@@ -182,16 +215,18 @@ def drop_index(database: Database, column: Column) -> None:
         connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {column.index}")
 
 
-def _is_indexed(connection: Connection, column: Column) -> bool:
-    """Whether there is an index, and it is complete."""
-    query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+def _indexed(connection: Connection, column: Column) -> recall.Measured | None:
+    """What was measured of the index; None if there is none, or it is not complete."""
+    query = (
+        "SELECT obj_description(indexrelid, 'pg_class') FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
+    )
     row = connection.execute(query, (f"{schema.SCHEMA}.{column.index}",)).fetchone()
-    return bool(row and row[0])
+    return None if row is None else recall.Measured.of_comment(row[0])
 
 
-def configure(connection: Connection) -> None:
+def configure(connection: Connection, ef_search: int) -> None:
     """Set how the index is searched, within the transaction, and read it back: pgvector drops what it does not know."""
-    for name, value in SETTINGS.items():
+    for name, value in {"hnsw.ef_search": str(ef_search), **SETTINGS}.items():
         try:
             row = connection.execute("SELECT set_config(%s, %s, true)", (name, value)).fetchone()
         except psycopg.Error as error:

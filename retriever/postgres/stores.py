@@ -63,7 +63,7 @@ class PostgresStore:
     def save_index(self) -> None:
         with self.read() as snapshot:
             column, chunks = snapshot.vectors, snapshot.totals()[0]
-        nearest.save_index(self._database, column, chunks)
+        nearest.save_index(self._database, self._tenant, column, chunks)
 
     def close(self) -> None:
         """The connections belong to all collections."""

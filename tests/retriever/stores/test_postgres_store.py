@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from retriever import CollectionBusy, Library, RetrieverError, SourceDocument, StoreUnavailable, open_stores
-from retriever.postgres import database, nearest
+from retriever.postgres import database, nearest, recall
 from retriever.postgres.database import Database
 from retriever.postgres.schema import SCHEMA
 from retriever.postgres.stores import PostgresStores
@@ -247,11 +247,23 @@ def test_the_index_finds_what_an_exact_scan_finds(
     monkeypatch.setattr(nearest, "EXACT_MOST", 500)
     monkeypatch.setattr(nearest, "FILTERED_EXACT_MOST", 500)
     store.save_index()
+    measured = _measured(postgres_url, column.index)
+    assert measured.ef_search in recall.WIDTHS
+    assert measured.recall >= recall.LEAST
+    assert measured.chunks == 3000
+    monkeypatch.setattr(recall, "measure", lambda *_: pytest.fail("an index is measured again when it has grown"))
     store.save_index()
+    monkeypatch.setattr(recall, "measure", lambda *_: recall.Measured(700, 1.0, 6000))
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("SELECT set_config('app.tenant', 'default', true)")
+        connection.execute(f"UPDATE {SCHEMA}.collections SET chunks = 6000")
+    store.save_index()
+    assert _measured(postgres_url, column.index) == recall.Measured(700, 1.0, 6000)
     with store.search() as snapshot:
-        nearest.configure(snapshot.connection)
-        settings = {name: snapshot.connection.execute(f"SHOW {name}").fetchone() for name in nearest.SETTINGS}
-        assert settings == {name: (value,) for name, value in nearest.SETTINGS.items()}
+        nearest.configure(snapshot.connection, 700)
+        wanted = {"hnsw.ef_search": "700", **nearest.SETTINGS}
+        settings = {name: snapshot.connection.execute(f"SHOW {name}").fetchone() for name in wanted}
+        assert settings == {name: (value,) for name, value in wanted.items()}
         plan = snapshot.connection.execute(
             f"EXPLAIN SELECT row FROM chunks WHERE collection = {column.collection} "
             f"ORDER BY {column.indexed} <#> '{database.literal(queries[0])}'::halfvec(32) LIMIT 20"
@@ -263,6 +275,15 @@ def test_the_index_finds_what_an_exact_scan_finds(
     assert stores.delete("docs")
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.{column.index}",)).fetchone() == (None,)
+
+
+def _measured(url: str, index: str) -> recall.Measured:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT obj_description(to_regclass(%s), 'pg_class')", (f"{SCHEMA}.{index}",)
+        ).fetchone()
+    assert row is not None
+    return recall.Measured.of_comment(row[0])
 
 
 def test_several_that_open_an_empty_database_make_its_tables_once(postgres_url: str) -> None:
