@@ -65,7 +65,7 @@ def present(
         version=edit.version if edit else 1,
         base=edit.base if edit else None,
         instruction=edit.instruction if edit else None,
-        turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments),
+        turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments) + record["job"].later,
         status=record["status"],
         question=record["question"],
         collection=record["collection"],

@@ -26,8 +26,8 @@ class Segment(_Message):
     """A tagged run of prompt tokens.
 
     `template` text is tokenized with control tokens, every other kind without them. If `ids` is set (an answer's
-    generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes because
-    it is not the last one; `notes` are the model's own on a part of a document.
+    generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes
+    next to what to change; `notes` are the model's own on a part of a document.
     """
 
     kind: SegmentKind
@@ -200,6 +200,9 @@ class GenerateJob(_Message):
     turn: int | None = None
     """Number of turns in the session when the prompt was built. The finished turn is appended only if the session still
     has that many: a turn cannot follow one that its prompt lacks. None appends always, -1 never."""
+    later: int = Field(default=0, ge=0)
+    """Number of the session's newest turns that the prompt leaves out, because they came after the answer under
+    edit."""
     passages: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling
     speculation: Speculation = Speculation()

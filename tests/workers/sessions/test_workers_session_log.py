@@ -88,6 +88,26 @@ def test_a_prompt_that_does_not_continue_begins_an_epoch(client: Any, end: Any, 
     assert turns[0].segments[-1].ids == [1, 2]
 
 
+def test_an_edit_of_an_old_answer_is_added_and_the_conversation_goes_on_from_all(client: Any, end: Any) -> None:
+    end("a1", SessionLog("t", IDS[:5], FIRST))
+    end("a2", SessionLog("t", IDS, SECOND, first=2))
+    edited = [("instruction", "i3", 2), ("answer", "a3", 1)]
+    end("a3", SessionLog("t", [*IDS[:5], 6, 6, 3], [*FIRST, *edited], first=2).added())
+    log = read_log(client, "default", "s")
+    assert log == SessionLog("t", [*IDS, 6, 6, 3], [*SECOND, *edited], epoch=1)
+    assert log.answers() == {"a1": [1, 2], "a2": [4, 4, 2**31 - 1], "a3": [3]}
+    end("a4", SessionLog("t", [*log.ids, 8], [*log.parts, ("answer", "a4", 1)], first=6))
+    log = read_log(client, "default", "s")
+    assert log is not None
+    assert (log.epoch, list(log.ids)) == (1, [*IDS, 6, 6, 3, 8])
+
+
+def test_an_edit_by_another_tokenizer_leaves_no_ids_of_the_first(client: Any, end: Any) -> None:
+    end("a1", SessionLog("t", IDS[:5], FIRST))
+    end("a2", SessionLog("other", IDS, SECOND, first=2).added())
+    assert read_log(client, "default", "s") == SessionLog("other", IDS[5:], SECOND[2:], epoch=2)
+
+
 def test_ids_of_another_tokenizer_are_not_used(client: Any, end: Any) -> None:
     end("a1", SessionLog("t", IDS[:5], FIRST))
     (turn,) = Sessions(client).turns("default", "s", "other")
