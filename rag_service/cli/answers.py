@@ -20,6 +20,8 @@ from rag_service.stack.exit_status import INTERRUPTED
 QUOTED_CHARS = 90
 """Longest text of a citation that is shown."""
 NAMED_COLLECTIONS = 8
+MODEL_SIGNALS = frozenset({"readout", "check"})
+"""Signals of support that come from the model."""
 COPIED_COLOURS = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
 """Kind of source -> colour of the text copied from it."""
 
@@ -126,12 +128,20 @@ def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
     if answer["support"] is not None:
-        remark = "" if answer["calibrated"] else ", not calibrated for this model and number format"
-        screen.print(f"Support {answer['support']:.2f}{remark}", style="dim")
+        screen.print(f"Support {answer['support']:.2f}{_support_remark(answer)}", style="dim")
     show_sources(answer, screen)
     screen.print(ids_line(answer), style="dim")
     for line in decoding_lines(answer) if verbose else ():
         screen.print(line, style="dim")
+
+
+def _support_remark(answer: dict[str, Any]) -> str:
+    """What the number is short of: the model's own signal, which edits never have, or a calibration that holds."""
+    if answer["calibrated"]:
+        return ""
+    if MODEL_SIGNALS.isdisjoint(answer.get("signals") or ()):
+        return ", by its words alone"
+    return ", not calibrated for this model and number format"
 
 
 def show_sources(answer: dict[str, Any], screen: Console) -> None:
