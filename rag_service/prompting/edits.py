@@ -36,13 +36,11 @@ class EditBase:
         turns: finished turns, oldest first; the answer under edit is that of the last one.
         answer: the answer under edit, with its ids.
         turn: for GenerateJob.turn.
-        later: for GenerateJob.later.
     """
 
     turns: Sequence[TurnRecord]
     answer: Segment
     turn: int
-    later: int = 0
 
 
 def finished(record: AnswerRecord) -> DoneEvent:
@@ -93,7 +91,7 @@ def edit_base(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Collec
     """
     for number, turn in enumerate(turns, 1):
         if turn.answer_id == record["answer_id"]:
-            return EditBase(turns[:number], turn.segments[-1], len(turns), len(turns) - number)
+            return EditBase(turns[:number], turn.segments[-1], len(turns))
     done = finished(record)
     ids = done.ids[:-1] if done.ids[-1] in end_ids else done.ids
     answer = Segment(kind="answer", key=record["answer_id"], text=done.text, ids=ids)
@@ -170,7 +168,6 @@ def job(
         collection=base.collection,
         question=base.question,
         turn=edited.turn,
-        later=edited.later,
         sampling=sampling(request, max_tokens, repetitions.limit(False)),
         speculation=speculation(request, drafter),
         edit=edit,

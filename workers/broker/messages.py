@@ -200,9 +200,6 @@ class GenerateJob(_Message):
     turn: int | None = None
     """Number of turns in the session when the prompt was built. The finished turn is appended only if the session still
     has that many: a turn cannot follow one that its prompt lacks. None appends always, -1 never."""
-    later: int = Field(default=0, ge=0)
-    """Number of the session's newest turns that the prompt leaves out, because they came after the answer under
-    edit."""
     passages: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling
     speculation: Speculation = Speculation()
@@ -250,6 +247,13 @@ class GenerateJob(_Message):
     def owner(self) -> str:
         """The owner of answer and session, as in Redis keys."""
         return keys.owner(self.tenant, self.person)
+
+    @property
+    def later(self) -> int:
+        """Number of the session's newest turns that the prompt leaves out: an edit's ends at the answer under edit."""
+        if self.turn is None or self.turn < 0:
+            return 0
+        return max(0, self.turn - self.gone - sum(segment.kind == "answer" for segment in self.segments))
 
     @property
     def unread(self) -> list[dict[str, Any]]:

@@ -254,7 +254,6 @@ def test_an_edit_of_an_old_answer_is_the_same_with_and_without_drafts(
                     segments=[*before, *new],
                     new_from=len(before),
                     turn=number,
-                    later=later,
                     speculation=Speculation(drafter=how),
                     sampling=Sampling(max_tokens=24, seed=1, logit_bias=bias),
                     created=0.0,
