@@ -58,14 +58,14 @@ def present(
         fields |= {"finish_reason": "error", "error": failure(error)}
     if prompt:
         fields["prompt"] = [PromptPart(kind=one.kind, text=one.text) for one in record["job"].segments]
-    edit = record["job"].edit
+    job, edit = record["job"], record["job"].edit
     return Answer(
         answer_id=record["answer_id"],
         session_id=record["session_id"],
         version=edit.version if edit else 1,
         base=edit.base if edit else None,
         instruction=edit.instruction if edit else None,
-        turn=1 + sum(segment.kind == "answer" for segment in record["job"].segments),
+        turn=1 + sum(segment.kind == "answer" for segment in job.segments) + job.gone + job.later,
         status=record["status"],
         question=record["question"],
         collection=record["collection"],

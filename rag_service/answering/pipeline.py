@@ -292,7 +292,7 @@ class Pipeline(Service):
         if last is None:
             return DEFAULT_COLLECTION if DEFAULT_COLLECTION in existing else None
         asked = self.names.record(last)["collection"]
-        for name in split(asked or ""):
+        for name in split(asked) if asked else ():
             if name not in existing:
                 raise Conflict(
                     f"This conversation asks the collection {name!r}, which does not exist any more. "

@@ -6,6 +6,8 @@ Every command imports what is heavy when it runs. Only this package and `rag_ser
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -64,6 +66,8 @@ def _rag(
     ] = False,
 ) -> None:
     """Answers over your documents, with citations. Start with `rag up`."""
+    if not sys.stderr.isatty():  # transformers and huggingface_hub read it when they are imported
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 QUESTION = '"How long are backups kept?"'

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError, count, err, say_dim
 from rag_service.client import calls
@@ -19,6 +20,8 @@ from rag_service.stack.exit_status import INTERRUPTED
 QUOTED_CHARS = 90
 """Longest text of a citation that is shown."""
 NAMED_COLLECTIONS = 8
+MODEL_SIGNALS = frozenset({"readout", "check"})
+"""Signals of support that come from the model."""
 COPIED_COLOURS = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
 """Kind of source -> colour of the text copied from it."""
 
@@ -30,17 +33,20 @@ class Cancelled(CliError):
         super().__init__("Cancelled.", INTERRUPTED)
 
 
-def follow(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
+def follow(api: Api, call: Call[Any], screen: Console | None, advice: str | None = None) -> dict[str, Any]:
     """`listen` for commands with a single answer: Ctrl-C also ends the command."""
     try:
-        return listen(api, call, screen)
+        return listen(api, call, screen, advice)
     except Cancelled:
         err().print("\nCancelled.")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
+def listen(api: Api, call: Call[Any], screen: Console | None, advice: str | None = None) -> dict[str, Any]:
     """Send a query or an edit and return the whole answer. Its text is printed to `screen`, if any, as it comes.
+
+    Args:
+        advice: printed as a warning once the request is accepted, before the answer.
 
     Raises:
         Cancelled: Ctrl-C; the answer was cancelled.
@@ -51,6 +57,8 @@ def listen(api: Api, call: Call[Any], screen: Console | None) -> dict[str, Any]:
         for event in api.resumed(call):
             if event.name == "passages":
                 answer_id = event.data["answer_id"]
+                if advice is not None:
+                    err().print(advice, style="yellow")
                 if screen is not None:
                     _say_search(event.data, call.json.get("question"))
             elif event.name == "waiting" and screen is not None:
@@ -100,13 +108,18 @@ def say_model(api: Api) -> None:
             err().print(f"Model: {model['name']}{note}", style="yellow" if model["toy"] else "dim")
 
 
-def collections_to_choose(api: Api) -> str:
-    """A sentence that names the collections."""
+def collections_to_choose(api: Api) -> str | None:
+    """What to say to somebody who names no collection; None if there is the one for questions that name none."""
     names = [collection.name for collection in api.send(calls.collections())]
+    if DEFAULT_COLLECTION in names:
+        return None
     if not names:
-        return "There are no collections. `rag ingest PATH…` makes one."
+        return "There are no collections, so answers do not rest on documents. `rag ingest PATH…` makes one."
     more = ", …" if len(names) > NAMED_COLLECTIONS else ""
-    return f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
+    return (
+        f"No collection is named and none is called {DEFAULT_COLLECTION!r}, so answers do not rest on your documents. "
+        f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
+    )
 
 
 def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
@@ -115,12 +128,20 @@ def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
     if answer["support"] is not None:
-        remark = "" if answer["calibrated"] else ", not calibrated for this model and number format"
-        screen.print(f"Support {answer['support']:.2f}{remark}", style="dim")
+        screen.print(f"Support {answer['support']:.2f}{_support_remark(answer)}", style="dim")
     show_sources(answer, screen)
     screen.print(ids_line(answer), style="dim")
     for line in decoding_lines(answer) if verbose else ():
         screen.print(line, style="dim")
+
+
+def _support_remark(answer: dict[str, Any]) -> str:
+    """What the number is short of: the model's own signal, which edits never have, or a calibration that holds."""
+    if answer["calibrated"]:
+        return ""
+    if MODEL_SIGNALS.isdisjoint(answer.get("signals") or ()):
+        return ", by its words alone"
+    return ", not calibrated for this model and number format"
 
 
 def show_sources(answer: dict[str, Any], screen: Console) -> None:

@@ -32,8 +32,8 @@ _UNLIMITED = 1_000_000
 class Rejected(CliError):
     """The service answered with a problem document."""
 
-    def __init__(self, problem: RagProblem) -> None:
-        advice = " Set RAG_API_KEY, or use --api-key." if problem.status == 401 else ""
+    def __init__(self, problem: RagProblem, key_from: str = "") -> None:
+        advice = f" {key_from} Set RAG_API_KEY, or use --api-key.".replace("  ", " ") if problem.status == 401 else ""
         status = {"invalid_request": USAGE, NOT_RAG_SERVICE: UNREACHABLE}.get(problem.code, FAILED)
         super().__init__(_for_command_line(problem.detail) + advice, status)
         self.http_status = problem.status
@@ -47,6 +47,7 @@ class Api(Connection):
         url: address of the API.
         patience: seconds for which requests rejected with 429 or 503 are sent again.
         api_key: sent with every request.
+        key_from: a sentence that says where the key came from, or where none was found.
 
     Every method raises Rejected, and CliError if nothing answers.
     """
@@ -58,13 +59,15 @@ class Api(Connection):
         transport: httpx.BaseTransport | None = None,
         *,
         api_key: str | None = None,
+        key_from: str = "",
     ) -> None:
         retries = Retries(_UNLIMITED if patience else 0, patience, lost=False)
-        with _command_errors():
+        self._key_from = key_from
+        with _command_errors(key_from):
             super().__init__(url, api_key or "", retries=retries, transport=transport)
 
     def request(self, method: str, path: str, **options: Any) -> Any:
-        with _command_errors():
+        with _command_errors(self._key_from):
             return super().request(method, path, **options)
 
     def json(self, call: Call[Any]) -> Any:
@@ -72,17 +75,17 @@ class Api(Connection):
         return self.request(call.method, call.path, **call.options())
 
     def resumed(self, call: Call[Any], answer_id: str | None = None, last: str | None = None) -> Generator[ServerEvent]:
-        with _command_errors():
+        with _command_errors(self._key_from):
             yield from super().resumed(call, answer_id, last)
 
 
 @contextlib.contextmanager
-def _command_errors() -> Iterator[None]:
+def _command_errors(key_from: str) -> Iterator[None]:
     """Turns the client's errors into those of a command."""
     try:
         yield
     except RagProblem as problem:
-        raise Rejected(problem) from None
+        raise Rejected(problem, key_from) from None
     except RagError as error:
         status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
         raise CliError(_for_command_line(str(error)), status) from None

@@ -47,7 +47,8 @@ class Support:
         )
 
     def of_edit(self, question: str, prompt: Prompt) -> Checking | None:
-        """For an edit of an answer to this question: the model is not asked, and nothing is refused."""
+        """For an edit of an answer to this question: the model is not asked, and nothing is warned of or refused, since
+        what the user wanted to be changed need not be in the passages."""
         if not any(passage.get("in_prompt", True) for passage in prompt.passages):
             return None
         return Checking(question=question, language=self.language, prompt=self.digest, abstain="off")

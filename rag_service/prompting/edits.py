@@ -1,7 +1,8 @@
 """An edit as a job: the answer under edit, and the conversation that its prompt continues. Pure.
 
-An edit is a turn of its base's session, so that the prompt only grows and whatever a worker kept of it stays good. A
-base that is not part of its session (the session was begun anew, or the answer came too late for its turn) is edited
+An edit is a turn of its base's session. Its prompt is the conversation up to the answer under edit, so that the model
+sees no newer version of it; what came later stays in the session, and later questions see all of it in order. A base
+that is not part of its session (the session was begun anew, or the answer came too late for its turn) is edited
 in the conversation that its own record holds; such an edit stays apart from the session as well.
 
 Knows records and turns; knows no Redis and no HTTP.
@@ -32,7 +33,7 @@ class EditBase:
     """The conversation that an edit continues.
 
     Attributes:
-        turns: finished turns, oldest first.
+        turns: finished turns, oldest first; the answer under edit is that of the last one.
         answer: the answer under edit, with its ids.
         turn: for GenerateJob.turn.
     """
@@ -88,9 +89,9 @@ def edit_base(record: AnswerRecord, turns: Sequence[TurnRecord], end_ids: Collec
         turns: of its session.
         end_ids: tokens that end an answer and are no part of its text.
     """
-    for turn in turns:
+    for number, turn in enumerate(turns, 1):
         if turn.answer_id == record["answer_id"]:
-            return EditBase(turns, turn.segments[-1], len(turns))
+            return EditBase(turns[:number], turn.segments[-1], len(turns))
     done = finished(record)
     ids = done.ids[:-1] if done.ids[-1] in end_ids else done.ids
     answer = Segment(kind="answer", key=record["answer_id"], text=done.text, ids=ids)

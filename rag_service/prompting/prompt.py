@@ -5,6 +5,7 @@ revised answer.
 
 A prompt's ids are those of its template pieces and of its contents, in order; content never yields control tokens. The
 prompt of a session only grows: the system message, then for each turn its new passages, its question and its answer.
+An edit's ends at the turn of the answer under edit, and questions after it find all turns in order.
 The best passage stands next to the question: small models read what is near.
 Knows segments, the chat template's pieces and the window; knows no Redis and no model.
 
@@ -102,7 +103,7 @@ def build(
     Args:
         question: as the user wrote it; for an edit, its instruction.
         passages: those retrieved for this turn, best first; for an edit, those of the answer under edit.
-        turns: the session's finished turns, oldest first.
+        turns: the session's finished turns, oldest first; for an edit, up to that of the answer under edit.
         window: tokens that the model can hold, prompt and answer together.
         max_tokens: most tokens of the answer.
         template: our own texts. A session keeps the system message of its first turn.
@@ -116,8 +117,9 @@ def build(
     """
     room = window - max_tokens
     count, fits = len(turns), len(passages)
-    bare = min(turns[-1].forgotten, count) if turns else 0  # turns without passages
-    dropped = min(turns[-1].gone, bare) if turns else 0
+    # An edit of an old answer may have kept what a turn before it dropped: the most that any dropped counts.
+    bare = min(max((turn.forgotten for turn in turns), default=0), count)  # turns without passages
+    dropped = min(max((turn.gone for turn in turns), default=0), bare)
     dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
     shown_before = _chunks(s for turn in turns[bare:] for s in turn.segments)

@@ -80,6 +80,8 @@ def finish(
         ids = answer.ids or []
         tiles = [(one.kind, one.key, part.length) for one, part in zip(job.segments, parts, strict=True)]
         log = SessionLog(tokens.hash, [*prompt, *ids], [*tiles, ("answer", answer.key, len(ids))], job.new_from)
+        if job.later:
+            log = log.added()
         # The answer's ids are in the log; reading the turn restores them.
         turn = turn.model_copy(update={"segments": [*added, answer.model_copy(update={"ids": None})]})
 

@@ -145,7 +145,8 @@ FINISH = f"""
 -- args: status, field, final event, pending event or '', ttl, turn or '', turns expected or '', session ttl,
 --       session id, now, answer id, epoch or '', texts that the turn names as a JSON object,
 --       its task, tokens to count as a JSON list of [field, number], seconds for which a day's are kept or 0, tenant,
---       tokenizer or '' (no ids to keep), bytes and parts of the turns before, ids of prompt and answer, their parts
+--       tokenizer or '' (no ids to keep), bytes and parts of the turns before (-1 parts: the ids are those that the
+--       turn added, and follow whatever is there), ids of prompt and answer, their parts
 -- returns 'missing' (no record), 'ended' (finished before), 'taken' (another worker took it over), 'finished' or
 --         'detached' (finished, but not part of the session)
 {_EPOCH}
@@ -186,8 +187,10 @@ redis.call('ZADD', KEYS[7], ARGV[10], ARGV[9])
 if ARGV[18] ~= '' then
   local kept, first = redis.call('STRLEN', KEYS[9]), tonumber(ARGV[20])
   local known = redis.call('HGET', KEYS[4], 'tokenizer')
-  if kept == tonumber(ARGV[19]) and redis.call('LLEN', KEYS[10]) == first and (known == ARGV[18] or kept == 0) then
-    redis.call('APPEND', KEYS[9], string.sub(ARGV[21], kept + 1))
+  local added, follows = first < 0, kept == tonumber(ARGV[19]) and redis.call('LLEN', KEYS[10]) == first
+  if (added or follows) and (known == ARGV[18] or kept == 0) then
+    redis.call('APPEND', KEYS[9], added and ARGV[21] or string.sub(ARGV[21], kept + 1))
+    first = math.max(first, 0)
     redis.call('HSETNX', KEYS[4], 'epoch', 1)
   else
     redis.call('SET', KEYS[9], ARGV[21])

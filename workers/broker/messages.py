@@ -26,8 +26,8 @@ class Segment(_Message):
     """A tagged run of prompt tokens.
 
     `template` text is tokenized with control tokens, every other kind without them. If `ids` is set (an answer's
-    generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes because
-    it is not the last one; `notes` are the model's own on a part of a document.
+    generated ids), the prompt uses it and `text` is for people only. `edited` is an answer that an edit quotes
+    next to what to change; `notes` are the model's own on a part of a document.
     """
 
     kind: SegmentKind
@@ -247,6 +247,13 @@ class GenerateJob(_Message):
     def owner(self) -> str:
         """The owner of answer and session, as in Redis keys."""
         return keys.owner(self.tenant, self.person)
+
+    @property
+    def later(self) -> int:
+        """Number of the session's newest turns that the prompt leaves out: an edit's ends at the answer under edit."""
+        if self.turn is None or self.turn < 0:
+            return 0
+        return max(0, self.turn - self.gone - sum(segment.kind == "answer" for segment in self.segments))
 
     @property
     def unread(self) -> list[dict[str, Any]]:

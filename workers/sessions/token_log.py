@@ -2,6 +2,8 @@
 
 A session's log is its last turn's prompt and answer, in order. A turn whose prompt continues the log appends the new
 part; any other turn (passages were removed from a full window, or the model changed) begins a new epoch with all of it.
+An edit of an old answer leaves later turns out of its prompt; what it adds is appended as well, since the prompt of the
+next question holds all turns in order.
 The script that ends the answer (`lua.FINISH`) also writes the log, so log and turns always agree.
 
 Knows ids and bytes; knows no prompts, no tokenizer beyond its hash, and no engine.
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workers.broker import keys
 from workers.broker.app import RedisClient
@@ -31,7 +33,7 @@ class SessionLog:
         tokenizer: hash of the ids' tokenizer.
         ids: of prompt and answer.
         parts: the segments that tile them.
-        first: index of the first part that this turn added.
+        first: index of the first part that this turn added; -1 if there is nothing but what it added.
         epoch: how often the log was restarted; 0 before it is stored.
     """
 
@@ -43,9 +45,14 @@ class SessionLog:
 
     def arguments(self) -> list[str | int | float | bytes]:
         """For `lua.FINISH`: tokenizer, bytes and parts of the turns before, all ids, all parts."""
-        before = sum(length for _, _, length in self.parts[: self.first])
+        before = sum(length for _, _, length in self.parts[: max(self.first, 0)])
         parts = [json.dumps(part, separators=(",", ":")) for part in self.parts]
         return [self.tokenizer, ID_BYTES * before, self.first, pack(self.ids), *parts]
+
+    def added(self) -> SessionLog:
+        """What this turn added, to be appended to a log whatever its last turn is."""
+        before = sum(length for _, _, length in self.parts[: self.first])
+        return replace(self, ids=self.ids[before:], parts=self.parts[self.first :], first=-1)
 
     def answers(self) -> dict[str, list[int]]:
         """Ids of the answers in the log, by their segments' keys."""

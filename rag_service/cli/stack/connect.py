@@ -28,7 +28,8 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
     """
     settings = load_settings()
     address = address_of(settings, url)
-    return Api(address, patience, api_key=key_for(address, api_key, settings))
+    key = key_for(address, api_key, settings)
+    return Api(address, patience, api_key=key, key_from=key_from(address, api_key, settings))
 
 
 def address_of(settings: Settings, url: str | None) -> str:
@@ -53,6 +54,21 @@ def key_for(url: str, api_key: str | None, settings: Settings) -> str | None:
         return local_key.for_address(url, settings.data_dir)
     except local_key.LocalKeyError as error:
         raise CliError(str(error)) from None
+
+
+def key_from(url: str, api_key: str | None, settings: Settings) -> str:
+    """A sentence that says where the key for an address came from, or where none was found."""
+    if api_key is not None:
+        return "The key is that of --api-key."
+    if settings.api_key is not None:
+        return "The key is that of RAG_API_KEY."
+    nowhere = "No key was found: neither --api-key nor RAG_API_KEY is set, and"
+    if not local_key.is_loopback(url):
+        return f"{nowhere} a local key is sent to this machine alone."
+    file = local_key.key_file(settings.data_dir).resolve()
+    if file.exists():
+        return f"The key is the local key {file}; if the service has another data folder, set RAG_DATA_DIR to it."
+    return f"{nowhere} there is no file {file}; if the service has another data folder, set RAG_DATA_DIR to it."
 
 
 def local_key_of(settings: Settings) -> str:

@@ -103,7 +103,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
-    yield _service(running.api_url(settings), models_missing and running.read(settings.data_dir) is None)
+    yield _service(running.api_url(settings), models_missing, running.read(settings.data_dir))
     yield from _worker_memory(running.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
         workers = _workers(running.redis_url(settings))
@@ -282,13 +282,24 @@ def _store(url: str) -> Finding:
     return Finding("store", True, f"PostgreSQL {state.server}, pgvector {state.pgvector} at {state.place}", fence)
 
 
-def _service(url: str, has_other_data_folder: bool) -> Finding:
+def _service(url: str, models_missing: bool, stack: running.Running | None) -> Finding:
+    """The state of the API. A stack that nobody started is no fault.
+
+    Args:
+        models_missing: from this data folder.
+        stack: that runs on it.
+    """
     try:
         response = httpx.get(f"{url}/readyz", timeout=5.0)
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return Finding("service", False, f"nothing answers at {url}", "Start everything with `rag up`.")
+    except httpx.InvalidURL:
+        return Finding("service", False, f"{url} is not an address", "Correct RAG_URL.")
+    except httpx.HTTPError:
+        if stack is not None:
+            fix = f"`rag up` runs as process {stack.pid}: wait until it says Ready, or stop it and start it again."
+            return Finding("service", False, f"nothing answers at {url}", fix)
+        return Finding("service", True, f"not running (nothing answers at {url})", "Start it with `rag up`.")
     if response.is_success:
-        return Finding("service", True, f"ready at {url}", _OTHER_DATA_FOLDER if has_other_data_folder else "")
+        return Finding("service", True, f"ready at {url}", _OTHER_DATA_FOLDER if models_missing and not stack else "")
     try:
         detail = response.json()["detail"]
     except (ValueError, KeyError, TypeError):

@@ -43,7 +43,7 @@ def serve(
 
     bound = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     keep_private(settings.data_dir)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    _begin_log()
     config = uvicorn.Config(
         create_app(settings),
         http=protocol(settings.limits),
@@ -71,7 +71,7 @@ def worker(
     end_with_parent(parent)
     settings = _with_redis(settings_in_force())
     keep_private(settings.data_dir)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    _begin_log()
     log.info("starting the worker's programs; about 10 s, more on a busy machine")
     from workers.worker.main import WorkerConfig, run_worker
 
@@ -131,6 +131,11 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
     bound.set_inheritable(True)
     return bound
+
+
+def _begin_log() -> None:
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logging.getLogger("faiss").setLevel(logging.WARNING)  # it lists the builds that this machine lacks
 
 
 def _with_redis(settings: Settings) -> Settings:

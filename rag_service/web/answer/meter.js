@@ -95,7 +95,10 @@ function figures(answer) {
   }
   if (typeof answer.support === "number") {
     const chance = answer.support.toFixed(2);
-    row(t("Support"), answer.calibrated ? chance : t("{chance}, not calibrated for this model and number format", { chance }));
+    const asked = ["readout", "check"].some((signal) => signal in (answer.signals ?? {}));
+    row(t("Support"), answer.calibrated ? chance
+      : asked ? t("{chance}, not calibrated for this model and number format", { chance })
+      : t("{chance}, by its words alone", { chance }));
   }
   row(t("Seed"), String(answer.seed));
   return rows;

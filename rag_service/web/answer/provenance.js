@@ -127,10 +127,15 @@ const KINDS = {
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 
-/** The place of a passage in its document: the headings below the title, and the page. */
-export function placeOf(passage) {
+/**
+ * The place of a passage: the headings below the title, and the page. Before them the file, as the document's id names it,
+ * if another document among `passages` has the same title.
+ */
+export function placeOf(passage, passages) {
+  const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
+  const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
   const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
-  return [headings.join(" › "), passage.page ? t("page {n}", { n: passage.page }) : null, passage.date].filter(Boolean).join(" · ");
+  return [file, headings.join(" › "), passage.page ? t("page {n}", { n: passage.page }) : null, passage.date].filter(Boolean).join(" · ");
 }
 
 /** The source of a mark, in words. */
@@ -138,7 +143,7 @@ export function described(mark, passages) {
   if (mark.passage === undefined) return t(KINDS[mark.kind] ?? "the prompt");
   const passage = passages[mark.passage];
   return t("source {n}, {place}",
-    { n: mark.passage + 1, place: [passage.title, placeOf(passage)].filter(Boolean).join(", ") });
+    { n: mark.passage + 1, place: [passage.title, placeOf(passage, passages)].filter(Boolean).join(", ") });
 }
 
 /** The sources of an answer's runs, each once: passages by number, then the other kinds. */

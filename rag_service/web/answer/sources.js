@@ -65,7 +65,7 @@ export class Sources {
   _draw(passages, collection, mark, earlier) {
     this._panel.classList.remove("empty");
     const cards = passages.map((passage, index) =>
-      this._card(passage, index, collection, mark?.passage === index ? mark : null));
+      this._card(passage, index, passages, collection, mark?.passage === index ? mark : null));
     if (mark && mark.passage === undefined) cards.unshift(cardOfOther(mark, earlier));
     if (!cards.length) cards.push(el("p", { class: "hint", text: t("This answer has no passages.") }));
     this._list.replaceChildren(...cards);
@@ -78,9 +78,9 @@ export class Sources {
     this._list.scrollTop = top - head < room * 0.6 ? head - 8 : top - room * 0.35;
   }
 
-  _card(passage, index, collection, mark) {
+  _card(passage, index, passages, collection, mark) {
     const colour = tint({ passage: index });
-    const place = placeOf(passage);
+    const place = placeOf(passage, passages);
     const card = el("article", { class: `passage ${mark ? "active" : ""}`, "data-passage": index },
       el("header", {},
         el("span", { class: `chip ${colour}`, "aria-hidden": "true", text: index + 1 }),

@@ -215,10 +215,11 @@ export class AnswerView {
       const hasOwnTitle = cited.every(([other]) => other === index || answer.passages[other].title !== passage.title);
       const show = (event) => this._sources.show({ passage: index, kind: "passage" }, answer.passages, this.collection,
         event.currentTarget);
+      const place = hasOwnTitle ? "" : placeOf(passage, answer.passages);
       return el("li", {}, el("button", { type: "button", class: "legend-source", onclick: show },
         el("span", { class: `chip ${tint({ passage: index })}`, text: index + 1 }),
         el("span", { class: "legend-title", text: passage.title }),
-        hasOwnTitle || !placeOf(passage) ? null : el("span", { class: "legend-place", text: placeOf(passage) })));
+        place ? el("span", { class: "legend-place", text: place }) : null));
     });
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
       el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));

@@ -47,6 +47,7 @@ export default {
   "{read} to read, {write} to write": "{read} zum Lesen, {write} zum Schreiben",
   "Support": "Rückhalt",
   "{chance}, not calibrated for this model and number format": "{chance}, für dieses Modell und Zahlenformat nicht kalibriert",
+  "{chance}, by its words alone": "{chance}, nur nach den Wörtern",
   "Seed": "Startwert",
   "Compare the next answers with plain decoding": "Die nächsten Antworten mit einfacher Dekodierung vergleichen",
   "{n} token": "{n} Token",

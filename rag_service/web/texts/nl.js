@@ -47,6 +47,7 @@ export default {
   "{read} to read, {write} to write": "{read} om te lezen, {write} om te schrijven",
   "Support": "Onderbouwing",
   "{chance}, not calibrated for this model and number format": "{chance}, niet gekalibreerd voor dit model en getalformaat",
+  "{chance}, by its words alone": "{chance}, alleen op woorden",
   "Seed": "Seed",
   "Compare the next answers with plain decoding": "De volgende antwoorden vergelijken met gewoon decoderen",
   "{n} token": "{n} token",

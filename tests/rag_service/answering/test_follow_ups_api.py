@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner
 
+from rag_service.answering.names import NO_COLLECTION
 from rag_service.answering.query_rewriter import Rewriter
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
@@ -193,6 +194,16 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     assert "rewriting it to stand alone took too long" in answer["search_note"]
     events = await client.get(f"/v1/answers/{answer['answer_id']}/events")
     assert parse(events.text)[0][2]["search_note"] == answer["search_note"], "told before the answer"
+
+
+async def test_a_conversation_without_a_collection_goes_on_without_one(client: httpx.AsyncClient) -> None:
+    """It got 409: the collection '' does not exist any more."""
+    first = (await client.post("/v1/query", json={"question": "What jumps?"})).json()
+    assert first["collection"] is None
+    second = await client.post("/v1/query", json={"question": "And when?", "session_id": first["session_id"]})
+    assert second.status_code == 200, second.text
+    assert (second.json()["collection"], second.json()["turn"]) == (None, 2)
+    assert second.json()["note"] == first["note"] == NO_COLLECTION
 
 
 def test_the_remark_is_passed_on_wherever_answers_go(

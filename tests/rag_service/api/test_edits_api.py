@@ -13,6 +13,7 @@ from rag_service.prompting.template import Templates
 from workers.broker.messages import ErrorEvent, TokenEvent, TokenOrigin
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
+from workers.sessions.token_log import read_log
 
 QUESTION = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
 EDITED = "The quick brown fox jumps over the lazy dog every morning before breakfast. Then it rests."
@@ -252,15 +253,43 @@ async def test_erasing_a_session_erases_its_versions(client: httpx.AsyncClient, 
 async def test_a_session_that_was_edited_is_followed_up(client: httpx.AsyncClient, world: Any) -> None:
     first = await ask(client)
     world.stage.text = EDITED
-    await edit(client, first)
-    third = await edit(client, first)  # quotes the first answer
+    second = await edit(client, first)
     world.stage.text = "Every morning."
     follow_up = await ask(client, session_id=first["session_id"], question="When?")
-    assert follow_up["turn"] == 4
+    assert follow_up["turn"] == 3
     before, after = world.stage.prompts[-2:]
     assert after[: len(before)] == before
     turns = Sessions(client.pipeline.redis).turns("default", first["session_id"])  # type: ignore[attr-defined]
-    assert [turn.answer_id for turn in turns][2:] == [third["answer_id"], follow_up["answer_id"]]
+    assert [turn.answer_id for turn in turns][1:] == [second["answer_id"], follow_up["answer_id"]]
+
+
+@pytest.mark.parametrize("how", ["off", "auto"])
+async def test_an_edit_of_an_old_version_does_not_see_newer_ones(
+    client: httpx.AsyncClient, world: Any, how: str
+) -> None:
+    """The model took the newest version for the one to change, because it stood nearer."""
+    first = await ask(client)
+    world.stage.text = "IN CAPITALS."
+    await edit(client, first, instruction="Write it in capital letters.")
+    between = await ask(client, session_id=first["session_id"], question="And the cat?")
+    world.stage.text = EDITED
+    third = await edit(client, first, speculation=how)
+    job = await job_of(client, third)
+    assert not [s for s in job.segments if "CAPITALS" in s.text or "cat?" in s.text or "capital letters" in s.text]
+    assert (third["answer"], third["turn"], third["base"]) == (EDITED, 4, first["answer_id"])
+    world.stage.text = "Every morning."
+    followed = await ask(client, session_id=first["session_id"], question="When?")
+    assert followed["turn"] == 5
+    job = await job_of(client, followed)
+    answers = [s for s in job.segments if s.kind == "answer"]
+    assert [s.text for s in answers] == [first["answer"], "IN CAPITALS.", "IN CAPITALS.", EDITED], "all, in order"
+    assert answers[2].key == between["answer_id"]
+    assert all(s.ids == world.tokens.encode_content(s.text).ids for s in answers), "as they were generated"
+    redis = client.pipeline.redis  # type: ignore[attr-defined]
+    log = read_log(redis, "default", first["session_id"])
+    assert log is not None
+    assert log.epoch == 1, "the log goes on, as the conversation does"
+    assert list(log.ids)[: len(world.stage.prompts[-1])] == world.stage.prompts[-1]
 
 
 async def test_token_events_say_what_was_copied_from_the_text_under_edit(client: httpx.AsyncClient) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -34,3 +36,10 @@ def test_it_names_no_document_and_no_session(path: str, shown: str) -> None:
 def test_probes_are_left_out() -> None:
     assert line("GET", "/readyz") is None
     assert line("GET", "/v1/sessions") is not None
+
+
+def test_the_log_begins_without_the_builds_that_faiss_does_not_have() -> None:
+    """It began with `ModuleNotFoundError`, which looked like a fault."""
+    code = "from rag_service.cli.stack.serve import _begin_log; _begin_log(); import faiss"
+    started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert started.stderr == ""

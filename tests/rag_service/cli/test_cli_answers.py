@@ -33,3 +33,24 @@ def test_an_answer_that_waits_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr()
     assert printed.err.splitlines() == ["Waiting behind 2 other answers …", "Waiting behind 1 other answer …"]
     assert printed.out == "Yes.\n"
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "signals", "said"),
+    [
+        (True, {"readout": 0.5}, "Support 0.90\n"),
+        (False, {"evidence": 1.0, "check": 0.5}, "Support 0.90, not calibrated for this model and number format\n"),
+        (False, {"evidence": 1.0}, "Support 0.90, by its words alone\n"),
+        (False, None, "Support 0.90, by its words alone\n"),
+    ],
+)
+def test_what_a_support_is_short_of_is_said_as_it_is(
+    calibrated: bool, signals: dict[str, float] | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below edits, which the model is not asked about, stood that their calibration is for another model."""
+    answer = {
+        "answer": "Yes.", "note": None, "support": 0.9, "calibrated": calibrated, "signals": signals, "passages": [],
+        "citations": [], "session_id": "s", "answer_id": "a", "base": None, "finish_reason": "stop",
+    }  # fmt: skip
+    answers.show(answer, out(), verbose=False)
+    assert said in capsys.readouterr().out

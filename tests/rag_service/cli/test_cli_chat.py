@@ -82,7 +82,13 @@ def test_who_names_no_collection_is_told_which_there_are(api_url: str, world: An
     asked = rag("ask", "What jumps?", "--url", api_url)
     assert asked.exit_code == 0
     assert "No collection was searched" in asked.stdout
-    assert re.search(r"You have .*animals.*: choose with -c\.", asked.stderr)
+    assert re.search(r"none is called 'default', .*\. You have .*animals.*: choose with -c\.", asked.stderr)
+    assert asked.output.index("choose with -c") < asked.output.index("No collection was searched"), "told before"
+    session = re.search(r"Session (\S+)", asked.stdout)
+    assert session is not None
+    assert asked.stderr.count("choose with -c") == 1
+    again = rag("ask", "What else?", "-s", session[1], "--url", api_url)
+    assert again.stderr.count("choose with -c") == 1
     assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", api_url).stderr
     chat = rag("chat", "--url", api_url, said="/quit\n").stderr
     assert "choose with -c" in chat

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +51,20 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
     found = {finding["what"]: finding for finding in json.loads(result.stdout)}
     assert found["Python"]["ok"]
     assert found["packages"]["ok"]
-    for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL"), ("service", "rag up")):
+    for what, fix in (("target model", "rag models pull"), ("Redis", "RAG_REDIS_URL")):
         assert not found[what]["ok"]
         assert fix in found[what]["fix"]
+
+
+def test_a_stack_that_is_not_running_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAG_URL", nowhere())
+    assert "look    service: not running" in rag("doctor").stdout
+    found = {finding["what"]: finding for finding in json.loads(rag("doctor", "--json").stdout)}
+    assert found["service"]["ok"]
+    assert "`rag up`" in found["service"]["fix"]
+    (tmp_path / ".rag").mkdir(exist_ok=True)
+    running.write(tmp_path / ".rag", running.Running(os.getpid(), nowhere(), "redis://127.0.0.1:1/0"))
+    assert "MISSING service: nothing answers" in rag("doctor").stdout, "one that runs must answer"
 
 
 def store(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
@@ -207,6 +219,31 @@ def test_a_path_is_not_pulled(model: str, tmp_path: Path, capfd: pytest.CaptureF
     (tmp_path / "models" / settings.model).mkdir(parents=True)
     (tmp_path / "models" / settings.model / "manifest.json").touch()
     with pytest.raises(InvalidSettings, match=f"^RAG_EMBEDDING_MODEL: {model} is not a folder with a model"):
+        _pull(settings, cast(Any, None))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            {"model": "qwen2.5-coder-1.5"},
+            "RAG_MODEL: there is no model 'qwen2.5-coder-1.5'. Did you mean qwen2.5-coder",
+        ),
+        ({"model": "zebra"}, "'zebra'. Give one of smollm2-135m, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, a hub id"),
+        (
+            {"embedding_model": "zebra"},
+            "RAG_EMBEDDING_MODEL: there is no model 'zebra'. Give one of all-minilm-l6-v2, ",
+        ),
+        ({"reranker": "zebra"}, "RAG_RERANKER: there is no model 'zebra'. Give a hub id"),
+    ],
+)
+def test_a_misspelt_name_is_not_pulled(
+    setting: dict[str, str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It said that it was pulling, and failed after that."""
+    settings = Settings(_env_file=None, data_dir=tmp_path, **setting)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSettings, match=re.escape(said)):
         _pull(settings, cast(Any, None))
     assert capfd.readouterr() == ("", "")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +57,15 @@ def test_the_quality_of_a_number_format_is_shown(monkeypatch: pytest.MonkeyPatch
     assert "the same at 98.0% of the tokens" in shown
     assert (asked[0]["dtype"], asked[0]["reference"], asked[0]["file"]) == ("int8", "bfloat16", Path("t.txt"))
     assert json.loads(rag("models", "quality", "tiny", "--json").stdout)["agreement"] == 0.98
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_libraries_draw_their_bars_on_a_terminal_alone(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "")  # so that it is put back
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS")
+    monkeypatch.setattr("rag_service.cli.sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: terminal)))
+    rag("models", "list")
+    assert ("HF_HUB_DISABLE_PROGRESS_BARS" in os.environ) == (not terminal)
 
 
 def test_the_quality_of_a_format_that_is_none_says_what_to_do() -> None:

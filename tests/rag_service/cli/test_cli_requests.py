@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from rag_service.access import local_key
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
+from rag_service.cli.stack.connect import key_from
+from rag_service.settings import Settings
 
 
 def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
@@ -78,3 +84,33 @@ def test_a_server_of_another_kind_is_told_from_the_service() -> None:
     proxy = httpx.MockTransport(lambda asked: httpx.Response(502, text="<html>"))
     with Api("http://rag", transport=proxy) as api, pytest.raises(CliError, match="answered with status 502"):
         api.request("GET", "/v1/collections")
+
+
+@pytest.mark.parametrize(
+    ("url", "option", "setting", "file", "said"),
+    [
+        (
+            "http://127.0.0.1:1",
+            None,
+            None,
+            False,
+            "No key was found: neither --api-key nor RAG_API_KEY is set, and there",
+        ),
+        ("http://127.0.0.1:1", None, None, True, "The key is the local key {folder}/key; if the service has another"),
+        ("http://rag:1", None, None, True, "is sent to this machine alone. Set RAG_API_KEY"),
+        ("http://rag:1", None, "rag_a", True, "The key is that of RAG_API_KEY."),
+        ("http://rag:1", "rag_b", "rag_a", True, "The key is that of --api-key."),
+    ],
+)
+def test_who_is_refused_reads_where_the_key_was_looked_for(
+    url: str, option: str | None, setting: str | None, file: bool, said: str, tmp_path: Path
+) -> None:
+    settings = Settings(data_dir=tmp_path, api_key=None if setting is None else SecretStr(setting))
+    if file:
+        local_key.ensure(tmp_path)
+    refused = httpx.MockTransport(lambda _: httpx.Response(401, json={"code": "unauthorized", "detail": "A key!"}))
+    with Api(url, transport=refused, key_from=key_from(url, option, settings)) as api, pytest.raises(CliError) as error:
+        api.request("GET", "/x")
+    assert said.format(folder=tmp_path) in str(error.value)
+    assert ("{folder}" in said or not file) == (str(tmp_path / "key") in str(error.value))
+    assert "  " not in str(error.value)

@@ -1,4 +1,4 @@
-"""Prompts of edits: the conversation as it is, the answer under edit in it, and its passages whatever leaves."""
+"""Prompts of edits: the conversation up to the answer under edit, that answer once more, and its passages."""
 
 from __future__ import annotations
 
@@ -66,6 +66,17 @@ def test_the_answer_is_quoted_whether_it_is_the_last_one_or_not(
     assert prompt.segments[: len(before)] == before, "the prompt must only grow"
     later = make(tokens, "Three?", [], [*turns, follow(prompt, 3, tokens)])
     assert prompt.segments == later.segments[: len(prompt.segments)]
+
+
+def test_what_was_dropped_stays_dropped_after_an_edit_that_had_kept_it(tokens: Tokens, turns: list[TurnRecord]) -> None:
+    """The edit of the first answer has its own prompt, with the passage that the second turn had dropped."""
+    full = turns[1].model_copy(update={"forgotten": 1})
+    edit = make(tokens, "Shorter.", [passage(1)], turns[:1], edited=turns[0].segments[-1])
+    assert [s.chunk_id for s in edit.segments if s.kind == "passage"] == ["d1:0"]
+    later = make(tokens, "Three?", [], [turns[0], full, follow(edit, 3, tokens)])
+    assert [s.chunk_id for s in later.segments if s.kind == "passage"] == ["d2:0"]
+    assert (later.turns_without_passages, later.passages_dropped) == (1, 0)
+    assert [s.key for s in later.segments if s.kind == "answer"] == ["a1", "a2", "a3"]
 
 
 def test_passages_that_left_come_back_with_the_edit(tokens: Tokens, turns: list[TurnRecord]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import expect
+
+from retriever import SourceDocument
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -137,6 +140,25 @@ async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_v
     await visit.tap(page.get_by_role("button", name="Documents"))
     await expect(page.get_by_role("dialog", name="Documents")).to_be_visible()
     assert await fits(page)
+
+
+async def test_documents_of_one_title_are_told_apart_by_their_files(new_visit: Any, scene: Any) -> None:
+    visit = await new_visit()
+    page = visit.page
+    text = "# Readme\n\nBackups of {} are kept for 35 days."
+    documents = [SourceDocument(name=f"{one}/docs/README.md", text=text.format(one)) for one in ("red", "blue")]
+    other = SourceDocument(name="green.md", text="# Green\n\nBackups are kept for a year.")
+    scene.library.create("twins").ingest([*documents, other])
+    try:
+        await page.reload()
+        await page.get_by_role("combobox", name="Collection").select_option("twins")
+        await visit.ask(BACKUPS)
+        await (await visit.answered()).get_by_role("button", name=re.compile("^All 3 passages")).click()
+        cards = page.locator("#passages .passage header")
+        shown = sorted([" ".join((await card.inner_text()).split()[1:]) for card in await cards.all()])
+        assert shown == ["Green", "Readme blue-docs-README.md", "Readme red-docs-README.md"]
+    finally:
+        scene.library.delete("twins")
 
 
 async def test_problems_say_what_went_wrong_and_what_to_do(new_visit: Any, scene: Any) -> None:

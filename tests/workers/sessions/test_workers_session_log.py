@@ -12,7 +12,7 @@ from decoder import Engine
 from tests.support.fake_workers import make_worker_context, running_worker
 from tests.support.tiny_models import tiny_target
 from workers.broker import keys
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Sampling, Segment, TurnRecord
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, Sampling, Segment, Speculation, TurnRecord
 from workers.sessions.queue import Queue
 from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
@@ -86,6 +86,26 @@ def test_a_prompt_that_does_not_continue_begins_an_epoch(client: Any, end: Any, 
     assert read_log(client, "default", "s") == SessionLog(log.tokenizer, log.ids, list(log.parts), epoch=2)
     turns = Sessions(client).turns("default", "s", log.tokenizer)
     assert turns[0].segments[-1].ids == [1, 2]
+
+
+def test_an_edit_of_an_old_answer_is_added_and_the_conversation_goes_on_from_all(client: Any, end: Any) -> None:
+    end("a1", SessionLog("t", IDS[:5], FIRST))
+    end("a2", SessionLog("t", IDS, SECOND, first=2))
+    edited = [("instruction", "i3", 2), ("answer", "a3", 1)]
+    end("a3", SessionLog("t", [*IDS[:5], 6, 6, 3], [*FIRST, *edited], first=2).added())
+    log = read_log(client, "default", "s")
+    assert log == SessionLog("t", [*IDS, 6, 6, 3], [*SECOND, *edited], epoch=1)
+    assert log.answers() == {"a1": [1, 2], "a2": [4, 4, 2**31 - 1], "a3": [3]}
+    end("a4", SessionLog("t", [*log.ids, 8], [*log.parts, ("answer", "a4", 1)], first=6))
+    log = read_log(client, "default", "s")
+    assert log is not None
+    assert (log.epoch, list(log.ids)) == (1, [*IDS, 6, 6, 3, 8])
+
+
+def test_an_edit_by_another_tokenizer_leaves_no_ids_of_the_first(client: Any, end: Any) -> None:
+    end("a1", SessionLog("t", IDS[:5], FIRST))
+    end("a2", SessionLog("other", IDS, SECOND, first=2).added())
+    assert read_log(client, "default", "s") == SessionLog("other", IDS[5:], SECOND[2:], epoch=2)
 
 
 def test_ids_of_another_tokenizer_are_not_used(client: Any, end: Any) -> None:
@@ -208,3 +228,47 @@ def test_a_session_goes_on_from_its_tokens(queue: Queue, client: Any, redis_url:
             assert (log.epoch, log.tokenizer) == (1, tokens.hash)
             expected = [i for s in segments for i in (s.ids or tokens.encode_content(s.text).ids)]
             assert list(log.ids) == expected
+
+
+def test_an_edit_of_an_old_answer_is_the_same_with_and_without_drafts(
+    queue: Queue, client: Any, redis_url: str, tokens: Tokens
+) -> None:
+    """Its prompt begins like the last one and ends sooner; the next question's has everything again."""
+    letters = {tokens.encode_content(letter).ids[0] for letter in string.ascii_uppercase}
+    bias = {token: -100.0 for token in range(tokens.vocab_size) if token not in letters}
+    place = make_worker_context(redis_url, tokens, Engine(tiny_target(vocab_size=tokens.vocab_size), "auto"))
+    written: dict[str, list[list[int]]] = {"auto": [], "off": []}
+    with running_worker(redis_url, place):
+        for how, answers in written.items():
+            for number, later in enumerate((0, 0, 1, 0)):
+                turns = Sessions(client).turns("default", how, tokens.hash)
+                before = [s for turn in turns[: number - later] for s in turn.segments]
+                new = [Segment(kind="question", key=f"q{number}", text=f"The quick fox {number} jumps? ")]
+                if later:
+                    edited = turns[0].segments[-1].model_copy(update={"kind": "edited"})
+                    new.insert(0, edited)
+                job = GenerateJob(
+                    answer_id=f"{how}{number}",
+                    session_id=how,
+                    question="?",
+                    segments=[*before, *new],
+                    new_from=len(before),
+                    turn=number,
+                    speculation=Speculation(drafter=how),
+                    sampling=Sampling(max_tokens=24, seed=1, logit_bias=bias),
+                    created=0.0,
+                )
+                queue.enqueue_generate(job)
+                stream = AnswerStream(client, "default", job.answer_id)
+                while (record := stream.record()) is None or record["status"] in ("queued", "running"):
+                    pass
+                assert record["result"] is not None
+                answers.append(record["result"].ids)
+            log = read_log(client, "default", how)
+            assert log is not None
+            assert log.epoch == 1
+            assert [part for part in log.parts if part[0] == "answer"] == [
+                ("answer", f"{how}{number}", len(ids)) for number, ids in enumerate(answers)
+            ]
+            assert list(log.answers().values()) == answers
+    assert written["auto"] == written["off"]

@@ -62,9 +62,10 @@ def ask(
         retrieval=without_none(top_k=top_k, document_id=document) or None,
     )
     with connect(url, api_key) as api:
-        answer = follow(api, calls.query(question, options), None if as_json else out())
-        if answer["note"] == NO_COLLECTION:
-            err().print(collections_to_choose(api), style="yellow")
+        advice = collections_to_choose(api) if collection is None and session is None else None
+        answer = follow(api, calls.query(question, options), None if as_json else out(), advice)
+        if advice is None and answer["note"] == NO_COLLECTION and (late := collections_to_choose(api)) is not None:
+            err().print(late, style="yellow")
         if show_prompt:
             answer["prompt"] = api.json(calls.answer(answer["answer_id"], False, prompt=True))["prompt"]
         _print(answer, as_json, verbose)

@@ -13,7 +13,6 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.answers import (
     Cancelled,
     collections_to_choose,
@@ -134,10 +133,8 @@ class Conversation:
         if self._collection is not None:
             for name in self._collection.split(","):
                 self._api.send(calls.collection(name))
-        elif self.last is None:
-            names = {collection.name for collection in self._api.send(calls.collections())}
-            if DEFAULT_COLLECTION not in names:
-                self._say(collections_to_choose(self._api))
+        elif self.last is None and (advice := collections_to_choose(self._api)) is not None:
+            self._say(advice)
 
     def handle(self, line: str) -> None:
         """Run a command or ask a question. Errors are printed, and the conversation goes on."""
