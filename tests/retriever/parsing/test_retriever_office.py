@@ -10,7 +10,6 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-import odfdo
 import openpyxl
 import pptx
 import pytest
@@ -115,21 +114,6 @@ def test_xlsx(tmp_path: Path) -> None:
     one = f"# Limits\n\n{TABLE}\n\n"
     assert document.text == one + "# More\n\n| a\\|b | True |\n| --- | --- |\n\n"
     assert document.pages == (0, len(one))
-
-
-def test_odt(tmp_path: Path) -> None:
-    document = odfdo.Document("text")
-    document.body.clear()
-    document.body.append(odfdo.Header(1, "Hotels"))
-    document.body.append(odfdo.Paragraph("Per night."))
-    table = odfdo.Table("t", width=2, height=2)
-    for place, text in {"A1": "City", "B1": "Limit", "A2": "Zurich, in winter", "B2": "210"}.items():
-        table.set_value(place, text)
-    document.body.append(table)
-    document.save(tmp_path / "a.odt")
-    assert load_file(tmp_path / "a.odt").text.strip() == (
-        "# Hotels\n\nPer night.\n\n| City | Limit |\n|---|---|\n| Zurich, in winter | 210 |"
-    )
 
 
 def test_epub(tmp_path: Path) -> None:
