@@ -121,8 +121,8 @@ _READERS: dict[str, Reader] = {
     **dict.fromkeys((".jsonl", ".ndjson"), _by("json_text", "read_json_lines")),
     ".ipynb": _by("json_text", "read_notebook"),
     ".eml": _by("email_text", "read_email"),
-    ".rst": _by("markup_text", "read_rst"),
-    **dict.fromkeys((".adoc", ".asciidoc"), _by("markup_text", "read_asciidoc")),
+    ".rst": _by("markup.rst_text", "read_rst"),
+    **dict.fromkeys((".adoc", ".asciidoc"), _by("markup.asciidoc_text", "read_asciidoc")),
 }
 SUPPORTED = tuple(_READERS)
 """Endings of the files that can be read, in lower case."""

@@ -1,4 +1,4 @@
-"""Office files, e-books, tables, JSON, notebooks, e-mails and other markup as Markdown."""
+"""Office files, e-books, tables, JSON, notebooks and e-mails as Markdown."""
 
 from __future__ import annotations
 
@@ -184,21 +184,6 @@ def test_email(tmp_path: Path, html: bool) -> None:
     assert (document.title, document.date) == ("Höchstpreis", "2026-03-01")
 
 
-def test_rst_and_asciidoc(tmp_path: Path) -> None:
-    rst = "Hotels\n======\n\nPer *night*.\n\n- one\n- two\n\n.. include:: /etc/passwd\n\n.. code:: python\n\n   x = 1\n"
-    text = loaded(tmp_path, "a.rst", rst).text
-    assert text.startswith("# Hotels\n\nPer night.\n\n- one\n- two")
-    assert "x = 1" in text
-    assert "root:" not in text
-    adoc = (
-        "= Hotels\n:toc:\n\n== Limits\n\nSee https://example.org[the list].\n\n* one\n** two\n\n"
-        "[source,python]\n----\nx = 1\n----\n"
-    )
-    assert loaded(tmp_path, "a.adoc", adoc).text == (
-        "# Hotels\n\n## Limits\n\nSee the list.\n\n- one\n  - two\n\n```python\nx = 1\n```\n"
-    )
-
-
 def math(*parts: str) -> str:
     """A paragraph of formulas, of OMML without prefixes on its tags."""
     formulas = "".join(f"<oMath>{part}</oMath>" for part in parts)
@@ -308,22 +293,3 @@ def test_a_chart_of_a_slide_is_a_table(tmp_path: Path) -> None:
     presentation.save(content)
     table = "|  | 2025 | 2026 |\n| --- | --- | --- |\n| East | 1.5 | 3 |\n| West | 2 |  |"
     assert table in loaded(tmp_path, "a.pptx", content.getvalue()).text
-
-
-def test_a_table_of_asciidoc(tmp_path: Path) -> None:
-    text = """= Travel
-
-.Limits
-[cols="1,1"]
-|===
-|City |Limit
-
-|Zurich
-|210
-|Bern |180
-|===
-
-image::map.png[A map, width=20]
-"""
-    table = "| City | Limit |\n| --- | --- |\n| Zurich | 210 |\n| Bern | 180 |"
-    assert loaded(tmp_path, "a.adoc", text).text == f"# Travel\n\nLimits\n\n{table}\n\nA map\n"
