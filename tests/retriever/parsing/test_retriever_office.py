@@ -1,12 +1,9 @@
-"""Office files, e-books, tables, JSON, notebooks and e-mails as Markdown."""
+"""Office files, e-books, tables, JSON and notebooks as Markdown."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import zipfile
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -138,50 +135,6 @@ def test_epub(tmp_path: Path) -> None:
     document = loaded(tmp_path, "a.epub", book)
     assert document.text == "# First\n\nOne.\n\n# Second\n\nTwo."
     assert (document.title, document.date) == ("Travel", "2026-03-01")
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_separated_values(tmp_path: Path, separator: str) -> None:
-    text = io.StringIO()
-    csv.writer(text, delimiter=separator).writerows([["City", "Limit"], ["Zurich", "210"]])
-    assert loaded(tmp_path, "a.csv", text.getvalue()).text == TABLE
-
-
-def test_json(tmp_path: Path) -> None:
-    content = {"city": "Zurich", "limits": {"hotel": 210, "meals": [60, None]}, "open": True}
-    expected = "city: Zurich\nlimits:\n- hotel: 210\n- meals:\n  - 60\n  - null\nopen: true"
-    assert loaded(tmp_path, "a.json", json.dumps(content)).text == expected
-    assert loaded(tmp_path, "a.jsonl", '{"a": 1}\n\n{"a": 2}\n').text == "a: 1\n\na: 2"
-    with pytest.raises(UnreadableDocument, match="line 2"):
-        loaded(tmp_path, "b.jsonl", '{"a": 1}\n{"a": \n')
-    with pytest.raises(UnreadableDocument, match="too deep"):
-        loaded(tmp_path, "deep.json", "[" * 900 + "]" * 900)
-
-
-def test_notebook(tmp_path: Path) -> None:
-    cells = [
-        {"cell_type": "markdown", "source": ["# Head\n", "text"]},
-        {"cell_type": "code", "source": "x = 1", "outputs": [{"text": "secret"}]},
-    ]
-    book = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4}
-    assert loaded(tmp_path, "a.ipynb", json.dumps(book)).text == "# Head\ntext\n\n```python\nx = 1\n```"
-    with pytest.raises(UnreadableDocument, match="notebook"):
-        loaded(tmp_path, "b.ipynb", "[]")
-
-
-@pytest.mark.parametrize("html", [False, True])
-def test_email(tmp_path: Path, html: bool) -> None:
-    message = EmailMessage()
-    message["Subject"], message["From"], message["To"] = "Höchstpreis", "a@example.org", "b@example.org"
-    message["Date"] = "Sun, 01 Mar 2026 10:00:00 +0100"
-    message.set_content(
-        "<p>The limit is <b>210</b>.</p>" if html else "The limit is 210.", subtype="html" if html else "plain"
-    )
-    message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="limits.pdf")
-    document = loaded(tmp_path, "a.eml", message.as_bytes())
-    assert document.text.endswith("The limit is 210.\n\nAttachments: limits.pdf")
-    assert document.text.startswith("# Höchstpreis\n\nFrom: a@example.org\nTo: b@example.org\nDate: ")
-    assert (document.title, document.date) == ("Höchstpreis", "2026-03-01")
 
 
 def math(*parts: str) -> str:
