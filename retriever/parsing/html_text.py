@@ -16,11 +16,12 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.html_depth import too_complex
+from retriever.parsing.html_math import formula
 from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
 _DROPPED = [
-    "script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "canvas", "object", "embed", "audio",
+    "script", "style", "nav", "noscript", "template", "svg", "iframe", "canvas", "object", "embed", "audio",
     "video", "button", "select", "dialog", "input", "textarea",
 ]  # fmt: skip
 _BLOCKS = frozenset([
@@ -55,7 +56,7 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
     tree = LexborHTMLParser(page)
     title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
     date = _date(tree)
-    tree.strip_tags(_DROPPED)
+    _prepare(tree)
     text, navigation = "", tuple[tuple[int, int], ...]()
     for selector in ("main, [role=main]", "body"):
         root = tree.css_first(selector)
@@ -76,9 +77,15 @@ def body(page: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     if reason := too_complex(page):
         raise UnreadableDocument(f"the file cannot be read in reasonable time: {reason}; simplify it")
     tree = LexborHTMLParser(page)
-    tree.strip_tags(_DROPPED)
+    _prepare(tree)
     root = tree.css_first("body")
     return ("", ()) if root is None else _Writer().write(root)
+
+
+def _prepare(tree: LexborHTMLParser) -> None:
+    for math in tree.css("math"):
+        math.replace_with(formula(math))
+    tree.strip_tags(_DROPPED)
 
 
 def _date(tree: LexborHTMLParser) -> str | None:

@@ -31,7 +31,7 @@ MOST_COPIES = 100
 
 def read_odt(data: bytes, stem: str) -> LoadedDocument:
     """The document's text. Its title is that of its properties, else `stem`. Raises UnreadableDocument."""
-    package = opened(data)
+    package = opened(data, ".odt")
     manifest = xml(package, "META-INF/manifest.xml")
     if manifest is not None and manifest.find(".//{*}encryption-data") is not None:
         raise UnreadableDocument("the file is protected by a password; save it without")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import zipfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import openpyxl
 import pptx
 import pytest
+from lxml import etree
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
+from pptx.enum.shapes import PP_PLACEHOLDER
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from retriever import UnreadableDocument, UnsupportedFormat, load_file
 from retriever.parsing.file_reader import FileReader, ReadLimits
@@ -128,12 +133,13 @@ def test_epub(tmp_path: Path) -> None:
             '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
             "OPS/book.opf": opf,
             "OPS/nav.xhtml": "<html><body><p>Contents</p></body></html>",
-            "OPS/text/a.xhtml": "<html><body><h1>Second</h1><p>Two.</p></body></html>",
-            "OPS/text/b c.xhtml": "<html><body><h1>First</h1><p>One.</p></body></html>",
+            "OPS/text/a.xhtml": '<html><body><h1>Second</h1><p>Two.</p><p><a href="b.xhtml">Back</a></p></body></html>',
+            "OPS/text/b c.xhtml": '<html><body><h1>First</h1><p>One.</p><p><a href="a.xhtml">On</a></p></body></html>',
         }
     )
     document = loaded(tmp_path, "a.epub", book)
-    assert document.text == "# First\n\nOne.\n\n# Second\n\nTwo."
+    assert document.text == "# First\n\nOne.\n\nOn\n\n# Second\n\nTwo.\n\nBack"
+    assert [document.text[start:end] for start, end in document.navigation] == ["On", "Back"]
     assert (document.title, document.date) == ("Travel", "2026-03-01")
 
 
@@ -246,3 +252,82 @@ def test_a_chart_of_a_slide_is_a_table(tmp_path: Path) -> None:
     presentation.save(content)
     table = "|  | 2025 | 2026 |\n| --- | --- | --- |\n| East | 1.5 | 3 |\n| West | 2 |  |"
     assert table in loaded(tmp_path, "a.pptx", content.getvalue()).text
+
+
+STRICT = ("http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/")
+
+
+def strict(content: bytes) -> bytes:
+    """An Office file in "Strict Open XML"."""
+    kinds = ("spreadsheetml/2006/main", "presentationml/2006/main", "drawingml/2006/main", "officeDocument/2006/")
+    parts = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as package:
+        for name in package.namelist():
+            part = package.read(name).decode("latin-1")
+            for kind in kinds:
+                part = part.replace(STRICT[0] + kind, STRICT[1] + kind.replace("2006/", ""))
+            parts[name] = part
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as package:
+        for name, part in parts.items():
+            package.writestr(name, part.encode("latin-1"))
+    return data.getvalue()
+
+
+def test_a_workbook_in_strict_form(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["City", "Limit"], ["Zurich", 210]):
+        book.active.append(row)
+    data = io.BytesIO()
+    book.save(data)
+    content = strict(data.getvalue())
+    assert b"purl.oclc.org" in zipfile.ZipFile(io.BytesIO(content)).read("xl/workbook.xml")
+    assert TABLE in loaded(tmp_path, "a.xlsx", content).text
+
+
+def test_a_diagram_of_a_slide_is_a_list_and_footers_are_left_out(tmp_path: Path) -> None:
+    presentation = pptx.Presentation()
+    layout = presentation.slide_layouts[5]
+    slide = presentation.slides.add_slide(layout)
+    slide.shapes.title.text = "Who"
+    for place in layout.placeholders:
+        if place.placeholder_format.type in (PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.SLIDE_NUMBER):
+            slide.shapes._spTree.append(deepcopy(place._element))
+            slide.shapes[-1].text_frame.text = "17 of 20"
+    names = 'xmlns:d="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
+    a = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    points = "".join(f"<d:pt><d:t><a:p><a:r><a:t>{one}</a:t></a:r></a:p></d:t></d:pt>" for one in ("Head", "Deputy"))
+    part = Part(
+        PackURI("/ppt/diagrams/data1.xml"),
+        "application/vnd.openxmlformats-officedocument.drawingml.diagramData+xml",
+        slide.part.package,
+        f"<d:dataModel {names} {a}><d:ptLst>{points}<d:pt/></d:ptLst></d:dataModel>".encode(),
+    )
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    key = slide.part.relate_to(part, f"{relations}/diagramData")
+    frame = slide.shapes.add_table(1, 1, 0, 0, 9, 9)._element
+    data = frame.find(".//{*}graphicData")
+    data.clear()
+    data.set("uri", "http://schemas.openxmlformats.org/drawingml/2006/diagram")
+    data.append(etree.fromstring(f'<d:relIds {names} xmlns:r="{relations}" r:dm="{key}"/>'))
+    content = io.BytesIO()
+    presentation.save(content)
+    assert loaded(tmp_path, "a.pptx", content.getvalue()).text == "# Who\n\n- Head\n- Deputy\n\n"
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.odt", "a.epub"])
+@pytest.mark.parametrize(
+    ("parts", "real"),
+    [
+        ({"word/document.xml": ""}, ".docx"),
+        ({"xl/workbook.xml": ""}, ".xlsx"),
+        ({"ppt/presentation.xml": ""}, ".pptx"),
+        ({"mimetype": "application/epub+zip"}, ".epub"),
+        ({"mimetype": "application/vnd.oasis.opendocument.text"}, ".odt"),
+    ],
+)
+def test_the_real_ending_of_a_package_is_named(tmp_path: Path, name: str, parts: dict[str, str], real: str) -> None:
+    (tmp_path / name).write_bytes(zipped(parts))
+    expected = "again" if name.endswith(real) else f"is a {real} file; give it that ending"
+    with FileReader(ReadLimits()) as reader, pytest.raises(UnreadableDocument, match=expected):
+        reader.read(tmp_path / name)
