@@ -8,7 +8,7 @@ from typing import Any
 
 from retriever.errors import UnreadableDocument
 from retriever.parsing.formats import markdown_title
-from retriever.parsing.text import decode
+from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
 MAX_DEPTH = 100
@@ -112,18 +112,23 @@ def _outline(value: Any, depth: int) -> list[str]:
             if isinstance(one, dict | list) and one:
                 lines += [f"{start}{name}:", *_outline(one, depth + 1)]
             else:
-                lines.append(f"{start}{name}: {_scalar(one)}")
+                lines.append(f"{start}{name}: {_scalar(one, indent)}".replace(": \n", ":\n", 1))
         return lines
     if isinstance(value, list):
         for one in value:
             if isinstance(one, dict | list) and one:
                 lines += [f"{indent}-", *_outline(one, depth + 1)]
             else:
-                lines.append(f"{indent}- {_scalar(one)}")
+                lines.append(f"{indent}- {_scalar(one, indent)}".replace("- \n", "-\n", 1))
         return lines
-    return [f"{indent}{_scalar(value)}"]
+    return [f"{indent}{_scalar(value, indent)}"]
 
 
-def _scalar(value: Any) -> str:
-    """A value on one line."""
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _scalar(value: Any, indent: str) -> str:
+    """A value; the lines of a text below each other, so that they are neither headings nor parts of the outline."""
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    lines = clean(value).strip().split("\n")
+    if len(lines) == 1:
+        return " ".join(value.split())
+    return "\n".join(["", *(f"{indent}      {line}".rstrip() for line in lines)])

@@ -44,7 +44,8 @@ def read_separated(data: bytes, stem: str) -> LoadedDocument:
         found = csv.Sniffer().sniff(text[:10_000], _SEPARATORS)
     except csv.Error:
         return _table(text, stem, ",")
-    return _table(text, stem, found.delimiter, found.skipinitialspace)
+    quote = '"' if '"' in text else found.quotechar or '"'
+    return _table(text, stem, found.delimiter, quote, found.skipinitialspace)
 
 
 def read_tab_separated(data: bytes, stem: str) -> LoadedDocument:
@@ -52,7 +53,7 @@ def read_tab_separated(data: bytes, stem: str) -> LoadedDocument:
     return _table(decode(data), stem, "\t")
 
 
-def _table(text: str, stem: str, separator: str, spaces: bool = False) -> LoadedDocument:
+def _table(text: str, stem: str, separator: str, quote: str = '"', spaces: bool = False) -> LoadedDocument:
     csv.field_size_limit(len(text) + 1)
-    rows = list(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=spaces))
+    rows = list(csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote, skipinitialspace=spaces))
     return LoadedDocument(title=stem, text=markdown_table(rows), kind="markdown")

@@ -51,7 +51,7 @@ def test_notebook(tmp_path: Path) -> None:
 
 
 def test_tabs_separate_a_tsv_whatever_its_first_lines_have_more_of(tmp_path: Path) -> None:
-    text = "".join(f"# one, two, {number}\n" for number in range(9)) + 'City\tLimit\nZurich\t"2""10"\n'
+    text = "# one, two\n" * 1000 + 'City\tLimit\nZurich\t"2""10"\n'
     assert loaded(tmp_path, "a.tsv", text).text.endswith('| City | Limit |\n| --- | --- |\n| Zurich | 2"10 |')
 
 
@@ -61,11 +61,24 @@ def test_doubled_quotes_are_one_wherever_they_begin(tmp_path: Path) -> None:
     assert text.endswith('| the "other", too | 90 |')
 
 
+def test_single_quotes_are_quotes_only_where_there_are_no_double_ones(tmp_path: Path) -> None:
+    rows = "City,Limit\n'Zurich, ZH',210\n'Bern, BE',90\n"
+    assert "| Zurich, ZH | 210 |" in loaded(tmp_path, "a.csv", rows).text
+    assert "| 'Zurich | ZH' | 210 |" in loaded(tmp_path, "a.csv", rows + '"a",1\n').text
+
+
 def test_numbers_of_json_are_as_they_are_written(tmp_path: Path) -> None:
     numbers = {"a": "1.50", "b": "0.1000000000000000055", "c": "9" * 5000, "d": "1e400", "e": "-0"}
     text = ", ".join(f'"{name}": {number}' for name, number in numbers.items())
     shown = loaded(tmp_path, "a.json", f"{{{text}}}").text
     assert shown == "\n".join(f"{name}: {number}" for name, number in numbers.items())
+
+
+def test_a_text_of_json_keeps_its_lines(tmp_path: Path) -> None:
+    content = {"code": "if x:\n    # no heading\n\n    y()\n", "list": ["a\r\nb"], "one": " a  b\n"}
+    assert loaded(tmp_path, "a.json", json.dumps(content)).text == (
+        "code:\n      if x:\n          # no heading\n\n          y()\nlist:\n-\n      a\n      b\none: a b"
+    )
 
 
 def test_lines_of_json_in_a_json_file_are_told_apart(tmp_path: Path) -> None:
