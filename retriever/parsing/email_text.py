@@ -1,44 +1,124 @@
-"""E-mails (RFC 5322) → Markdown: subject, sender, receivers, date and text. Attachments are named, not read."""
+"""E-mails (RFC 5322) → Markdown: subject, sender, receivers, date and text, and those of e-mails inside.
+
+Attachments are named, not read; what a mail server reports of its delivery (RFC 3464) is read.
+"""
 
 from __future__ import annotations
 
 import email
 import email.policy
 import email.utils
+from collections.abc import Iterator
 from email.message import EmailMessage
 
+from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.html_text import body_text
-from retriever.parsing.text import check_signature
+from retriever.parsing.text import check_signature, decode
 from retriever.types import LoadedDocument
 
 _SHOWN = ("From", "To", "Cc", "Date")
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""What files in UTF-16 begin with."""
+MOST_DEPTH = 10
+"""E-mails that may be inside each other."""
 
 
 def read_email(data: bytes, stem: str) -> LoadedDocument:
     """The message. Its title is its subject, else `stem`. Raises UnreadableDocument."""
     check_signature(data, "text")
-    message = email.message_from_bytes(data, policy=email.policy.default)
+    if data.startswith(_WIDE):
+        data = decode(data).encode()
+    message = email.message_from_bytes(data.removeprefix(b"\xef\xbb\xbf").lstrip(), policy=email.policy.default)
     assert isinstance(message, EmailMessage)
     if not any(message[name] for name in ("Subject", *_SHOWN)):
         raise UnreadableDocument("this is not an e-mail: it has neither subject nor sender; save it again")
-    subject = " ".join(str(message.get("Subject", "")).split())
-    lines = [f"{name}: {' '.join(str(message[name]).split())}" for name in _SHOWN if message[name]]
-    part = message.get_body(("plain", "html"))
-    text = "" if part is None else str(part.get_content())
-    if part is not None and part.get_content_type() == "text/html":
-        text = body_text(text)
-    names = [name for one in message.iter_attachments() if (name := one.get_filename())]
-    parts = [f"# {subject}" if subject else "", "\n".join(lines), text.strip()]
-    if names:
-        parts.append(f"Attachments: {', '.join(names)}")
     return LoadedDocument(
-        title=subject or stem, text="\n\n".join(part for part in parts if part), kind="markdown", date=_date(message)
+        title=_header(message, "Subject") or stem,
+        text="\n\n".join(part for part in _message(message, 1) if part),
+        kind="markdown",
+        date=_date(message),
     )
 
 
-def _date(message: EmailMessage) -> str | None:
+def _message(message: EmailMessage, level: int) -> Iterator[str]:
+    """The blocks of its text."""
+    subject = _header(message, "Subject")
+    yield f"{'#' * min(level, 6)} {subject}" if subject else ""
+    yield "\n".join(f"{name}: {shown}" for name in _SHOWN if (shown := _header(message, name)))
+    names: list[str] = []
+    yield from _part(message, level, names)
+    yield f"Attachments: {', '.join(names)}" if names else ""
+
+
+def _part(part: EmailMessage, level: int, names: list[str]) -> Iterator[str]:
+    """The blocks of one part; the names of attachments come into `names`."""
+    kind, name = part.get_content_type(), " ".join((part.get_filename() or "").split())
+    if kind == "message/rfc822":
+        for inner in part.iter_parts() if level < MOST_DEPTH else ():
+            assert isinstance(inner, EmailMessage)
+            yield from _message(_unwrapped(part, inner), level + 1)
+    elif kind == "message/delivery-status":
+        yield "\n\n".join(str(block).strip() for block in part.iter_parts())
+    elif part.is_multipart():
+        parts = [one for one in part.iter_parts() if isinstance(one, EmailMessage)]
+        for one in _best(parts) if kind == "multipart/alternative" else parts:
+            yield from _part(one, level, names)
+    elif name or part.is_attachment():
+        names += [name] if name else []
+    else:
+        yield _text(part)
+
+
+def _unwrapped(part: EmailMessage, inner: EmailMessage) -> EmailMessage:
+    """The e-mail in a part, decoded: some programs encode it, though they must not."""
+    encoding = str(part.get("Content-Transfer-Encoding", "")).lower()
+    if encoding not in ("base64", "quoted-printable") or inner.items():
+        return inner
+    wrapped = EmailMessage()
+    wrapped["Content-Transfer-Encoding"] = encoding
+    wrapped.set_payload(inner.get_payload())
+    data = wrapped.get_payload(decode=True)
+    assert isinstance(data, bytes)
+    decoded = email.message_from_bytes(data, policy=email.policy.default)
+    assert isinstance(decoded, EmailMessage)
+    return decoded
+
+
+def _best(parts: list[EmailMessage]) -> list[EmailMessage]:
+    """Of parts that say the same, the plain text if it says anything, and all that are no text."""
+    texts = [one for one in parts if one.get_content_maintype() == "text"]
+    plain = [one for one in texts if one.get_content_type() == "text/plain" and _text(one)]
+    best = (plain or [one for one in texts if one.get_content_type() == "text/html"] or texts)[:1]
+    return [one for one in parts if one in best or one not in texts]
+
+
+def _text(part: EmailMessage) -> str:
+    """The text of a part; empty for any other."""
+    if part.get_content_maintype() != "text":
+        return ""
+    data = part.get_payload(decode=True)
+    assert isinstance(data, bytes)
     try:
-        return email.utils.parsedate_to_datetime(str(message["Date"])).date().isoformat()
+        text = data.decode(part.get_content_charset() or "ascii")
+    except (LookupError, UnicodeDecodeError):
+        text = decode(data)
+    return (body_text(text) if part.get_content_type() == "text/html" else text).strip()
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    """A header on one line; empty if there is none. Letters that are not encoded as they should be are read, too."""
+    shown = message[name]
+    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    if any("\udc80" <= char <= "\udcff" for char in raw):
+        unfolded = " ".join(decode(raw.encode("utf-8", "surrogateescape")).split())
+        shown = email.policy.default.header_factory(name, unfolded)
+    return " ".join(str(shown or "").split())
+
+
+def _date(message: EmailMessage) -> str | None:
+    written = _header(message, "Date")
+    try:
+        return email.utils.parsedate_to_datetime(written).date().isoformat()
     except (TypeError, ValueError):
-        return None
+        return iso_date(written)

@@ -116,13 +116,14 @@ _READERS: dict[str, Reader] = {
     ".xlsx": _by("office.xlsx_text", "read_xlsx"),
     ".odt": _by("office.odt_text", "read_odt"),
     ".epub": _by("office.epub_text", "read_epub"),
-    **dict.fromkeys((".csv", ".tsv"), _by("tables", "read_separated")),
+    ".csv": _by("tables", "read_separated"),
+    ".tsv": _by("tables", "read_tab_separated"),
     ".json": _by("json_text", "read_json"),
     **dict.fromkeys((".jsonl", ".ndjson"), _by("json_text", "read_json_lines")),
     ".ipynb": _by("json_text", "read_notebook"),
     ".eml": _by("email_text", "read_email"),
-    ".rst": _by("markup_text", "read_rst"),
-    **dict.fromkeys((".adoc", ".asciidoc"), _by("markup_text", "read_asciidoc")),
+    ".rst": _by("markup.rst_text", "read_rst"),
+    **dict.fromkeys((".adoc", ".asciidoc"), _by("markup.asciidoc_text", "read_asciidoc")),
 }
 SUPPORTED = tuple(_READERS)
 """Endings of the files that can be read, in lower case."""

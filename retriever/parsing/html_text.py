@@ -16,11 +16,12 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.html_depth import too_complex
+from retriever.parsing.html_math import formula
 from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
 _DROPPED = [
-    "script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "canvas", "object", "embed", "audio",
+    "script", "style", "nav", "noscript", "template", "svg", "iframe", "canvas", "object", "embed", "audio",
     "video", "button", "select", "dialog", "input", "textarea",
 ]  # fmt: skip
 _BLOCKS = frozenset([
@@ -55,7 +56,7 @@ def read_html(data: bytes, stem: str) -> LoadedDocument:
     tree = LexborHTMLParser(page)
     title = _one_line(tree.css_first("title")) or _one_line(tree.css_first("h1")) or stem
     date = _date(tree)
-    tree.strip_tags(_DROPPED)
+    _prepare(tree)
     text, navigation = "", tuple[tuple[int, int], ...]()
     for selector in ("main, [role=main]", "body"):
         root = tree.css_first(selector)
@@ -76,9 +77,15 @@ def body(page: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     if reason := too_complex(page):
         raise UnreadableDocument(f"the file cannot be read in reasonable time: {reason}; simplify it")
     tree = LexborHTMLParser(page)
-    tree.strip_tags(_DROPPED)
+    _prepare(tree)
     root = tree.css_first("body")
     return ("", ()) if root is None else _Writer().write(root)
+
+
+def _prepare(tree: LexborHTMLParser) -> None:
+    for math in tree.css("math"):
+        math.replace_with(formula(math))
+    tree.strip_tags(_DROPPED)
 
 
 def _date(tree: LexborHTMLParser) -> str | None:
@@ -108,6 +115,7 @@ def _hidden(node: LexborNode) -> bool:
 class _List:
     number: int | None
     """The next item's number; None in an unordered list."""
+    first: int | None = None
     width: int = 2
     """Columns that the current item's text is indented by."""
 
@@ -174,7 +182,8 @@ class _Writer:
         elif tag in _HEADINGS or tag in _BLOCKS:
             self._flush()
             if tag in ("ul", "ol"):
-                self.lists.append(_List(1 if tag == "ol" else None))
+                number = _number(node, "start", 10**9) if tag == "ol" else None
+                self.lists.append(_List(number, number))
             elif tag == "li":
                 self._item()
         return True
@@ -216,9 +225,9 @@ class _Writer:
             indent = " " * sum(outer.width for outer in self.lists[:-1][:8])
             first = self.marker or " " * self.lists[-1].width
             rest = "\n" + indent + " " * len(first)
-            if len(self.lists) == 1 and self.marker in ("- ", "1. "):
+            if len(self.lists) == 1 and self.marker in ("- ", f"{self.lists[0].first}. "):
                 previous = self.out[-1].lstrip() if self.out else ""
-                if self.marker == "1. " or not previous.startswith("- "):
+                if self.marker != "- " or not previous.startswith("- "):
                     self.out.append("")
             self.out.append(indent + first + text.replace("\n", rest))
         self.marker = ""
@@ -291,17 +300,17 @@ def _rows(table: LexborNode) -> Iterator[list[str]]:
                 break
             text = _cell(cell)
             again = text if len(text) <= REPEATED_CHARS else ""
-            rows = _span(cell, "rowspan", REPEATED_ROWS)
+            rows = _number(cell, "rowspan", REPEATED_ROWS)
             put(text, again, rows, row, below)
-            for _ in range(_span(cell, "colspan", FILLED_COLUMNS - len(row) + 1) - 1):
+            for _ in range(_number(cell, "colspan", FILLED_COLUMNS - len(row) + 1) - 1):
                 put("", "", rows, row, below)
         above = below
         yield row
 
 
-def _span(cell: LexborNode, name: str, most: int) -> int:
-    value = (cell.attributes.get(name) or "").strip()
-    return max(1, min(int(value), most)) if value.isascii() and value.isdigit() and len(value) < 6 else 1
+def _number(node: LexborNode, name: str, most: int) -> int:
+    value = (node.attributes.get(name) or "").strip()
+    return max(1, min(int(value), most)) if value.isascii() and value.isdigit() and len(value) < 10 else 1
 
 
 def _cell(cell: LexborNode) -> str:

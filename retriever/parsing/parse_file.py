@@ -76,7 +76,9 @@ def _answer(path: Path, name: str, input_bytes: int, text_chars: int, recogniser
     except MemoryError:
         raise
     except Exception as error:  # a parser's own bug is this file's failure, not the batch's
-        return {"failure": "unreadable", "reason": f"the file cannot be read ({type(error).__name__}: {error})"[:300]}
+        what = f"{type(error).__name__}: {error}"[:200]
+        reason = f"the file cannot be read ({what}); it is probably damaged: save or export it again"
+        return {"failure": "unreadable", "reason": reason}
     if len(loaded.text) > text_chars:
         size = f"{len(loaded.text):,} characters of text, more than the {text_chars:,} allowed"
         return {"failure": "unreadable", "reason": f"the file has {size}; split it"}

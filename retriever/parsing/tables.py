@@ -41,10 +41,19 @@ def read_separated(data: bytes, stem: str) -> LoadedDocument:
     """Values separated by the sign that the first lines use: comma, semicolon, tab or bar."""
     text = decode(data)
     try:
-        dialect: type[csv.Dialect] | str = csv.Sniffer().sniff(text[:10_000], _SEPARATORS)
+        found = csv.Sniffer().sniff(text[:10_000], _SEPARATORS)
     except csv.Error:
-        dialect = "excel"
+        return _table(text, stem, ",")
+    quote = '"' if '"' in text else found.quotechar or '"'
+    return _table(text, stem, found.delimiter, quote, found.skipinitialspace)
+
+
+def read_tab_separated(data: bytes, stem: str) -> LoadedDocument:
+    """Values separated by tabs."""
+    return _table(decode(data), stem, "\t")
+
+
+def _table(text: str, stem: str, separator: str, quote: str = '"', spaces: bool = False) -> LoadedDocument:
     csv.field_size_limit(len(text) + 1)
-    return LoadedDocument(
-        title=stem, text=markdown_table(list(csv.reader(io.StringIO(text), dialect))), kind="markdown"
-    )
+    rows = list(csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote, skipinitialspace=spaces))
+    return LoadedDocument(title=stem, text=markdown_table(rows), kind="markdown")

@@ -14,28 +14,21 @@ from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
 from retriever.parsing.html_text import body
-from retriever.parsing.office.formulas import MATH, with_formulas_as_text
-from retriever.parsing.office.package import opened, properties, safe_parser
+from retriever.parsing.office.formulas import with_formulas_as_text
+from retriever.parsing.office.package import opened, properties, safe_parser, transitional
 from retriever.types import LoadedDocument
 
-_STRICT = {
-    b"http://purl.oclc.org/ooxml/wordprocessingml/main": b"http://schemas.openxmlformats.org/wordprocessingml/2006/main",
-    b"http://purl.oclc.org/ooxml/officeDocument/relationships": (
-        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    ),
-    b"http://purl.oclc.org/ooxml/officeDocument/math": MATH.encode(),
-}
-"""Namespaces of "Strict Open XML", and those that mammoth knows."""
 _WITH_FORMULAS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
 def read_docx(data: bytes, stem: str) -> LoadedDocument:
     """The document's text. Its title is that of its properties, else its first title or top heading, else `stem`."""
-    package = opened(data)
+    package = opened(data, ".docx")
     found = properties(package)
+    readable = _readable(transitional(package, data, "word/document.xml"))
     page = mammoth.convert_to_html(
-        io.BytesIO(_readable(package, data)), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
+        io.BytesIO(readable), style_map=_STYLES, convert_image=mammoth.images.img_element(_nothing)
     ).value
     text, navigation = body(page)
     title = found.title or _heading(page) or stem
@@ -52,20 +45,16 @@ def _nothing(_: Any) -> dict[str, str]:
     return {}
 
 
-def _readable(package: zipfile.ZipFile, data: bytes) -> bytes:
-    """The file with the namespaces that mammoth knows, and formulas as text, which it would leave out."""
-    strict = b"purl.oclc.org" in package.read("word/document.xml")
+def _readable(data: bytes) -> bytes:
+    """The file with formulas as text, which mammoth would leave out."""
+    package = opened(data, ".docx")
     changed = {}
-    for entry in package.infolist():
-        content = package.read(entry) if strict and entry.filename.endswith((".xml", ".rels")) else b""
-        for own, known in _STRICT.items() if content else ():
-            content = content.replace(own, known)
-        if entry.filename in _WITH_FORMULAS and b"oMath" in (content or package.read(entry)):
-            root = etree.fromstring(content or package.read(entry), safe_parser())
+    for name in _WITH_FORMULAS:
+        content = package.read(name) if name in package.namelist() else b""
+        if b"oMath" in content:
+            root = etree.fromstring(content, safe_parser())
             if root is not None and with_formulas_as_text(root):
-                content = etree.tostring(root, xml_declaration=True, encoding="UTF-8")
-        if content:
-            changed[entry.filename] = content
+                changed[name] = etree.tostring(root, xml_declaration=True, encoding="UTF-8")
     if not changed:
         return data
     copied = io.BytesIO()

@@ -8,17 +8,18 @@ from urllib.parse import unquote
 
 from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
-from retriever.parsing.html_text import body_text
+from retriever.parsing.html_text import body
 from retriever.parsing.office.package import opened, xml
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 
+_BETWEEN = "\n\n"
 _PAGES = ("application/xhtml+xml", "text/html")
 
 
 def read_epub(data: bytes, stem: str) -> LoadedDocument:
     """The book's text. Its title is that of its metadata, else `stem`. Raises UnreadableDocument."""
-    package = opened(data)
+    package = opened(data, ".epub")
     container = xml(package, "META-INF/container.xml")
     opf = container.find(".//{*}rootfile").get("full-path") if container is not None else ""
     book = xml(package, opf)
@@ -26,18 +27,25 @@ def read_epub(data: bytes, stem: str) -> LoadedDocument:
         raise UnreadableDocument("the e-book has no list of its chapters; save it again")
     items = {one.get("id"): one for one in book.iterfind("{*}manifest/{*}item")}
     order = [items[one.get("idref")] for one in book.iterfind("{*}spine/{*}itemref") if one.get("idref") in items]
-    chapters = []
+    chapters: list[str] = []
+    navigation: list[tuple[int, int]] = []
+    place = 0
     for item in order:
         if item.get("media-type") in _PAGES and "nav" not in (item.get("properties") or "").split():
             name = posixpath.normpath(posixpath.join(posixpath.dirname(opf), unquote(item.get("href"))))
             if name in package.namelist():
-                chapters.append(body_text(decode(package.read(name))))
+                chapter, links = body(decode(package.read(name)))
+                if chapter:
+                    chapters.append(chapter)
+                    navigation += [(place + start, place + end) for start, end in links]
+                    place += len(chapter) + len(_BETWEEN)
     title = _first(book, "title")
     return LoadedDocument(
         title=title or stem,
-        text="\n\n".join(chapter for chapter in chapters if chapter.strip()),
+        text=_BETWEEN.join(chapters),
         kind="markdown",
         date=iso_date(_first(book, "date")),
+        navigation=tuple(navigation),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import openpyxl
 
-from retriever.parsing.office.package import opened, properties
+from retriever.parsing.office.package import opened, properties, transitional
 from retriever.parsing.tables import markdown_table
 from retriever.parsing.text import clean
 from retriever.types import LoadedDocument
@@ -16,7 +16,9 @@ from retriever.types import LoadedDocument
 
 def read_xlsx(data: bytes, stem: str) -> LoadedDocument:
     """The sheets' tables; each sheet is a page. The title is that of the file's properties, else `stem`."""
-    found = properties(opened(data))
+    package = opened(data, ".xlsx")
+    found = properties(package)
+    data = transitional(package, data, "xl/workbook.xml")
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     parts: list[str] = []
     pages: list[int] = []

@@ -149,3 +149,26 @@ def test_spans_do_not_swell_a_page() -> None:
     row = f"<tr>{'<td rowspan=60000 colspan=60000>x</td>' * 50}</tr>"
     text = read_html(f"<table>{row}{'<tr><td></td></tr>' * 2000}<tr><td>end</td></tr></table>".encode(), "stem").text
     assert len(text) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("mathml", "text"),
+    [
+        ("<mfrac><mi>a</mi><msup><mi>b</mi><mn>2</mn></msup></mfrac>", r"\frac{a}{b^{2}}"),
+        ("<msub><mi>x</mi><mi>i</mi></msub><mo>=</mo><msqrt><mn>2</mn></msqrt>", r"x_{i} = \sqrt{2}"),
+        (
+            "<mtable><mtr><mtd><mn>1</mn></mtd><mtd></mtd></mtr><mtr><mtd><mn>0</mn></mtd><mtd><mn>1</mn></mtd></mtr>"
+            "</mtable>",
+            r"1 & \\ 0 & 1",
+        ),
+        ('<semantics><mi>q</mi><annotation encoding="application/x-tex">x^2</annotation></semantics>', "x^2"),
+    ],
+)
+def test_formulas_are_text(mathml: str, text: str) -> None:
+    page = f"<p>See <math>{mathml}</math>.</p><table><tr><td>A</td><td><math>{mathml}</math></td></tr></table>"
+    assert text_of(page).startswith(f"See ${text}$.\n\n| A | ${text}$ |\n")
+
+
+def test_a_numbered_list_keeps_the_number_that_it_starts_with() -> None:
+    page = '<p>On:</p><ol start="3"><li>c</li><li>d</li></ol><ol start="x"><li>a</li></ol>'
+    assert text_of(page) == "On:\n\n3. c\n4. d\n\n1. a"
