@@ -128,6 +128,7 @@ async def test_a_phone_shows_sources_in_a_sheet_and_never_scrolls_sideways(new_v
     turn = await visit.answered(1)
     await expect(turn.locator(".verdict.same")).to_be_visible()
     assert await fits(page)
+    await page.evaluate("document.querySelectorAll('.bar button').forEach(button => { button.hidden = false; })")
     assert await page.evaluate(ROWS) == 2, "of the header, with all its buttons"
     sheet = page.get_by_role("complementary", name="Sources")
     await expect(sheet).to_be_hidden()
