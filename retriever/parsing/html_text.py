@@ -83,8 +83,10 @@ def body(page: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def _prepare(tree: LexborHTMLParser) -> None:
+    inner = {math.mem_id for math in tree.css("math math")}
     for math in tree.css("math"):
-        math.replace_with(formula(math))
+        if math.mem_id not in inner:
+            math.replace_with(formula(math))
     tree.strip_tags(_DROPPED)
 
 
