@@ -27,7 +27,7 @@ _DROPPED = frozenset([
 _WITHIN = {"list-header": "div", "table-header-rows": "thead", "line-break": "br"}
 MOST_COPIES = 100
 """A cell or row that is repeated is written so often at most."""
-MOST_REPEATED = 100_000
+MOST_REPEATED = 50_000
 """Cells and rows of a document that are written again, at most."""
 MOST_PARENTS = 20
 """Of a style."""
@@ -145,7 +145,7 @@ class _Page:
         elif name == "text-box":
             self._wrapped(node, "div")
         elif name == "table-of-content":
-            for line in node.iter("{*}p"):
+            for line in (one for one in node.iter("{*}p") if next(one.iterancestors("{*}p"), None) is None):
                 self.out.append('<div><a href="#">')
                 self.blocks(line)
                 self.out.append("</a></div>")

@@ -72,11 +72,10 @@ HOSTILE: dict[str, str | bytes] = {
     "a title.adoc": f"= a{' ' * SIZE}x",
     "an include.adoc": f"include::a{'[' * SIZE}",
     "macros.adoc": "pass:" * (SIZE // 5),
-    "conditions.adoc": "ifndef::a[]\n" * (SIZE // 12) + "End",
+    "conditions.adoc": "ifndef::a[]\nx\n" * (SIZE // 14),
     "attributes.adoc": f":a: {'y' * 9000}\n\n" + "{a}\n" * (SIZE // 4),
     "doubled attributes.adoc": ":a: {a}{a}\n" * (SIZE // 11) + "End",
     "an indented plus.adoc": " +\n",
-    "a plus as code.adoc": "[source]\n+\n",
     "copied cells.adoc": '[cols="100*"]\n|===\n' + "100*|a\n" * (SIZE // 7) + "|===\n",
     "a directive.rst": f".. {'a_' * 60} x\n\nEnd",
     "a role.rst": f"A :{'a_' * 60} x\n",
@@ -89,10 +88,14 @@ HOSTILE: dict[str, str | bytes] = {
     "an encoding of names.eml": f"{MAIL}Content-Type: text/plain; charset=punycode\n\nabc-{'a9b8' * (SIZE // 4)}",
     "an encoding of names.html": b"<meta charset=punycode><p>abc-" + b"a9b8" * (SIZE // 4) + b"\xe9",
     "formulas.html": "<p>x<p>" + "<math>" * 5900 + "<mi>a</mi>" * 95_000,
+    "a wide row.csv": "b\n" * (SIZE // 2) + "a," * 1000 + "a",
     "levels.odt": odt(LIST * 5000, f'<text:list-style style:name="N">{"<text:x/>" * 20_000}</text:list-style>'),
     "parents.odt": odt('<text:p text:style-name="S0">a</text:p>' * 12_000, STYLES),
     "formulas.odt": odt('<d:object d:href="./O"/>' * 30_000, formula=f"<math>{'<mi>a</mi>' * 50_000}</math>"),
     "rows.odt": odt(f"<table:table>{ROW * 4000}</table:table>"),
+    "contents.odt": odt(
+        f"<text:table-of-content>{'<text:p>' * 200}{'<text:s/>a' * 20_000}{'</text:p>' * 200}</text:table-of-content>"
+    ),
     "chapters.epub": epub(f"<body>{'<p>abc</p>' * 10_000}", '<itemref idref="a"/>' * 30_000),
 }
 
