@@ -10,6 +10,7 @@ import email.errors
 import email.header
 import email.policy
 import email.utils
+import re
 from collections.abc import Iterator
 from email.message import EmailMessage
 from functools import lru_cache
@@ -22,6 +23,7 @@ from retriever.parsing.text import check_signature, decode, decoded_as
 from retriever.types import LoadedDocument
 
 _SHOWN = ("From", "To", "Cc", "Date")
+_UNDECODED = re.compile("[\udc80-\udcff]")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 """What files in UTF-16 begin with."""
 MOST_DEPTH = 10
@@ -152,7 +154,7 @@ def _header(message: EmailMessage, name: str) -> str:
     """A header on one line; empty if there is none. Letters that are not encoded as they should be are read, too."""
     shown = message[name]
     raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
-    if any("\udc80" <= char <= "\udcff" for char in raw):
+    if _UNDECODED.search(raw):
         shown = message.policy.header_fetch_parse(name, _unfolded(raw))
     if len(raw) > PARSED_CHARS or not shown:
         shown = _decoded(_unfolded(raw[:MOST_CHARS]))
@@ -161,7 +163,8 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _unfolded(raw: str) -> str:
     """A header on one line, with the letters that are not encoded as they should be."""
-    return " ".join(decode(raw.encode("utf-8", "surrogateescape")).split())
+    text = decode(raw.encode("utf-8", "surrogateescape")) if _UNDECODED.search(raw) else raw
+    return " ".join(text.split())
 
 
 def _decoded(raw: str) -> str:

@@ -86,7 +86,7 @@ HOSTILE: dict[str, str | bytes] = {
     "parts in parts.eml": f"{MAIL}Content-Type: multipart/mixed; boundary=b0\n\n{NESTED}" + "\n" * (SIZE // 2),
     "a report.eml": f"{MAIL}Content-Type: message/delivery-status\n\nTo: {'b,' * (SIZE // 2)}\n",
     "an encoding of names.eml": f"{MAIL}Content-Type: text/plain; charset=punycode\n\nabc-{'a9b8' * (SIZE // 4)}",
-    "an encoding of names.html": b"<meta charset=punycode><p>abc-" + b"a9b8" * (SIZE // 4) + b"\xe9",
+    "an encoding that has no text.html": b"<meta charset=undefined><p>\xe9",
     "formulas.html": "<p>x<p>" + "<math>" * 5900 + "<mi>a</mi>" * 95_000,
     "a wide row.csv": "b\n" * (SIZE // 2) + "a," * 1000 + "a",
     "levels.odt": odt(LIST * 5000, f'<text:list-style style:name="N">{"<text:x/>" * 20_000}</text:list-style>'),
