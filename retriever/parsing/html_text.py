@@ -17,6 +17,7 @@ from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.html_depth import too_complex
 from retriever.parsing.html_math import formula
+from retriever.parsing.tables import FILLED_COLUMNS
 from retriever.parsing.text import clean, decode
 from retriever.types import LoadedDocument
 
@@ -31,8 +32,6 @@ _BLOCKS = frozenset([
 ])  # fmt: skip
 LINKED = 0.9
 """Share of letters and digits in links within the site from which a block is nothing but such links."""
-FILLED_COLUMNS = 100
-"""Rows are padded to the table's width, up to this many columns."""
 REPEATED_ROWS = 100
 """Rows over which one cell goes, at most."""
 REPEATED_CHARS = 100
@@ -83,8 +82,10 @@ def body(page: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def _prepare(tree: LexborHTMLParser) -> None:
+    inner = {math.mem_id for math in tree.css("math math")}
     for math in tree.css("math"):
-        math.replace_with(formula(math))
+        if math.mem_id not in inner:
+            math.replace_with(formula(math))
     tree.strip_tags(_DROPPED)
 
 
@@ -252,7 +253,6 @@ class _Writer:
             for row in rows:
                 self._block(row[0])
             return
-        # a row of a very wide table is not filled up: rows times columns may be far more than the page has
         lines = ["| " + " | ".join(row + [""] * (min(width, FILLED_COLUMNS) - len(row))) + " |" for row in rows]
         lines.insert(1, "|" + " --- |" * width)
         self.out += ["", "\n".join(lines)]

@@ -96,32 +96,34 @@ def _loaded(text: str, place: str = "", hint: str = "") -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        return "\n\n".join("\n".join(_outline(one, 0)) for one in value)
-    return "\n".join(_outline(value, 0))
+        return "\n\n".join("\n".join(_outline(one, 0, [])) for one in value)
+    return "\n".join(_outline(value, 0, []))
 
 
-def _outline(value: Any, depth: int) -> list[str]:
-    """Lines of a list of Markdown."""
+def _outline(value: Any, depth: int, lines: list[str]) -> list[str]:
+    """`lines`, and after them those of the value as a list of Markdown."""
     if depth > MAX_DEPTH:
         raise UnreadableDocument("the JSON is nested too deep; flatten it")
     indent = "  " * max(0, depth - 1)
-    lines: list[str] = []
     if isinstance(value, dict):
-        for name, one in value.items():
-            start = f"{indent}- " if depth else ""
+        for key, one in value.items():
+            start, name = f"{indent}- " if depth else "", " ".join(key.split())
             if isinstance(one, dict | list) and one:
-                lines += [f"{start}{name}:", *_outline(one, depth + 1)]
+                lines.append(f"{start}{name}:")
+                _outline(one, depth + 1, lines)
             else:
                 lines.append(f"{start}{name}: {_scalar(one, indent)}".replace(": \n", ":\n", 1))
         return lines
     if isinstance(value, list):
         for one in value:
             if isinstance(one, dict | list) and one:
-                lines += [f"{indent}-", *_outline(one, depth + 1)]
+                lines.append(f"{indent}-")
+                _outline(one, depth + 1, lines)
             else:
                 lines.append(f"{indent}- {_scalar(one, indent)}".replace("- \n", "-\n", 1))
         return lines
-    return [f"{indent}{_scalar(value, indent)}"]
+    lines.append(f"{indent}{_scalar(value, indent)}")
+    return lines
 
 
 def _scalar(value: Any, indent: str) -> str:

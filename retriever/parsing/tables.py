@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 
+FILLED_COLUMNS = 100
+"""Rows are padded to the table's width, up to this many columns: rows times columns may be far more than the file."""
 _SEPARATORS = ",;\t|"
 
 
@@ -19,9 +22,9 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """
     lines = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
     lines = [line for line in lines if any(line)]
-    width = max((len(line) for line in lines), default=0)
-    kept = [n for n in range(width) if any(n < len(line) and line[n] for line in lines)]
-    lines = [[line[n] if n < len(line) else "" for n in kept] for line in lines]
+    kept = sorted({n for line in lines for n, cell in enumerate(line) if cell})
+    lines = [[line[n] for n in kept[: bisect_left(kept, len(line))]] for line in lines]
+    lines = [line + [""] * (min(len(kept), FILLED_COLUMNS) - len(line)) for line in lines]
     if not lines:
         return ""
     labels = 0

@@ -29,6 +29,8 @@ _SIGNATURES = (
     (b"\xd0\xcf\x11\xe0", "old office"),
 )
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_SLOW = frozenset(["punycode", "idna", "undefined"])
+"""Encodings of names in Python, which no text has; their time grows with the square of its length."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CP1252_GAPS = {0x81: "\x81", 0x8D: "\x8d", 0x8F: "\x8f", 0x90: "\x90", 0x9D: "\x9d"}
 
@@ -61,6 +63,14 @@ def check_signature(data: bytes, wanted: str) -> None:
             )
 
 
+def decoded_as(data: bytes, encoding: str) -> str | None:
+    """Text of `data` in an encoding that the document names; None if it is not in that encoding, or there is none."""
+    try:
+        return None if codecs.lookup(encoding).name in _SLOW else data.decode(encoding)
+    except (LookupError, ValueError):  # also UnicodeError, and names with a NUL
+        return None
+
+
 def decode(data: bytes, declared: str | None = None) -> str:
     """Clean text of `data`: by its byte order mark, as UTF-8, as `declared`, else as Windows-1252.
 
@@ -77,9 +87,6 @@ def decode(data: bytes, declared: str | None = None) -> str:
     if len(_CONTROLS.findall(sample)) * 200 > len(sample) or sample.count(0) > 1:
         raise UnreadableDocument("the content is binary, not text; convert it to a supported format first")
     for candidate in ("utf-8", declared):
-        if candidate:
-            try:
-                return clean(data.decode(candidate))
-            except (UnicodeDecodeError, LookupError):
-                continue
+        if candidate and (text := decoded_as(data, candidate)) is not None:
+            return clean(text)
     return clean(data.decode("cp1252", errors="retriever.cp1252"))

@@ -7,14 +7,15 @@ import io
 import re
 from collections.abc import Callable
 
+from retriever.parsing.html_text import REPEATED_CHARS
 from retriever.parsing.tables import markdown_table
 
 _CELL = re.compile(r"(?:(?<=\s)|^)(?:(\d+)?(?:\.(\d+))?([+*]))?[.<>^]{0,3}[aehlmsdv]?(?<!\\)\||(?<!\\)\|", re.MULTILINE)
 _COLUMNS = re.compile(r"""cols\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s,\]]+))""")
 _COPIES = re.compile(r"\s*(\d+)\*")
 MOST_COLUMNS = 100
-MOST_ROWS = 100
-"""Rows over which one cell goes, at most."""
+MOST_ADDED = 5
+"""Cells that a table has besides each that is written, at most: its copies, and the columns and rows that it spans."""
 
 
 def table(mark: str, body: str, attributes: str, inline: Callable[[str], str]) -> str:
@@ -30,11 +31,16 @@ def table(mark: str, body: str, attributes: str, inline: Callable[[str], str]) -
     below: dict[int, tuple[int, str]] = {}  # by column, cells that go on: over how many rows, and their text
     place = 0
     found = list(_CELL.finditer(body))
+    spare = MOST_ADDED * max(len(found), MOST_COLUMNS)
     for one, following in zip(found, [*found[1:], None], strict=False):
         text = inline(" ".join(body[one.end() : following.start() if following else None].replace("\\|", "|").split()))
-        across, down, kind = int((one[1] or "1")[:3]), int((one[2] or "1")[:3]), one[3]
-        for _ in range(min(across, MOST_COLUMNS) if kind == "*" else 1):
-            columns = min(across, width) if kind == "+" else 1
+        across, down = (max(1, int((count or "1")[:3])) for count in one.group(1, 2))
+        copies, columns = (across, 1) if one[3] == "*" else (1, min(across, width))
+        spare -= copies * columns * down - 1
+        if spare < 0:
+            copies = columns = down = 1
+        again = text if len(text) <= REPEATED_CHARS else ""
+        for copy in range(copies):
             for column in range(columns):
                 while place in below:
                     place = _again(row, below, place)
@@ -44,8 +50,8 @@ def table(mark: str, body: str, attributes: str, inline: Callable[[str], str]) -
                     while place in below:
                         place = _again(row, below, place)
                 if down > 1:
-                    below[place] = min(down, MOST_ROWS) - 1, text if not column else ""
-                row.append("" if column else text)
+                    below[place] = down - 1, "" if column else again
+                row.append("" if column else again if copy else text)
                 place += 1
     while place in below:
         place = _again(row, below, place)

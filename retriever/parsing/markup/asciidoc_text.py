@@ -12,15 +12,15 @@ from textwrap import dedent
 
 from retriever.parsing.formats import markdown_title
 from retriever.parsing.html_text import body_text
-from retriever.parsing.markup.asciidoc_inline import alternative, inline, substituted
+from retriever.parsing.markup.asciidoc_inline import Attributes, alternative, inline, substituted
 from retriever.parsing.markup.asciidoc_table import table
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 
 _ATTRIBUTE = re.compile(r":(!?)([\w-]+)(!?):(?:[ \t]+(.*))?$")
 _CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[]*)\[(.*)\]\s*$")
-_DIRECTIVE = re.compile(r"include::\S.*\[.*\]\s*$|toc::\[.*\]\s*$|'''\s*$|<<<+\s*$")
-_TITLE = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?\s*$")
+_DIRECTIVE = re.compile(r"include::\S[^\[]*\[.*\]\s*$|toc::\[.*\]\s*$|'''\s*$|<<<+\s*$")
+_TITLE = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)$")
 _UNDERLINES = "=-~^+"
 _BLOCK_ATTRIBUTES = re.compile(r"\[(?:\[[^\]]*\]|[\w\s.#%,\"'={}:*<>^;|/!?@&()+$-]*)\]\s*$")
 _CAPTION = re.compile(r"\.(?=[^\s.])(.*)$")
@@ -32,6 +32,8 @@ _TERM = re.compile(r"[ \t]*(\S(?:.*?\S)?)(::{1,3}|;;)(?:[ \t]+(.*))?$")
 _IMAGE = re.compile(r"(?:image|video|audio)::[^\s\[]+\[(.*)\]\s*$")
 _ADMONITIONS = frozenset(["NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"])
 MOST_DEPTH = 100
+MOST_STYLE = 1000
+"""Characters of a block's attributes from which further lines of them are left out."""
 _CODE = frozenset(["source", "listing", "literal", "stem", "latexmath", "asciimath"])
 
 
@@ -46,9 +48,9 @@ def read_asciidoc(data: bytes, stem: str) -> LoadedDocument:
 class _Page:
     lines: list[str]
     out: list[str] = field(default_factory=list)
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=Attributes)
     hidden: list[bool] = field(default_factory=list)
-    """Of the open conditions, which do not hold."""
+    """Of the open conditions, outermost first, whether it or one around it does not hold."""
     style: str = ""
     """The attributes of the block that comes next, such as `source,python`."""
     markers: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class _Page:
         line = self.lines[place].rstrip()
         if condition := _CONDITION.match(line):
             self._condition(*condition.groups())
-        elif any(self.hidden) or _DIRECTIVE.match(line):
+        elif self._is_hidden() or _DIRECTIVE.match(line):
             pass
         elif not line:
             self.out.append("")
@@ -99,14 +101,16 @@ class _Page:
         elif (self.starts or self.markers) and _BLOCK_ATTRIBUTES.match(line):
             if self.starts:
                 self._ends_lists()
-            self.style = ",".join(filter(None, (self.style, "" if line.startswith("[[") else line.strip("[] "))))
+            if len(self.style) < MOST_STYLE and not line.startswith("[["):
+                self.style = ",".join(filter(None, (self.style, line.strip("[] "))))
         elif self.starts and (caption := _CAPTION.match(line)):
             self.out += [self._inline(caption[1]), ""]
         elif self.starts and (level := self._underlined(place)):
             self._title(level, line)
             return place + 2
         elif title := _TITLE.match(line):
-            self._title(len(title[1]), title[2])
+            name = title[2].removesuffix(title[1])
+            self._title(len(title[1]), name if name.endswith((" ", "\t")) else title[2])
         else:
             return self._text(place, line)
         return place + 1
@@ -114,28 +118,32 @@ class _Page:
     def _inline(self, text: str) -> str:
         return inline(text, self.attributes)
 
+    def _is_hidden(self) -> bool:
+        return bool(self.hidden) and self.hidden[-1]
+
     def _condition(self, kind: str, names: str, text: str) -> None:
         if kind == "endif":
             del self.hidden[-1:]
             return
-        known = [name.strip() in self.attributes for name in re.split("[,+]", names)]
+        known = [name.strip() in self.attributes.values for name in re.split("[,+]", names)]
         holds = kind == "ifeval" or (all(known) if "+" in names else any(known)) == (kind == "ifdef")
         if not text or kind == "ifeval":
-            self.hidden.append(not holds)
-        elif holds and not any(self.hidden):
+            self.hidden.append(not holds or self._is_hidden())
+        elif holds and not self._is_hidden():
             rest, self.lines = self.lines, [text]
             self._line(0)
             self.lines = rest
 
     def _attribute(self, place: int, off: str, name: str, off_too: str, value: str | None) -> int:
-        value = value or ""
-        while value.endswith(" \\") and place + 1 < len(self.lines):
+        parts = [value or ""]
+        while f" {parts[-1]}".endswith(" \\") and place + 1 < len(self.lines):
             place += 1
-            value = f"{value[:-2].removesuffix(' +')} {self.lines[place].strip()}"
+            parts[-1] = parts[-1][:-2].removesuffix(" +")
+            parts.append(self.lines[place].strip())
         if off or off_too:
-            self.attributes.pop(name, None)
+            self.attributes.values.pop(name, None)
         else:
-            self.attributes[name] = substituted(value, self.attributes)
+            self.attributes.values[name] = substituted(" ".join(parts), self.attributes)
         return place + 1
 
     def _underlined(self, place: int) -> int:
@@ -176,7 +184,8 @@ class _Page:
             self.style = ""
         elif mark[0] == "+" and kind not in _CODE:
             self._begins("")
-            self.out += [body_text(f"<body>{chr(10).join(code)}</body>"), ""]
+            text = "\n".join(code)
+            self.out += [body_text(f"<body>{text}</body>") if "<" in text or "&" in text else text, ""]
         else:
             self._code(code, language or (words[1] if kind == "source" and len(words) > 1 else ""))
         return end + 1
@@ -204,7 +213,7 @@ class _Page:
         kind, *words = (word.strip(' "') for word in self.style.split(","))
         indented = line[0] in " \t" and not (_ITEM.match(line) or _TERM.match(line))
         if self.starts and (indented or kind in _CODE):
-            end = place
+            end = place + 1
             while end < len(self.lines) and self.lines[end].strip() and self.lines[end].strip() != "+":
                 end += 1
             language = words[0] if kind == "source" and words else ""

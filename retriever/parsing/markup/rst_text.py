@@ -36,10 +36,11 @@ _SAFE = {
     "initial_header_level": 1,
     "output_encoding": "unicode",
 }
-_NAME = r"[A-Za-z0-9]\w*(?:[-._+:]\w+)*"
+_NAME = r"[A-Za-z0-9](?:[\w.+:-]{0,100}\w)?"
+"""No part of it is read twice, nor far: else a name with many marks would take forever."""
 _DIRECTIVE = re.compile(rf"\.\.[ ]+(?:\|[^|\n]+\|[ ]+)?({_NAME})[ ]?::(?:\s|$)")
 _ROLE = re.compile(rf":({_NAME}):(?=`)|(?<=`):({_NAME}):")
-_TARGET = re.compile(r"\s*<[^<>]*>$", re.DOTALL)
+_TARGET = re.compile(r"<[^<>]*>$")
 _SILENT = frozenset([
     "toctree", "index", "highlight", "currentmodule", "tabularcolumns", "literalinclude", "codeauthor", "sectionauthor",
     "meta", "graphviz", "inheritance-diagram", "testsetup", "testcleanup",
@@ -63,14 +64,19 @@ def read_rst(data: bytes, stem: str) -> LoadedDocument:
     text = decode(data)
     _know(text)
     tree = publish_doctree(text, settings_overrides=_SAFE)
-    for message in list(tree.findall(nodes.system_message)):
-        # a directive with an error is shown as it was written; one that is off is not
-        written = list(message.findall(nodes.literal_block)) if message["level"] >= 3 else []
-        message.parent.replace(message, written)
+    for parent in {id(message.parent): message.parent for message in tree.findall(nodes.system_message)}.values():
+        parent[:] = [shown for child in parent for shown in _shown(child)]
     page = publish_from_doctree(tree, writer="html5", settings_overrides=_SAFE)
     shown = LexborHTMLParser(page).css_first("main, body")
     markdown = body_text("" if shown is None else f"<body>{shown.html}</body>")
     return LoadedDocument(title=markdown_title(markdown) or stem, text=markdown, kind="markdown")
+
+
+def _shown(node: nodes.Node) -> list[nodes.Node]:
+    """A directive with an error is shown as it was written; one that is off, and other errors, are not."""
+    if not isinstance(node, nodes.system_message):
+        return [node]
+    return list(node.findall(nodes.literal_block)) if node["level"] >= 3 else []
 
 
 class _Options(dict[str, Callable[[str | None], Any]]):
@@ -121,7 +127,7 @@ def _role(
     name: str, source: str, text: str, line: int, inliner: Any, options: Any = None, content: Any = None
 ) -> tuple[list[nodes.Node], list[nodes.Node]]:
     """A role that docutils does not know: its text, without the target that it links to."""
-    shown = _TARGET.sub("", text) or text
+    shown = _TARGET.sub("", text).rstrip() or text
     if shown == text and text.startswith(("~", "!")):
         shown = text[1:].rpartition(".")[2] if text[0] == "~" else text[1:]
     return [nodes.literal(source, shown)], []

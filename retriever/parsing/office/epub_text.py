@@ -26,7 +26,8 @@ def read_epub(data: bytes, stem: str) -> LoadedDocument:
     if book is None:
         raise UnreadableDocument("the e-book has no list of its chapters; save it again")
     items = {one.get("id"): one for one in book.iterfind("{*}manifest/{*}item")}
-    order = [items[one.get("idref")] for one in book.iterfind("{*}spine/{*}itemref") if one.get("idref") in items]
+    places = dict.fromkeys(one.get("idref") for one in book.iterfind("{*}spine/{*}itemref"))  # each once
+    order = [items[place] for place in places if place in items]
     chapters: list[str] = []
     navigation: list[tuple[int, int]] = []
     place = 0

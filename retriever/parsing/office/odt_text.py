@@ -27,6 +27,10 @@ _DROPPED = frozenset([
 _WITHIN = {"list-header": "div", "table-header-rows": "thead", "line-break": "br"}
 MOST_COPIES = 100
 """A cell or row that is repeated is written so often at most."""
+MOST_REPEATED = 50_000
+"""Cells and rows of a document that are written again, at most."""
+MOST_PARENTS = 20
+"""Of a style."""
 
 
 def read_odt(data: bytes, stem: str) -> LoadedDocument:
@@ -88,6 +92,11 @@ class _Page:
     """Open cells of tables: a row has room for text only."""
     ends: dict[str, int] = field(default_factory=dict)
     """By list style and level, the number of the last item."""
+    levels: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """Those of list styles that were looked up."""
+    formulas: set[str] = field(default_factory=set)
+    """The parts of the package that were read."""
+    left: int = MOST_REPEATED
 
     def blocks(self, node: Any) -> None:
         """What stands in `node`, in its order."""
@@ -136,7 +145,7 @@ class _Page:
         elif name == "text-box":
             self._wrapped(node, "div")
         elif name == "table-of-content":
-            for line in node.iter("{*}p"):
+            for line in (one for one in node.iter("{*}p") if next(one.iterancestors("{*}p"), None) is None):
                 self.out.append('<div><a href="#">')
                 self.blocks(line)
                 self.out.append("</a></div>")
@@ -147,8 +156,11 @@ class _Page:
 
     def _copies(self, node: Any, name: str) -> int:
         """How often a cell or row is written: copies of long ones, and of those in other cells, could be too many."""
-        short = len("".join(node.itertext())) <= REPEATED_CHARS
-        return _count(node, name) if short and not self.cells else 1
+        count = _count(node, name)
+        if count - 1 > self.left or self.cells or len("".join(node.itertext())) > REPEATED_CHARS:
+            return 1
+        self.left -= count - 1
+        return count
 
     def _paragraph(self, node: Any) -> None:
         names = self._named(_get(node, "style-name"))
@@ -167,7 +179,7 @@ class _Page:
     def _named(self, name: str) -> list[str]:
         """A style's name and those of its parents."""
         names: list[str] = []
-        while name and name not in names:
+        while name and name not in names and len(names) < MOST_PARENTS:
             names.append(name)
             name = _get(self.styles[name], "parent-style-name") if name in self.styles else ""
         return names
@@ -196,9 +208,12 @@ class _Page:
 
     def _level(self, style: str) -> Any:
         """How a list style shows the current level; None if it says nothing."""
-        found = self.styles.get(style)
-        levels = () if found is None else found
-        return next((one for one in levels if _get(one, "level") == str(len(self.lists))), None)
+        place = style, len(self.lists)
+        if place not in self.levels:
+            found = self.styles.get(style)
+            levels = () if found is None else found
+            self.levels[place] = next((one for one in levels if _get(one, "level") == str(place[1])), None)
+        return self.levels[place]
 
     def _note(self, node: Any) -> None:
         mark = "".join(node.itertext("{*}note-citation")) or "*"
@@ -212,8 +227,11 @@ class _Page:
             self.out = around
 
     def _formula(self, node: Any) -> None:
-        """An embedded formula as it was typed."""
+        """An embedded formula as it was typed. Each is read once: unpacked it may be large."""
         name = _get(node, "href").removeprefix("./").rstrip("/")
+        if name in self.formulas:
+            return
+        self.formulas |= {name} if name else set()
         part = xml(self.package, f"{name}/content.xml") if name else node.find("{*}math")
         typed = None if part is None else part.find(".//{http://www.w3.org/1998/Math/MathML}annotation")
         if typed is not None and typed.text:

@@ -89,9 +89,10 @@ def _chart(chart: Any) -> str:
     rows: list[list[str]] = []
     for plot in chart.plots:
         series = list(plot.series)
+        columns = [one.values for one in series]
         rows.append(["", *(str(one.name) for one in series)])
         for number, category in enumerate(plot.categories):
-            values = [one.values[number] if number < len(one.values) else None for one in series]
+            values = [one[number] if number < len(one) else None for one in columns]
             rows.append([str(category), *("" if value is None else f"{value:g}" for value in values)])
     return "\n\n".join(part for part in (title, markdown_table(rows)) if part)
 

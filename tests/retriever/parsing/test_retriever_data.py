@@ -81,6 +81,10 @@ def test_a_text_of_json_keeps_its_lines(tmp_path: Path) -> None:
     )
 
 
+def test_a_name_of_json_stands_in_its_line(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "a.json", json.dumps({"a\n# b": {"c: \nd": 1}})).text == "a # b:\n- c: d: 1"
+
+
 def test_lines_of_json_in_a_json_file_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UnreadableDocument, match=r"\.jsonl"):
         loaded(tmp_path, "a.json", '{"a": 1}\n{"a": 2}\n')
