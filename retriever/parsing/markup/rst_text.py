@@ -18,11 +18,14 @@ from docutils.parsers.rst.directives.body import MathBlock
 from docutils.utils import new_document
 from selectolax.lexbor import LexborHTMLParser
 
+from retriever.errors import UnreadableDocument
 from retriever.parsing.formats import markdown_title
 from retriever.parsing.html_text import body_text
 from retriever.parsing.text import decode
 from retriever.types import LoadedDocument
 
+LONGEST_LINE = 100_000
+"""Characters; docutils reads nothing of a file with a longer one."""
 _SAFE = {
     "file_insertion_enabled": False,
     "raw_enabled": False,
@@ -34,6 +37,7 @@ _SAFE = {
     "math_output": "LaTeX",
     "doctitle_xform": False,
     "initial_header_level": 1,
+    "line_length_limit": LONGEST_LINE,
     "output_encoding": "unicode",
 }
 _NAME = r"[A-Za-z0-9](?:[\w.+:-]{0,100}\w)?"
@@ -60,8 +64,10 @@ _CODE = frozenset([
 
 
 def read_rst(data: bytes, stem: str) -> LoadedDocument:
-    """The document's text. Its title is its first heading, else `stem`."""
+    """The document's text. Its title is its first heading, else `stem`. Raises UnreadableDocument."""
     text = decode(data)
+    if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
+        raise UnreadableDocument(f"a line has over {LONGEST_LINE:,} characters; break it into several")
     _know(text)
     tree = publish_doctree(text, settings_overrides=_SAFE)
     for parent in {id(message.parent): message.parent for message in tree.findall(nodes.system_message)}.values():

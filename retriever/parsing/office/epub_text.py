@@ -21,7 +21,8 @@ def read_epub(data: bytes, stem: str) -> LoadedDocument:
     """The book's text. Its title is that of its metadata, else `stem`. Raises UnreadableDocument."""
     package = opened(data, ".epub")
     container = xml(package, "META-INF/container.xml")
-    opf = container.find(".//{*}rootfile").get("full-path") if container is not None else ""
+    rootfile = None if container is None else container.find(".//{*}rootfile")
+    opf = "" if rootfile is None else rootfile.get("full-path", "")
     book = xml(package, opf)
     if book is None:
         raise UnreadableDocument("the e-book has no list of its chapters; save it again")
@@ -33,7 +34,7 @@ def read_epub(data: bytes, stem: str) -> LoadedDocument:
     place = 0
     for item in order:
         if item.get("media-type") in _PAGES and "nav" not in (item.get("properties") or "").split():
-            name = posixpath.normpath(posixpath.join(posixpath.dirname(opf), unquote(item.get("href"))))
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(opf), unquote(item.get("href", ""))))
             if name in package.namelist():
                 chapter, links = body(decode(package.read(name)))
                 if chapter:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever import load_file
+from retriever import UnreadableDocument, load_file
 
 
 def rst(folder: Path, source: str) -> str:
@@ -50,6 +50,13 @@ def test_code_and_formulas_of_sphinx_with_any_option(tmp_path: Path) -> None:
 def test_a_directive_with_an_error_is_shown_as_it_was_written(tmp_path: Path) -> None:
     text = rst(tmp_path, ".. image:: map.png\n   :sort: of\n\nEnd.\n")
     assert text == "```\n.. image:: map.png\n   :sort: of\n```\n\nEnd."
+
+
+def test_long_lines_of_rst_are_read_and_longer_ones_are_named(tmp_path: Path) -> None:
+    words = "word " * 5000
+    assert rst(tmp_path, f"Title\n=====\n\n{words}\n").endswith("word word")
+    with pytest.raises(UnreadableDocument, match="100,000 characters; break it"):
+        rst(tmp_path, "word " * 25_000)
 
 
 def test_asciidoc(tmp_path: Path) -> None:

@@ -143,6 +143,12 @@ def test_epub(tmp_path: Path) -> None:
     assert (document.title, document.date) == ("Travel", "2026-03-01")
 
 
+@pytest.mark.parametrize("container", ["<container/>", "<container><rootfile/></container>"])
+def test_an_epub_that_names_no_list_of_chapters(tmp_path: Path, container: str) -> None:
+    with pytest.raises(UnreadableDocument, match="no list of its chapters; save it again"):
+        loaded(tmp_path, "a.epub", zipped({"META-INF/container.xml": container}))
+
+
 def math(*parts: str) -> str:
     """A paragraph of formulas, of OMML without prefixes on its tags."""
     formulas = "".join(f"<oMath>{part}</oMath>" for part in parts)
