@@ -40,6 +40,7 @@ AS_TYPED: dict[NotRewritten | None, str] = {
     "failed": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone "
     "failed. Ask in full if they do not fit.",
 }
+UNCHANGED = "The edit changed nothing: this version has the same text as the one before it."
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
@@ -182,7 +183,7 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "answer": done.text,
         "citations": cited,
         "grounded": supported and not (support and support.abstained == "refused"),
-        "note": _note(record, support, supported),
+        "note": _unchanged(done, record["job"]) or _note(record, support, supported),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"]),
@@ -194,6 +195,12 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
 def _timings(done: DoneEvent, job: GenerateJob) -> dict[str, float]:
     before = {"rewrite": job.rewrite_ms, "search": job.search_ms}
     return {**{name: ms for name, ms in before.items() if ms is not None}, **done.timings}
+
+
+def _unchanged(done: DoneEvent, job: GenerateJob) -> str | None:
+    if job.edit is None or done.finish_reason == "cancelled":
+        return None
+    return UNCHANGED if job.segments[job.edit.segment].text.strip() == done.text.strip() else None
 
 
 def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:

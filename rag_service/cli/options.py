@@ -17,13 +17,14 @@ ApiKey = Annotated[
     typer.Option("--api-key", metavar="KEY", help="API key.  [default: RAG_API_KEY, else the local key]"),
 ]
 InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection of the documents.")]
-Collection = Annotated[
-    str | None,
+Collections = Annotated[
+    list[str] | None,
     typer.Option(
         "--collection",
         "-c",
         metavar="NAME[,NAME…]",
-        help="Collection to search, or several.  [default: the session's, else `default` if it exists]",
+        help="Collection to search; several with commas or -c again.  "
+        "[default: the session's, else `default` if it exists]",
     ),
 ]
 Document = Annotated[
@@ -33,6 +34,11 @@ Document = Annotated[
 SessionId = Annotated[
     str | None, typer.Option("--session", "-s", metavar="ID", help="Session to continue, or to start.")
 ]
+
+
+def joined(collections: list[str] | None) -> str | None:
+    """All collections that were named, as the API takes them; None for none."""
+    return ",".join(collections) if collections else None
 
 
 def _known_drafter(name: str | None) -> str | None:

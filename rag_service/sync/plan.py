@@ -10,7 +10,7 @@ from rag_service.sync.held import Held, Holding
 from rag_service.sync.source import Entry, Listing, ReadFailed, Skipped
 
 MANY = 5
-"""More removals than that, and than half of the documents, want a consent of their own."""
+"""More removals than that, and than half of the documents, want a consent of their own; so do those of all."""
 EMPTY = (
     "The source has no files now. Nothing is removed: perhaps its disk is not mounted, or its address is wrong. "
     "`rag docs delete` and `rag collections delete` remove documents."
@@ -128,10 +128,10 @@ def _judge(listing: Listing, held: Holding, plan: Plan, delete_many: bool) -> No
     doubtful = [one for one in plan.removed if one not in held.doubles and not empty.isdisjoint(_above(one.path))]
     plan.kept += [Skipped(one.path, EMPTY_FOLDER) for one in doubtful]
     plan.removed = [one for one in plan.removed if one not in doubtful]
-    total = len(held.by_path)
-    if len(plan.removed) > MANY and 2 * len(plan.removed) > total:
+    total, gone = len(held.by_path), len(plan.removed)
+    if gone >= total or (gone > MANY and 2 * gone > total):
         plan.refusal = (
-            f"{len(plan.removed)} of {total} documents would be removed. If that is right, say --delete-many. If this "
+            f"{gone} of {total} documents would be removed. If that is right, say --delete-many. If this "
             "is another folder than the one synced before, give it a name of its own with --name."
         )
 

@@ -106,6 +106,17 @@ async def test_any_version_can_be_edited_and_any_id_lists_them(client: httpx.Asy
     assert fourth["turn"] == 4
 
 
+async def test_an_edit_that_changes_nothing_says_so(client: httpx.AsyncClient, world: Any) -> None:
+    first = await ask(client)
+    world.stage.text = EDITED
+    second = await edit(client, first)
+    assert second["note"] is None
+    third = await edit(client, second, instruction="Write it as it is.")
+    assert third["answer"] == second["answer"]
+    assert "changed nothing" in third["note"]
+    assert (await client.get(f"/v1/answers/{third['answer_id']}")).json()["note"] == third["note"]
+
+
 async def versions(client: httpx.AsyncClient, answer: dict[str, Any]) -> list[dict[str, Any]]:
     response = await client.get(f"/v1/answers/{answer['answer_id']}/versions")
     assert response.status_code == 200, response.text

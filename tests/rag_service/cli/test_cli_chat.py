@@ -13,7 +13,9 @@ import pytest
 from rag_service.cli.api import Api, ServerEvent
 from rag_service.cli.commands.asking import chat
 from rag_service.client.calls import Call
+from retriever import Library, SourceDocument
 from tests.support.command_line import rag
+from tests.support.hash_embedder import HashEmbedder
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -156,6 +158,18 @@ def test_ctrl_c_while_typing_drops_the_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert chat._read("> ") is None
     assert chat._read("> ") is None, "twice in a row leaves"
     assert typed == ["too late"]
+
+
+def test_collections_may_be_named_one_by_one(api_url: str, world: Any) -> None:
+    library = Library(world.data_dir, HashEmbedder())
+    library.create("gates").ingest([SourceDocument(name="a.md", text="The fox has a blue gate.")])
+    library.close()
+    answers = [
+        json.loads(rag("ask", "Which fox?", *named, "--json", "--url", api_url).stdout)
+        for named in (("-c", "animals", "-c", "gates"), ("-c", "animals,gates"))
+    ]
+    assert [answer["collection"] for answer in answers] == ["animals,gates"] * 2
+    assert {passage["collection"] for passage in answers[0]["passages"]} == {"animals", "gates"}
 
 
 @pytest.mark.decoder_only("a model server decodes in its own way: `exact` is refused")

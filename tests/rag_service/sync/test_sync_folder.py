@@ -215,6 +215,18 @@ def test_most_documents_are_removed_only_on_demand(api: Api, folder: Path) -> No
     assert len(sync(api, folder, "--yes", "--delete-many")["removed"]) == 6
 
 
+def test_another_folder_of_the_same_name_removes_nothing(api: Api, folder: Path) -> None:
+    sync(api, folder)
+    before = held(api)
+    other = folder.parent / "elsewhere" / folder.name
+    write(other / "other.md", "# Another\n\nFolder.")
+    refused = sync(api, other, "--yes", status=1)
+    assert refused["removed"] == []
+    assert f"{len(before)} of {len(before)} documents" in refused["refusal"]
+    assert before.items() <= held(api).items()
+    assert len(sync(api, other, "--yes", "--delete-many")["removed"]) == len(before)
+
+
 def test_what_came_another_way_is_left_alone_and_what_was_ingested_is_taken_over(api: Api, folder: Path) -> None:
     assert rag("ingest", str(folder), "-c", "synced", "--url", api.address.base_url).exit_code == 0
     api.send(calls.add_texts("synced", [{"id": "own", "title": "Own", "text": "A text."}]))

@@ -12,7 +12,7 @@ from rag_service.cli.console import err, out, print_json
 from rag_service.cli.options import (
     Abstain,
     ApiKey,
-    Collection,
+    Collections,
     Document,
     Exact,
     Json,
@@ -25,6 +25,7 @@ from rag_service.cli.options import (
     TopK,
     Url,
     Verbose,
+    joined,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -33,7 +34,7 @@ from rag_service.client import calls
 
 def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.")],
-    collection: Collection = None,
+    collection: Collections = None,
     session: SessionId = None,
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
@@ -51,7 +52,7 @@ def ask(
 ) -> None:
     """Ask a question about your documents. Ctrl-C cancels the answer."""
     options = without_none(
-        collection=collection,
+        collection=joined(collection),
         session_id=session,
         speculation=speculation,
         max_tokens=max_tokens,

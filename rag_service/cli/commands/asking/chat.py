@@ -27,7 +27,7 @@ from rag_service.cli.api import Api, Rejected
 from rag_service.cli.console import CliError, out, say_dim, say_error
 from rag_service.cli.options import (
     ApiKey,
-    Collection,
+    Collections,
     Exact,
     Json,
     MaxTokens,
@@ -36,6 +36,7 @@ from rag_service.cli.options import (
     SpeculationName,
     Temperature,
     Url,
+    joined,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -56,7 +57,7 @@ QUIT_AT_A_PROMPT = QUIT | {"quit", "exit"}
 
 
 def chat(
-    collection: Collection = None,
+    collection: Collections = None,
     session: SessionId = None,
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
@@ -75,7 +76,7 @@ def chat(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
-        conversation = Conversation(api, options, collection, session, None if as_json else out())
+        conversation = Conversation(api, options, joined(collection), session, None if as_json else out())
         if session is not None:
             conversation.resume(session)
         if not as_json:

@@ -14,7 +14,7 @@ from rag_service.cli.api import Api
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
-    Collection,
+    Collections,
     Compared,
     Exact,
     Json,
@@ -22,6 +22,7 @@ from rag_service.cli.options import (
     Seed,
     Temperature,
     Url,
+    joined,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -34,7 +35,7 @@ QUOTED_CHARS = 60
 
 def verify(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to ask twice.")],
-    collection: Collection = None,
+    collection: Collections = None,
     drafter: Compared = "auto",
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,
@@ -50,7 +51,7 @@ def verify(
     server answers, as it decodes in its own way.
     """
     options = without_none(
-        collection=collection, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
+        collection=joined(collection), max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
         _check_engine(api)
