@@ -62,6 +62,8 @@ def ingest(
 ) -> None:
     """Ingest files and folders into a collection. Unchanged files that it already holds cost nothing.
 
+    A document is named by its folder and the path below it, and replaces one of the same name: give folders of equal
+    names a collection each, or name the folder above them both.
     The exit status is 0 if every file was ingested, and 1 if some could not be read; each is named with the reason.
     Uploaded files are ingested whether or not the command waits for them.
     """
