@@ -56,6 +56,17 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
         assert fix in found[what]["fix"]
 
 
+def test_doctor_advises_no_pull_of_a_name_that_is_misspelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_URL", nowhere())
+    monkeypatch.setenv("RAG_MODEL", "qwen2.5-coder-1.5")
+    monkeypatch.setenv("RAG_RERANKER", "./none")
+    found = {finding["what"]: finding["fix"] for finding in json.loads(rag("doctor", "--json").stdout)}
+    assert "RAG_MODEL: there is no model 'qwen2.5-coder-1.5'. Did you mean qwen2.5-coder-1.5b?" in found["target model"]
+    assert found["reranker"].startswith("RAG_RERANKER: ./none is not a folder")
+    assert "models pull" not in found["target model"] + found["reranker"]
+    assert "`rag models pull all-minilm-l6-v2`" in found["embedding model"]
+
+
 def test_a_stack_that_is_not_running_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAG_URL", nowhere())
     assert "look    service: not running" in rag("doctor").stdout
