@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import stat
@@ -212,10 +213,18 @@ def _welcome(settings: Settings, url: str) -> None:
         screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
     screen.print("Next, in another terminal:")
-    where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
-    screen.print(f"  rag ingest PATH…{where}")
-    screen.print(f'  rag ask "…"{where}')
+    before, after = _reaching(settings, url)
+    screen.print(f"  {before}rag ingest PATH…{after}")
+    screen.print(f'  {before}rag ask "…"{after}')
     screen.print("Ctrl-C stops it.")
+
+
+def _reaching(settings: Settings, url: str) -> tuple[str, str]:
+    """What a command in another terminal needs before and after it to find this stack and its key."""
+    after = f" --url {url}" if settings.url not in (None, url) else ""  # else the data folder has the address
+    if settings.data_dir == type(settings).model_fields["data_dir"].default:
+        return "", after
+    return f"RAG_DATA_DIR={shlex.quote(str(settings.data_dir.resolve()))} ", after
 
 
 def _sign_in(settings: Settings, url: str) -> None:

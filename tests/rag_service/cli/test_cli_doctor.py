@@ -224,6 +224,27 @@ def test_doctor_tells_a_service_on_another_data_folder(
     assert "other than this one" not in rag("doctor").stdout
 
 
+@pytest.mark.parametrize(
+    ("setting", "before", "after"),
+    [
+        ({}, "", ""),
+        ({"data_dir": Path("my data")}, "RAG_DATA_DIR='{}/my data' ", ""),
+        ({"data_dir": Path("data"), "url": "http://other:1"}, "RAG_DATA_DIR={}/data ", " --url http://[::1]:9"),
+    ],
+)
+def test_up_says_how_a_fresh_terminal_finds_it(
+    setting: dict[str, Any], before: str, after: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With a data folder of one's own it named the address alone, and the key was not found."""
+    settings = Settings(_env_file=None, open_without_key=True, **setting)
+    up._welcome(settings, "http://[::1]:9")
+    before = before.format(tmp_path)
+    assert capfd.readouterr().out.splitlines()[-3:-1] == [
+        f"  {before}rag ingest PATH…{after}",
+        f'  {before}rag ask "…"{after}',
+    ]
+
+
 @pytest.mark.parametrize("model", ["/nowhere/model", "./model", "~/none/model", "a/b/c"])
 def test_a_path_is_not_pulled(model: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path, embedding_model=model)  # type: ignore[call-arg]
