@@ -22,6 +22,7 @@ _COMMAND_LINE_ADVICE = {
     "base_url or RAG_URL": "--url or RAG_URL",
     "create it first, or list the collections there are": "`rag ingest PATH… -c NAME` makes one, "
     "`rag collections list` lists those there are",
+    "list its documents for their ids": "`rag docs list -c NAME` lists those there are",
     "GET /v1/sessions lists": "`rag sessions list` lists",
 }
 """Advice for programs, from the service and its client -> the same for the command line."""

@@ -25,18 +25,20 @@ def collection_of(model: str, pipeline: Pipeline) -> str | None:
             names = str(joined(model.removeprefix(PREFIX)))
             for name in split(names):
                 pipeline.library.collection(name)
-        except (UnknownCollection, InvalidName, ValueError):
-            raise _unknown(model, pipeline.settings) from None
+        except (UnknownCollection, InvalidName, ValueError) as error:
+            close = error.similar if isinstance(error, UnknownCollection) else None
+            raise _unknown(model, pipeline.settings, close) from None
         return names
     if model != DEFAULT and model not in served_names(pipeline.settings):
         raise _unknown(model, pipeline.settings)
     return None
 
 
-def _unknown(model: str, settings: Settings) -> NotFound:
+def _unknown(model: str, settings: Settings, close: str | None = None) -> NotFound:
+    suggestion = f" (did you mean {PREFIX + close!r}?)" if close else ""
     return NotFound(
-        f"There is no model {model[:80]!r}: use {served_name(settings)!r}, or rag:<collection> with one of your "
-        "collections; GET /v1/models lists them.",
+        f"There is no model {model[:80]!r}{suggestion}: use {served_name(settings)!r}, or rag:<collection> with one of "
+        "your collections; GET /v1/models lists them.",
         "model_not_found",
         param="model",
     )

@@ -15,8 +15,9 @@ import httpx
 import typer
 
 from decoder import dtypes
-from rag_service.answering.models import model_folder
+from rag_service.answering.models import model_folder, models_of
 from rag_service.cli.console import count, out, print_json
+from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import Json
 from rag_service.cli.stack import model_servers, running, sign_in
 from rag_service.errors import InvalidSettings
@@ -82,16 +83,11 @@ def check(settings: Settings) -> Iterator[Finding]:
     if settings.store is not None:
         yield _store(settings.store)
     decodes = settings.engine == "decoder"
-    models = [("target model", settings.model)] if decodes else []
-    models.append(("embedding model", settings.embedding_model))
-    if settings.reranker is not None:
-        models.append(("reranker", settings.reranker))
-    if settings.draft_model is not None and decodes:
-        models.append(("draft model", settings.draft_model))
     model_findings = []
-    for what, model in models:
-        model_findings.append(_model(what, model, settings.models_folder))
-        yield model_findings[-1]
+    for setting in models_of(settings):
+        if (model := getattr(settings, setting)) is not None:
+            model_findings.append(_model(setting, model, settings.models_folder))
+            yield model_findings[-1]
     if decodes:
         yield _device(settings.device)
         yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
@@ -143,8 +139,9 @@ def _data_dir(folder: Path) -> Finding:
     return Finding("data folder", True, f"{name}, {free / 1e9:.0f} GB free")
 
 
-def _model(what: str, model: str, models_folder: Path) -> Finding:
-    if what == "embedding model" and names_provider(model):
+def _model(setting: str, model: str, models_folder: Path) -> Finding:
+    what = "target model" if setting == "model" else setting.replace("_", " ")
+    if setting == "embedding_model" and names_provider(model):
         try:
             ProviderEmbedder(model).load()
         except EmbedderUnavailable as error:
@@ -158,12 +155,10 @@ def _model(what: str, model: str, models_folder: Path) -> Finding:
     except RerankerUnavailable as error:
         return Finding(what, False, str(error), "Set RAG_RERANKER to a cross-encoder.")
     except InvalidSettings:
-        return Finding(
-            what,
-            False,
-            f"{model} is not in {models_folder.resolve()}",
-            f"Run `rag models pull {model}` (`rag up` also does this).",
-        )
+        fix = f"Run `rag models pull {model}` (`rag up` also does this)."
+        if problem := cannot_be_pulled(model, setting):
+            fix = f"RAG_{setting.upper()}: {problem}"
+        return Finding(what, False, f"{model} is not in {models_folder.resolve()}", fix)
 
 
 def _device(device: str) -> Finding:

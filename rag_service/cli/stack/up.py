@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
-from difflib import get_close_matches
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +24,7 @@ from rag_service.access import local_key
 from rag_service.answering.models import model_folder, models_of
 from rag_service.answering.served_model import described
 from rag_service.cli.console import CliError, err, out
+from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import without_none
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
@@ -212,10 +213,18 @@ def _welcome(settings: Settings, url: str) -> None:
         screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
     screen.print("Next, in another terminal:")
-    where = "" if settings.data_dir == type(settings).model_fields["data_dir"].default else f" --url {url}"
-    screen.print(f"  rag ingest PATH…{where}")
-    screen.print(f'  rag ask "…"{where}')
+    before, after = _reaching(settings, url)
+    screen.print(f"  {before}rag ingest PATH…{after}")
+    screen.print(f'  {before}rag ask "…"{after}')
     screen.print("Ctrl-C stops it.")
+
+
+def _reaching(settings: Settings, url: str) -> tuple[str, str]:
+    """What a command in another terminal needs before and after it to find this stack and its key."""
+    after = f" --url {url}" if settings.url not in (None, url) else ""  # else the data folder has the address
+    if settings.data_dir == type(settings).model_fields["data_dir"].default:
+        return "", after
+    return f"RAG_DATA_DIR={shlex.quote(str(settings.data_dir.resolve()))} ", after
 
 
 def _sign_in(settings: Settings, url: str) -> None:
@@ -252,23 +261,6 @@ def _url(host: str, port: int) -> str:
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
-def _check_name(variable: str, model: str) -> None:
-    """Raises InvalidSettings if a model without an owner is none of the package's."""
-    from decoder.catalogue import named
-
-    if model in named():
-        return
-    kind = {"embedding_model": "embedding", "reranker": "reranker"}.get(variable, "target")
-    names = [name for name, card in named().items() if card.kind == kind]
-    similar = get_close_matches(model, names, 1)
-    advice = f" Did you mean {similar[0]}?" if similar else ""
-    known = f"Give one of {', '.join(names)}, " if names else "Give "
-    raise InvalidSettings(
-        f"RAG_{variable.upper()}: there is no model {model!r}.{advice} {known}a hub id (owner/name; "
-        "`rag models list --catalogue` lists some) or a folder."
-    )
-
-
 def _pull(settings: Settings, stop: _Stop) -> None:
     """Pull missing models in another process, so that this one stays small."""
     missing = []
@@ -278,13 +270,8 @@ def _pull(settings: Settings, stop: _Stop) -> None:
             if model is not None and not names_provider(model):
                 model_folder(model, settings.models_folder)
         except InvalidSettings:
-            if model.startswith(("/", ".", "~")) or model.count("/") > 1:
-                raise InvalidSettings(
-                    f"RAG_{variable.upper()}: {model} is not a folder with a model (config.json, tokenizer.json and "
-                    "*.safetensors). Correct it, or use a name from `rag models list` or a hub id (owner/name)."
-                ) from None
-            if "/" not in model:
-                _check_name(variable, model)
+            if problem := cannot_be_pulled(model, variable):
+                raise InvalidSettings(f"RAG_{variable.upper()}: {problem}") from None
             missing.append(model)
     if missing:
         err().print(f"Pulling {' and '.join(missing)}, this once …")

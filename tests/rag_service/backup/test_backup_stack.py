@@ -142,6 +142,15 @@ def test_a_restored_stack_has_everything_and_answers_as_before(
     assert (counts["answers"], counts["sessions"], counts["api_keys"], counts["documents"]) == (3, 2, 1, 2)
 
 
+def test_a_restore_says_that_revoked_keys_are_valid_again(
+    saved: dict[str, Any], tiny_models: Path, tmp_path: Path
+) -> None:
+    environment = {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_MODELS_DIR": str(tiny_models)}
+    ended = rag_in(tmp_path, environment, "restore", str(saved["archive"]))
+    assert ended.exit_code == 0, ended.output
+    assert "those revoked since are valid again. Revoke them again: `rag keys list`" in ended.stderr
+
+
 def test_a_killed_backup_leaves_no_archive(saved: dict[str, Any], tiny_models: Path, tmp_path: Path) -> None:
     rag = Rag(tmp_path / "data", tiny_models)
     rag("restore", str(saved["archive"]))

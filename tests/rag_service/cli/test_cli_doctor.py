@@ -56,6 +56,17 @@ def test_doctor_says_what_is_missing_and_how_to_fix_it(monkeypatch: pytest.Monke
         assert fix in found[what]["fix"]
 
 
+def test_doctor_advises_no_pull_of_a_name_that_is_misspelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_URL", nowhere())
+    monkeypatch.setenv("RAG_MODEL", "qwen2.5-coder-1.5")
+    monkeypatch.setenv("RAG_RERANKER", "./none")
+    found = {finding["what"]: finding["fix"] for finding in json.loads(rag("doctor", "--json").stdout)}
+    assert "RAG_MODEL: there is no model 'qwen2.5-coder-1.5'. Did you mean qwen2.5-coder-1.5b?" in found["target model"]
+    assert found["reranker"].startswith("RAG_RERANKER: ./none is not a folder")
+    assert "models pull" not in found["target model"] + found["reranker"]
+    assert "`rag models pull all-minilm-l6-v2`" in found["embedding model"]
+
+
 def test_a_stack_that_is_not_running_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAG_URL", nowhere())
     assert "look    service: not running" in rag("doctor").stdout
@@ -211,6 +222,27 @@ def test_doctor_tells_a_service_on_another_data_folder(
     (tmp_path / ".rag").mkdir()
     running.write(tmp_path / ".rag", running.Running(os.getpid(), api_url, "redis://127.0.0.1:1/0"))
     assert "other than this one" not in rag("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "before", "after"),
+    [
+        ({}, "", ""),
+        ({"data_dir": Path("my data")}, "RAG_DATA_DIR='{}/my data' ", ""),
+        ({"data_dir": Path("data"), "url": "http://other:1"}, "RAG_DATA_DIR={}/data ", " --url http://[::1]:9"),
+    ],
+)
+def test_up_says_how_a_fresh_terminal_finds_it(
+    setting: dict[str, Any], before: str, after: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With a data folder of one's own it named the address alone, and the key was not found."""
+    settings = Settings(_env_file=None, open_without_key=True, **setting)
+    up._welcome(settings, "http://[::1]:9")
+    before = before.format(tmp_path)
+    assert capfd.readouterr().out.splitlines()[-3:-1] == [
+        f"  {before}rag ingest PATH…{after}",
+        f'  {before}rag ask "…"{after}',
+    ]
 
 
 @pytest.mark.parametrize("model", ["/nowhere/model", "./model", "~/none/model", "a/b/c"])

@@ -45,7 +45,7 @@ def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
     assert rag("docs", "delete", "a plum", "-c", "shelf").stdout == "Deleted a plum.\n"
     gone = rag("docs", "delete", "kiwi", "a plum", "-c", "shelf")
     assert (gone.exit_code, gone.stdout) == (1, "Deleted kiwi.\n")
-    assert "no document 'a plum'" in gone.stderr
+    assert "no document 'a plum'; `rag docs list -c NAME` lists those there are" in gone.stderr
     empty = rag("docs", "list", "-c", "shelf")
     assert (empty.exit_code, empty.stdout) == (0, "")
     assert "no documents" in empty.stderr

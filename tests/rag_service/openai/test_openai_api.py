@@ -339,6 +339,13 @@ def test_refusals_are_openai_errors(api: openai.OpenAI, changes: dict[str, Any],
     assert error.value.body["message"].endswith((".", "?"))  # type: ignore[index]
 
 
+def test_a_misspelt_collection_is_corrected(api: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match=r"no model 'rag:animal' \(did you mean 'rag:animals'\?\): use"):
+        api.chat.completions.create(model="rag:animal", messages=ASKED)
+    with pytest.raises(openai.NotFoundError, match="no model 'rag:zebra': use"):
+        api.chat.completions.create(model="rag:zebra", messages=ASKED)
+
+
 def test_errors_before_and_beside_the_routes(api: openai.OpenAI) -> None:
     for response, status, code in (
         (httpx.get(f"{api.base_url}chat/completions"), 405, "method_not_allowed"),

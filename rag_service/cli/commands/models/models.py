@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from decoder.catalogue import on_the_hub
 from rag_service.answering.models import models_of
 from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line, of_kind
 from rag_service.cli.options import Json, example
 from rag_service.settings import Settings, load_settings
@@ -84,7 +85,7 @@ def pull(
     as_json: Json = False,
 ) -> None:
     """Download models, check them and, if needed, convert them. Downloaded models stay as they are."""
-    from decoder.models import ModelError, PullFailed
+    from decoder.models import ModelError, PullFailed, UnknownModel
     from decoder.models import pull as pull_model
 
     settings = load_settings()
@@ -107,7 +108,8 @@ def pull(
                 folder = pull_model(name, settings.models_folder, show)
             except (ModelError, PullFailed) as error:
                 progress.stop()
-                raise CliError(str(error)) from None
+                problem = cannot_be_pulled(name) if isinstance(error, UnknownModel) else None
+                raise CliError(problem[:1].upper() + problem[1:] if problem else str(error)) from None
         pulled.append({"name": name, "folder": str(folder)})
         if not as_json:
             out().print(f"{name} is in {folder}")

@@ -78,6 +78,11 @@ def restore(
         text += f" {count(expired, 'key')} of Redis had expired by now."
     told = {"file": str(file), **_told(manifest), "expired": expired, "missing_models": missing}
     print_result(told, text, as_json)
+    if manifest.counts.api_keys:
+        say_warning(
+            "API keys are as they were at the backup: those revoked since are valid again. Revoke them again: "
+            "`rag keys list`, `rag keys revoke ID`."
+        )
     for name in missing:
         own = name.startswith(("/", ".", "~")) or name.count("/") > 1
         fix = "copy its folder, or name another model" if own else f"`rag models pull {name}` gets it"
