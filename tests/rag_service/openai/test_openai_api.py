@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -385,23 +383,3 @@ async def test_the_async_client(api_url: str, world: Any) -> None:
         async for chunk in await client.chat.completions.create(model=MODEL, messages=ASKED, stream=True):
             text += chunk.choices[0].delta.content or ""
         assert text == world.stage.text
-
-
-async def test_embeddings_leave_other_requests_their_threads(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline: Any = client.pipeline  # type: ignore[attr-defined]
-    embed, gate = pipeline.embedder.embed_documents, threading.Event()
-
-    def slow(texts: list[str]) -> Any:
-        assert gate.wait(60)
-        return embed(texts)
-
-    monkeypatch.setattr(pipeline.embedder, "embed_documents", slow)
-    body = {"model": pipeline.settings.embedding_model, "input": ["a text"]}
-    asked = [asyncio.create_task(client.post("/v1/embeddings", json=body)) for _ in range(60)]
-    for path in ("/healthz", "/readyz", "/v1/collections"):
-        assert (await client.get(path)).status_code == 200
-    assert not any(one.done() for one in asked)
-    gate.set()
-    assert {(await one).status_code for one in asked} == {200}

@@ -1,9 +1,13 @@
-"""Embeddings of another service: LangChain's OpenAI client against this service's own `/v1/embeddings`."""
+"""`/v1/embeddings`, for LangChain's OpenAI client as an embedder of collections, and beside other requests."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -30,3 +34,23 @@ def test_embeddings_of_another_service_serve_collections(
     assert collection.stats().embedder == "openai:all-minilm-l6-v2"
     with pytest.raises(EmbedderMismatch, match="openai:all-minilm-l6-v2"):
         Library(tmp_path, HashEmbedder()).collection("notes").search("a red fox")
+
+
+async def test_embeddings_leave_other_requests_their_threads(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline: Any = client.pipeline  # type: ignore[attr-defined]
+    embed, gate = pipeline.embedder.embed_documents, threading.Event()
+
+    def slow(texts: list[str]) -> Any:
+        assert gate.wait(60)
+        return embed(texts)
+
+    monkeypatch.setattr(pipeline.embedder, "embed_documents", slow)
+    body = {"model": pipeline.settings.embedding_model, "input": ["a text"]}
+    asked = [asyncio.create_task(client.post("/v1/embeddings", json=body)) for _ in range(60)]
+    for path in ("/healthz", "/readyz", "/v1/collections"):
+        assert (await client.get(path)).status_code == 200
+    assert not any(one.done() for one in asked)
+    gate.set()
+    assert {(await one).status_code for one in asked} == {200}
