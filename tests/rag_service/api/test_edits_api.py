@@ -300,7 +300,10 @@ async def test_an_edit_of_an_old_version_does_not_see_newer_ones(
     log = read_log(redis, "default", first["session_id"])
     assert log is not None
     assert log.epoch == 1, "the log goes on, as the conversation does"
-    assert list(log.ids)[: len(world.stage.prompts[-1])] == world.stage.prompts[-1]
+    asked, kept = world.stage.prompts[-1], list(log.ids)
+    assert world.tokens.decode(kept).startswith(world.tokens.decode(asked))
+    if not world.settings:  # a model server divides the text into tokens itself
+        assert kept[: len(asked)] == asked
 
 
 async def test_token_events_say_what_was_copied_from_the_text_under_edit(client: httpx.AsyncClient) -> None:

@@ -28,6 +28,7 @@ NOTES = {
     answers.UNANSWERED,
     answers.REFUSED,
     answers.RETRIEVAL_OFF,
+    answers.UNCHANGED,
     *answers.AS_TYPED.values(),
     NO_COLLECTION,
     STARTED_AGAIN,
