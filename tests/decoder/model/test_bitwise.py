@@ -56,6 +56,20 @@ def engine(architecture: str, int8: bool = False) -> Engine:
     return Engine(made, "plain", [2], letters, context)
 
 
+@functools.cache
+def plainly(
+    architecture: str, int8: bool, mode: str, length: int
+) -> tuple[list[int], list[int], dict[int, torch.Tensor]]:
+    """A prompt, its answer by plain decoding, and the logits of that by position: the same for every drafter."""
+    source = random.Random(f"{architecture} {int8} {mode} {length}")
+    run = [source.randrange(3, VOCAB) for _ in range(12)]
+    prompt = [*prompts()[length % 7], *run * (length // 12)][-length:]
+    shared = engine(architecture, int8)
+    answer = decoded(shared, prompt, MODES[mode], "plain").tokens
+    with pytest.MonkeyPatch.context() as patch:
+        return prompt, answer, dict(logits_along(shared, prompt, MODES[mode], "plain", [*prompt, *answer], patch))
+
+
 def every_draft() -> Iterator[object]:
     """Drafter, mode and whether the model is int8; without `--full` one run a drafter, by turns float32 and int8."""
     for number, drafter in enumerate(name for name in DRAFTERS if name not in HEADED):
@@ -72,15 +86,12 @@ def test_every_draft_has_the_logits_of_plain_decoding(
     drafter: str, mode: str, int8: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prompts end before, at and behind the borders of blocks; rows of one pass differ in number every step."""
-    source = random.Random(drafter)
-    shared = engine(source.choice(("llama", "qwen2")), int8)
+    architecture = random.Random(drafter).choice(("llama", "qwen2"))
+    shared = engine(architecture, int8)
     compared = 0
     for length in LENGTHS:
-        run = [source.randrange(3, VOCAB) for _ in range(12)]
-        prompt = [*prompts()[length % 7], *run * (length // 12)][-length:]
-        answer = decoded(shared, prompt, MODES[mode], "plain").tokens
+        prompt, answer, expected = plainly(architecture, int8, mode, length)
         text = [*prompt, *answer]
-        expected = dict(logits_along(shared, prompt, MODES[mode], "plain", text, monkeypatch))
         named = build(drafter, answer, length)
         for place, logits in logits_along(shared, prompt, MODES[mode], named, text, monkeypatch):
             assert torch.equal(logits, expected.get(place, logits)), (length, place)
