@@ -44,8 +44,11 @@ class Measured:
 
     @classmethod
     def of_comment(cls, comment: str | None) -> Measured:
-        """What a comment says; the default without one, as earlier versions left their indexes."""
-        return cls() if comment is None else cls(**json.loads(comment))
+        """What a comment says; the default for another's, or none, as earlier versions left their indexes."""
+        try:
+            return cls(**json.loads(comment or "{}"))
+        except (ValueError, TypeError):
+            return cls()
 
 
 Nearest = Callable[[Vectors], list[int]]

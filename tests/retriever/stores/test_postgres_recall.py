@@ -61,3 +61,5 @@ def test_what_was_measured_is_kept_in_a_comment_and_holds_until_the_collection_h
     assert measured.holds(39_999)
     assert not measured.holds(40_000)
     assert not recall.Measured.of_comment(None).holds(1), "an index of an earlier version is measured"
+    for other in ("the index of the handbook", "[]", '{"owner": "me"}'):
+        assert recall.Measured.of_comment(other) == recall.Measured(), "a comment of somebody else's"
