@@ -40,7 +40,7 @@ AS_TYPED: dict[NotRewritten | None, str] = {
     "failed": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone "
     "failed. Ask in full if they do not fit.",
 }
-UNCHANGED = "The edit changed nothing: this version has the same text as the one before it."
+UNCHANGED = "The edit changed nothing: this version has the same text as the edited one."
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 

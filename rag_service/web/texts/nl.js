@@ -130,7 +130,7 @@ export default {
   "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone took too long. Ask in full if they do not fit.": "Passages zijn gezocht met deze vervolgvraag zoals die getypt is, omdat herschrijven tot een zelfstandige vraag te lang duurde. Stel de vraag voluit als ze niet passen.",
   "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone failed. Ask in full if they do not fit.": "Passages zijn gezocht met deze vervolgvraag zoals die getypt is, omdat herschrijven tot een zelfstandige vraag mislukte. Stel de vraag voluit als ze niet passen.",
   "No passage was found for this question, so the answer is not based on your documents.": "Bij deze vraag is geen passage gevonden, dus het antwoord berust niet op uw documenten.",
-  "The edit changed nothing: this version has the same text as the one before it.": "De bewerking heeft niets veranderd: deze versie heeft dezelfde tekst als de vorige.",
+  "The edit changed nothing: this version has the same text as the edited one.": "De bewerking heeft niets veranderd: deze versie heeft dezelfde tekst als de bewerkte.",
   "This answer was generated without retrieval, so it is not based on your documents.": "Voor dit antwoord is niet gezocht, dus het berust niet op uw documenten.",
   "No collection was searched: none was named and there is none called 'default'. So the answer does not rest on your documents.": "Er is in geen verzameling gezocht: er is er geen genoemd, en er is er geen die 'default' heet. Het antwoord berust dus niet op uw documenten.",
   "a small demo model for tests; its answers are often wrong": "een klein demomodel voor tests; zijn antwoorden zijn vaak fout",
