@@ -29,6 +29,7 @@ from tests.support.tiny_models import (
     UnionDrafter,
     WalkGrammar,
     decoded,
+    decoded_together,
     knowing_adapters,
     tiny_eagle,
     tiny_target,
@@ -220,19 +221,23 @@ def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_identical_to_plain_in_every_case(drafter: str, mode: str, architecture: str) -> None:
-    check(drafter, mode, architecture, 1)
+    check(drafter, mode, architecture, 1, alone=PROMPTS)
+    check(drafter, mode, architecture, 1, alone=0)
 
 
-def check(drafter: str, mode: str, architecture: str, share: int) -> None:
-    """One case in `share`."""
+def check(drafter: str, mode: str, architecture: str, share: int, alone: int = 1) -> None:
+    """One case in `share`; the first `alone` prompts have their passes to themselves, the others share them."""
     for memory in (1.0, 0.01):
-        for number, prompt in enumerate(prompts()):
-            if (number + int(memory) + list(MODES).index(mode)) % share:
-                continue
-            expected = plain(architecture, memory, prompt, mode)
-            got = decoded(engine(architecture, memory), prompt, MODES[mode], build(drafter, expected.tokens, number))
-            assert got.tokens == expected.tokens
-            assert got.finish_reason == expected.finish_reason
+        chosen = [n for n in range(PROMPTS) if not (n + int(memory) + list(MODES).index(mode)) % share]
+        expected = [plain(architecture, memory, prompts()[n], mode) for n in chosen]
+        drafters = [build(drafter, answer.tokens, n) for n, answer in zip(chosen, expected, strict=True)]
+        starts = [(prompts()[n], made) for n, made in zip(chosen, drafters, strict=True)]
+        shared = engine(architecture, memory)
+        found = [decoded(shared, prompt, MODES[mode], made) for prompt, made in starts[:alone]]
+        found += decoded_together(shared, starts[alone:], MODES[mode])
+        for got, answer, (prompt, _) in zip(found, expected, starts, strict=True):
+            assert got.tokens == answer.tokens
+            assert got.finish_reason == answer.finish_reason
             assert got.cache.length == len(prompt) + len(got.tokens) - 1
 
 

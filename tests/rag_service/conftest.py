@@ -122,9 +122,10 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SECOND_ENGINE_IN_FULL = {
-    "access", "anthropic", "citing", "cli", "client", "langchain", "llamaindex", "mcp", "oidc", "web"
+    "access", "anthropic", "citing", "cli", "client", "langchain", "llamaindex", "mcp", "oidc", "sync", "web",
+    "test_ids", "test_schemathesis",
 }  # fmt: skip
-"""Folders whose tests run with a model server in the long suites only, but for those of model servers themselves."""
+"""Folders and files whose tests run with a model server in the long suites only, but for those of model servers."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -132,7 +133,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         second = parameters.get("engine_name") == "upstream" and "upstream" not in item.path.name
-        if second and item.path.parent.name in SECOND_ENGINE_IN_FULL:
+        if second and SECOND_ENGINE_IN_FULL & {item.path.parent.name, item.path.stem}:
             item.add_marker(pytest.mark.full)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Ids
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -322,3 +322,14 @@ def decoded(engine: Engine, prompt: Ids[int], params: SamplingParams, drafter: s
     while not generation.finished:
         engine.step([generation])
     return generation
+
+
+def decoded_together(
+    engine: Engine, starts: Iterable[tuple[Ids[int], str | Drafter]], params: SamplingParams
+) -> list[Generation]:
+    """Finished answers to prompts, with a drafter each, that share their passes."""
+    generations = [engine.start(prompt, params, drafter=drafter) for prompt, drafter in starts]
+    running = generations
+    while running := [one for one in running if not one.finished]:
+        engine.step(running)
+    return generations
