@@ -23,7 +23,7 @@ from decoder.bench.results import environment_lines, table, write_json, write_ma
 from decoder.recording.environment import environment
 from rag_service.settings import load_settings
 from retriever import Library, SourceDocument, make_embedder
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 
 MODEL = Path(__file__).resolve().parents[1] / ".rag/models/all-minilm-l6-v2"
 GROUPS = 9

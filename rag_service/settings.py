@@ -112,9 +112,10 @@ class Settings(BaseSettings):
     )
     embedding_device: str = Field(
         default="cpu",
-        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        pattern=r"^(auto|cpu|cuda(:\d+)?|workers)$",
         description="Device of an embedding model that is a folder: `cpu`, `cuda`, `cuda:N`, or `auto` for the GPU if "
-        "there is one.",
+        "there is one. `workers`: workers embed the API's questions, so that it needs neither torch nor the model's "
+        "memory; they use what `auto` means.",
     )
     embedding_dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",
@@ -203,8 +204,13 @@ class Settings(BaseSettings):
     @property
     def embedding_place(self) -> tuple[str, str]:
         """Device and number format of an embedding model on this machine, with `auto` resolved."""
-        device = dtypes.device_here(self.embedding_device)
+        device = dtypes.device_here("auto" if self.workers_embed else self.embedding_device)
         return device, dtypes.resolved_for_embedding(self.embedding_dtype, device)
+
+    @property
+    def workers_embed(self) -> bool:
+        """Whether the API leaves embedding to the workers."""
+        return self.embedding_device == "workers"
 
     @property
     def embedding_prefixes(self) -> tuple[str | None, str | None]:

@@ -12,6 +12,8 @@ from rag_service.settings import PREFIX, Settings, setting_names, unknown_settin
 COMPOSE_VARIABLES = frozenset(
     {
         "RAG_API_CPUS",
+        "RAG_API_EMBEDDING_DEVICE",
+        "RAG_API_IMAGE",
         "RAG_API_MEMORY",
         "RAG_BIND",
         "RAG_GPU_0",

@@ -45,13 +45,15 @@ from retriever.types import (
 
 if TYPE_CHECKING:
     from retriever.collection import Collection
-    from retriever.embedder import Embedder, SentenceTransformerEmbedder, make_embedder
+    from retriever.embedding.choice import make_embedder
+    from retriever.embedding.embedder import Embedder
+    from retriever.embedding.reranker import CrossEncoderReranker
+    from retriever.embedding.sentence_transformer import SentenceTransformerEmbedder
     from retriever.library import Library
     from retriever.moving.copying import CopyReport, copy_collection
     from retriever.moving.reindexing import ReindexReport, cancel_reindex, reindex_collection
     from retriever.parsing.file_reader import FileReader, ReadLimits
     from retriever.parsing.formats import SUPPORTED, load_file
-    from retriever.reranker import CrossEncoderReranker
     from retriever.search.fusion import chunk_id
     from retriever.search.mentions import Mentions
     from retriever.search.reranking import Reranking
@@ -110,9 +112,9 @@ __all__ = [
 
 _HOMES = {
     "Collection": "collection",
-    "Embedder": "embedder",
-    "SentenceTransformerEmbedder": "embedder",
-    "make_embedder": "embedder",
+    "Embedder": "embedding.embedder",
+    "SentenceTransformerEmbedder": "embedding.sentence_transformer",
+    "make_embedder": "embedding.choice",
     "Library": "library",
     "CopyReport": "moving.copying",
     "copy_collection": "moving.copying",
@@ -120,7 +122,7 @@ _HOMES = {
     "cancel_reindex": "moving.reindexing",
     "reindex_collection": "moving.reindexing",
     "Mentions": "search.mentions",
-    "CrossEncoderReranker": "reranker",
+    "CrossEncoderReranker": "embedding.reranker",
     "Reranking": "search.reranking",
     "open_stores": "store_url",
     "SUPPORTED": "parsing.formats",

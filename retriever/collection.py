@@ -15,7 +15,7 @@ from functools import cache, partial
 from itertools import count
 from typing import Any
 
-from retriever.embedder import Embedder, Vectors, known_share, made
+from retriever.embedding.embedder import Embedder, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, InvalidQuery, UnknownCollection, UnknownDocument
 from retriever.lexical import bm25
 from retriever.moments import Moments

@@ -15,7 +15,7 @@ from typing import Any
 
 from retriever.collection import Collection
 from retriever.embedded.stores import EmbeddedStores
-from retriever.embedder import Embedder, dtype_of
+from retriever.embedding.embedder import Embedder, dtype_of
 from retriever.errors import CollectionExists, CollectionInUse, InvalidName, UnknownCollection
 from retriever.open_collections import OpenCollections
 from retriever.parsing.file_reader import ReadLimits
@@ -64,6 +64,10 @@ class Library:
         self._keep_originals = keep_originals
         self._reranking = reranking
         self._only: frozenset[str] | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._embedder
 
     def of(self, tenant: str) -> Library:
         """The collections of one tenant, with the same embedder; closed with this library. Raises InvalidName."""

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
-from retriever import CrossEncoderReranker, RerankerUnavailable, Reranking
+from retriever import (
+    CrossEncoderReranker,
+    Embedder,
+    RerankerUnavailable,
+    Reranking,
+    SentenceTransformerEmbedder,
+    make_embedder,
+)
+from workers.embedding.worker_embedder import WorkerEmbedder
 
 
 def models_of(settings: Settings) -> tuple[str, ...]:
@@ -50,14 +58,27 @@ def model_folder(model: str, models_folder: Path) -> Path:
     )
 
 
+def embedder_of(settings: Settings, folder: Callable[[str], Path], redis_url: str) -> Embedder:
+    """The API's embedder, which loads no weights yet. Raises InvalidSettings if its folder is not there."""
+    place = ("cpu", "float32") if settings.workers_embed else settings.embedding_place
+    made = make_embedder(settings.embedding_model, folder, *place, *settings.embedding_prefixes)
+    if settings.workers_embed and isinstance(made, SentenceTransformerEmbedder):
+        return WorkerEmbedder(made, redis_url)
+    return made
+
+
 def reranking_of(settings: Settings, folder: Callable[[str], Path]) -> Reranking | None:
     """How searches are reranked; None if no reranker is set. No weights are loaded.
 
     Raises:
-        InvalidSettings: the reranker is not there, or is of another kind.
+        InvalidSettings: the reranker is not there, is of another kind, or would run in an API without torch.
     """
     if settings.reranker is None:
         return None
+    if settings.workers_embed:
+        raise InvalidSettings(
+            "RAG_RERANKER runs in the API, and RAG_EMBEDDING_DEVICE=workers keeps models out of it. Unset one of them."
+        )
     try:
         device, dtype = settings.embedding_place
         reranker = CrossEncoderReranker(folder(settings.reranker), name=settings.reranker, device=device, dtype=dtype)

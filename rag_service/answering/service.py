@@ -25,7 +25,7 @@ from rag_service.access.sign_ins import SignIns
 from rag_service.answering import query_threads
 from rag_service.answering.admission import Admission
 from rag_service.answering.answer_reader import AnswerReader
-from rag_service.answering.models import model_folder, reranking_of, window_of
+from rag_service.answering.models import embedder_of, model_folder, reranking_of, window_of
 from rag_service.answering.query_rewriter import RECORD_S, Rewriter
 from rag_service.answering.retrieval import Retrieval
 from rag_service.errors import Conflict, InvalidSettings
@@ -38,7 +38,6 @@ from retriever import (
     Library,
     RerankerUnavailable,
     SentenceTransformerEmbedder,
-    make_embedder,
     open_stores,
 )
 from workers.broker.app import RedisClient, make_app, make_async_redis, make_redis
@@ -93,9 +92,7 @@ class Service:
             settings.prompt.folder, settings.prompt.texts, settings.prompt.language, settings.prompt.collections
         )
         self.principal = Principal()
-        self.embedder = embedder or make_embedder(
-            settings.embedding_model, folder, *settings.embedding_place, *settings.embedding_prefixes
-        )
+        self.embedder = embedder or embedder_of(settings, folder, redis_url)
         self.reranking = reranking_of(settings, folder)
         self.library = Library(
             settings.data_dir,

@@ -21,6 +21,11 @@ TRANSIENT = {
     "what the append-only file of this Redis still has": (keys.ERASED, keys.ERASED_PAUSE),
     "which run of this Redis has its jobs": (keys.INGEST_RECOVERED,),
     "claims on a session's next turn": (keys.session_claim(_ANY, _ANY),),
+    "texts that somebody waits for a worker to embed": (
+        keys.embed_queue(_ANY),
+        keys.embed_request(_ANY),
+        keys.embed_reply(_ANY),
+    ),
     "made again from the answers": (keys.UNFINISHED,),
     "made again from the jobs on disk": (keys.jobs_waiting(_ANY),),
 }

@@ -18,8 +18,8 @@ from rag_service.backup.redis_entry import Entry
 from rag_service.backup.redis_reading import is_unfinished, names
 from workers.broker import keys
 from workers.broker.app import RedisClient
+from workers.broker.live_workers import ALIVE_S
 from workers.errors import unavailable
-from workers.sessions.queue import ALIVE_S
 
 STAGED = "rag-restore:"
 """What the names of keys begin with until all of them are there."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from retriever.embedded.begun import begun
 from retriever.embedded.latest import Latest
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.lexical.lexicon import Documents
 from retriever.lexical.postings import Tables
 from retriever.moments import Moments

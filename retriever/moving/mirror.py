@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.errors import CollectionMismatch, RetrieverError
 from retriever.stores.ingest import mark
 from retriever.stores.protocol import Snapshot, Store

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from retriever.embedder import Embedder, Vectors, dtype_of
+from retriever.embedding.embedder import Embedder, Vectors, dtype_of
 from retriever.errors import RetrieverError, UnknownCollection
 from retriever.library import check_name
 from retriever.moving.mirror import Mirror, Moved, own

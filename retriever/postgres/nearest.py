@@ -14,7 +14,7 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.errors import StoreUnavailable
 from retriever.moments import Moments
 from retriever.postgres import recall, schema

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 
 QUERIES = 24
 NEIGHBOURS = 10

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.moments import Moments
 from retriever.postgres import nearest
 from retriever.postgres.filters import allowed_documents

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.languages import language_of
 from retriever.lexical.postings import NewText
 from retriever.parsing.text import clean

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.lexical import postings
 from retriever.moments import Moments
 from retriever.stores import records, store

@@ -1,6 +1,6 @@
 """The best candidates of a search in the order of a reranker, as many of them as a budget of time allows.
 
-Knows batches and time; the model is `retriever.reranker`'s, the candidates are the fusion's. Without a budget the order
+Knows batches and time; the model is `embedding.reranker`'s, the candidates are the fusion's. Without a budget the order
 depends on the texts alone; with one it also depends on how fast the machine is.
 """
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from retriever.reranker import Reranker
+from retriever.embedding.reranker import Reranker
 
 BATCH = 4
 """Candidates scored between two looks at the clock."""

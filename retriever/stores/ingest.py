@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from retriever.chunking import front_matter
 from retriever.document_ids import id_of_name
-from retriever.embedder import Embedder, Vectors, known_share, made
+from retriever.embedding.embedder import Embedder, Vectors, known_share, made
 from retriever.errors import EmbedderMismatch, LoadError, UnreadableDocument
 from retriever.parsing.file_reader import FileReader, ReadLimits
 from retriever.parsing.formats import markdown_title, read_bytes

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.lexical.lexicon import Lexicon
 from retriever.moments import Moments
 from retriever.stores import vectors

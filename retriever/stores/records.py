@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.languages import language_of
 from retriever.lexical import postings
 from retriever.lexical.postings import NewText

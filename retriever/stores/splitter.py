@@ -21,7 +21,7 @@ from retriever.chunking.chunker import (
     size_in_tokens,
 )
 from retriever.chunking.noise import worth_indexing
-from retriever.embedder import Embedder, ShowsTokens
+from retriever.embedding.embedder import Embedder, ShowsTokens
 from retriever.types import Chunk, LoadedDocument
 
 LEAST_SIZE = 100

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 
 VectorDtype = Literal["float16", "float32"]
 NEW: VectorDtype = "float16"

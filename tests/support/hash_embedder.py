@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 
 _WORD = re.compile(r"\w+")
 

@@ -54,6 +54,21 @@ QUEUES = "rag:queues"
 """Sorted set: workers' own queues by the time of the last message sent to them."""
 
 
+def embed_queue(model: str) -> str:
+    """List: ids of requests to embed texts with the model that the digest `model` stands for; expires."""
+    return f"rag:embedding:queue:{_part(model)}"
+
+
+def embed_request(request_id: str) -> str:
+    """String: an EmbedRequest as JSON; expires when nobody waits for it any more."""
+    return f"rag:embedding:request:{_part(request_id)}"
+
+
+def embed_reply(request_id: str) -> str:
+    """List: one EmbedReply as JSON; expires."""
+    return f"rag:embedding:reply:{_part(request_id)}"
+
+
 def owner(tenant: str, person: str) -> str:
     """The owner of sessions and answers; the tenant itself without a person. Neither name contains an `@`."""
     return f"{tenant}@{person}" if person else tenant

@@ -17,6 +17,7 @@ from celery import Celery
 
 from workers.broker import keys, lua, wire
 from workers.broker.app import GENERATE_QUEUE, RedisClient
+from workers.broker.live_workers import live_workers
 from workers.broker.messages import GenerateJob, PassagesEvent
 from workers.errors import ClaimLost, QueueUnavailable, unavailable
 from workers.sessions import routing
@@ -24,9 +25,6 @@ from workers.sessions.record_texts import stored
 from workers.sessions.streams import ANSWER_TTL_S, CLAIM_S, SESSION_TTL_S
 
 __all__ = ["Queue", "QueueUnavailable"]
-
-ALIVE_S = 15
-"""A worker whose last heartbeat is older counts as away."""
 
 
 class Queue:
@@ -114,12 +112,9 @@ class Queue:
         return True
 
     def workers(self) -> list[dict[str, Any]]:
-        """Information from each live worker: name, model, tokenizer (its hash), window, drafter."""
+        """As `live_workers`."""
         with unavailable():
-            now, _ = self._redis.time()
-            names = self._redis.zrange(keys.WORKERS, now - ALIVE_S, "+inf", byscore=True)
-            texts = self._redis.hmget(keys.WORKER_INFO, names) if names else []
-        return [{"name": name, **(wire.load_any(text) or {})} for name, text in zip(names, texts, strict=True)]
+            return live_workers(self._redis)
 
     def depth(self) -> int:
         """Number of answers that no worker has taken yet."""

@@ -19,6 +19,7 @@ from celery.exceptions import SecurityWarning
 
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
+from workers.embedding.embedding_server import EmbeddingServer
 from workers.sessions import costs
 from workers.sessions.routing import own_queue
 from workers.sessions.streams import ANSWER_TTL_S, SESSION_TTL_S
@@ -240,14 +241,18 @@ def serve(app: Celery, context: WorkerContext, info: dict[str, Any], concurrency
         return context.runtime.alive
 
     def present() -> dict[str, Any]:
-        return {**info, **context.state(), "places": concurrency}
+        return {**info, **context.state(), "places": concurrency, "embedder": embedder and embedder.name}
 
+    embedder = None if context.library is None else context.library.embedder
+    embedding = None if embedder is None else EmbeddingServer(context.client, embedder)
     heartbeat = Heartbeat(context.client, context.name, present, alive, lambda: context.after_beat(app))
     grace = threading.Timer(drain_s, context.runtime.close)
     grace.daemon = True
 
     def ready(**_: Any) -> None:
         heartbeat.start()
+        if embedding is not None:
+            embedding.start()
         log.info("worker %s is ready: %s", context.name, info)
 
     def stopping(**_: Any) -> None:
@@ -277,6 +282,8 @@ def serve(app: Celery, context: WorkerContext, info: dict[str, Any], concurrency
         signals.worker_ready.disconnect(ready)
         signals.worker_shutting_down.disconnect(stopping)
         heartbeat.stop()
+        if embedding is not None:
+            embedding.stop()
         grace.cancel()
         context.close()
         app.close()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retriever.embedder import Embedder, HadOtherNames, ShowsTokens, Vectors
+from retriever.embedding.embedder import Embedder, HadOtherNames, ShowsTokens, Vectors, known_share
 
 _WORD = re.compile(r"\w+")
 _SLOTS = 1 << 14
@@ -33,9 +33,7 @@ class Remembering:
         return self._inner.tokens(text) if isinstance(self._inner, ShowsTokens) else len(text.encode()) // 4
 
     def known(self, text: str, /) -> float:
-        if not isinstance(self._inner, ShowsTokens):
-            return 1.0
-        return self._known[text] if text in self._known else self._inner.known(text)
+        return self._known[text] if text in self._known else known_share(self._inner, text)
 
     def embed_documents(self, texts: Sequence[str], /) -> Vectors:
         return self._inner.embed_documents(texts)
@@ -43,8 +41,7 @@ class Remembering:
     def embed_query(self, text: str, /) -> Vectors:
         if text not in self._questions:
             self._questions[text] = self._inner.embed_query(text)
-            if isinstance(self._inner, ShowsTokens):
-                self._known[text] = self._inner.known(text)
+            self._known[text] = known_share(self._inner, text)
         return self._questions[text]
 
 

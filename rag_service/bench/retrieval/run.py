@@ -22,7 +22,7 @@ from rag_service.bench.retrieval.embedders import Remembering, WordSums
 from rag_service.bench.retrieval.sets import RetrievalSet, load
 from rag_service.settings import load_settings
 from retriever import Library, Reranking, SearchMode, make_embedder
-from retriever.embedder import Embedder
+from retriever.embedding.embedder import Embedder
 from retriever.store_url import open_stores
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,10 +25,11 @@ from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
 from retriever import CrossEncoderReranker, EmbedderUnavailable, RerankerUnavailable, RetrieverError
-from retriever.embedder import ProviderEmbedder, names_provider
+from retriever.embedding.provider import ProviderEmbedder, names_provider
 from retriever.parsing import ocr
 
-PACKAGES = ("torch", "transformers", "tokenizers", "faiss", "sentence_transformers", "celery", "redis", "fastapi")
+OF_THE_API = ("tokenizers", "faiss", "celery", "redis", "fastapi")
+PACKAGES = ("torch", "transformers", "sentence_transformers", *OF_THE_API)
 _OTHER_DATA_FOLDER = (
     "It has a data folder other than this one and needs nothing that is missing above. Run `rag doctor` where it was "
     "started, or set RAG_DATA_DIR."
@@ -77,12 +78,13 @@ def _print(finding: Finding) -> None:
 def check(settings: Settings) -> Iterator[Finding]:
     """Everything that a stack needs, in the order in which it needs it; last, what takes long to find out."""
     yield _python()
-    yield _packages()
+    without_models = settings.workers_embed and find_spec("torch") is None  # the API in an image of its own
+    yield _packages(OF_THE_API if without_models else PACKAGES)
     yield _settings()
     yield _data_dir(settings.data_dir)
     if settings.store is not None:
         yield _store(settings.store)
-    decodes = settings.engine == "decoder"
+    decodes = settings.engine == "decoder" and not without_models
     model_findings = []
     for setting in models_of(settings):
         if (model := getattr(settings, setting)) is not None:
@@ -112,8 +114,8 @@ def _python() -> Finding:
     return Finding("Python", fine, version, "" if fine else "Install Python 3.11 or later.")
 
 
-def _packages() -> Finding:
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+def _packages(needed: Sequence[str]) -> Finding:
+    missing = [name for name in needed if find_spec(name) is None]
     if not missing:
         return Finding("packages", True, "all installed")
     return Finding("packages", False, f"missing: {', '.join(missing)}", "Install the project again: pip install -e .")

@@ -34,7 +34,7 @@ from rag_service.cli.stack.serve import bind
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from rag_service.stack.process import Child, is_ready
-from retriever.embedder import names_provider
+from retriever.embedding.provider import names_provider
 
 if TYPE_CHECKING:
     from rich.console import Console

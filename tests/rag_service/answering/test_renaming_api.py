@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from retriever import Library, open_stores
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from tests.support.api_keys import add_key
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker
 from tests.support.hash_embedder import HashEmbedder

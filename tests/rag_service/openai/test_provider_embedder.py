@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from retriever import EmbedderMismatch, Library, SourceDocument
-from retriever.embedder import ProviderEmbedder
+from retriever.embedding.provider import ProviderEmbedder
 from tests.support.hash_embedder import HashEmbedder
 
 

@@ -20,7 +20,7 @@ from retriever import (
     cancel_reindex,
 )
 from retriever.embedded.stores import EmbeddedStores
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.moving.reindexing import ReindexReport
 from retriever.postgres.stores import PostgresStores
 from retriever.search import index

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,8 @@ from retriever import (
     SourceDocument,
     make_embedder,
 )
-from retriever.embedder import ProviderEmbedder, dtype_of
+from retriever.embedding.embedder import Vectors, dtype_of
+from retriever.embedding.provider import ProviderEmbedder
 from tests.support.hash_embedder import HashEmbedder
 from tests.support.models.tiny_encoders import WORDS, tiny_embedder
 
@@ -151,3 +155,38 @@ def test_minilm_in_bfloat16_is_near_float32() -> None:
     full = SentenceTransformerEmbedder(MINILM).embed_documents(texts)
     half = SentenceTransformerEmbedder(MINILM, dtype="bfloat16").embed_documents(texts)
     assert (full * half).sum(axis=1).min() >= 0.998
+
+
+def test_a_question_is_embedded_before_the_passages_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = SentenceTransformerEmbedder(tiny_embedder(tmp_path), batch_size=1)
+    embedder.load()
+    asked, overtaken = threading.Event(), threading.Event()
+    waiting: list[int] = []
+    encode, a_question = embedder._encode, embedder._a_question
+
+    @contextmanager
+    def noticed() -> Iterator[None]:
+        with a_question():
+            asked.set()
+            yield
+
+    def slow(method: str, texts: list[str], prefix: str, threads: int | None) -> Vectors:
+        if method == "encode_query":
+            overtaken.wait(0.2)
+        elif not waiting:
+            question.start()
+            assert asked.wait(30)
+            waiting.append(0)
+        else:
+            waiting.append(embedder._questions)
+            overtaken.set()
+        return encode(method, texts, prefix, threads)
+
+    monkeypatch.setattr(embedder, "_encode", slow)
+    monkeypatch.setattr(embedder, "_a_question", noticed)
+    question = threading.Thread(target=embedder.embed_query, args=("four",))
+    embedder.embed_documents(["one", "two", "three"])
+    question.join()
+    assert waiting == [0, 0, 0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retriever import Collection, Library, SearchMode, SourceDocument
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 
 WORDS = [f"w{number}" for number in range(120)]
 DOCUMENTS, QUESTIONS = 200, 100

@@ -17,8 +17,8 @@ from retriever import (
     SourceDocument,
     make_embedder,
 )
-from retriever.embedder import ProviderEmbedder
-from retriever.prefixes import Prefixes
+from retriever.embedding.prefixes import Prefixes
+from retriever.embedding.provider import ProviderEmbedder
 from tests.support.models.tiny_encoders import WINDOW, tiny_embedder
 
 E5 = {"query_prefix": "query: ", "passage_prefix": "passage: "}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.postgres import recall
 
 VECTORS = np.random.default_rng(1).standard_normal((2000, 24)).astype(np.float32)

@@ -16,7 +16,7 @@ from retriever import (
     SourceDocument,
     UnknownDocument,
 )
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from tests.support.hash_embedder import HashEmbedder
 
 pytestmark = pytest.mark.usefixtures("each_store")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from retriever import Library, SourceDocument, StoreUnavailable
-from retriever.embedder import Vectors
+from retriever.embedding.embedder import Vectors
 from retriever.stores.store import Store
 from tests.support.fake_workers import FakeEngine, make_worker_context
 from tests.support.hash_embedder import HashEmbedder

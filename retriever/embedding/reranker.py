@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from retriever.embedder import check_device
+from retriever.embedding.sentence_transformer import check_device
 from retriever.errors import EmbedderUnavailable, RerankerUnavailable
 
 BATCH = 32

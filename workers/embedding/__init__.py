@@ -1,0 +1,1 @@
+"""Workers embed texts for processes without torch."""
