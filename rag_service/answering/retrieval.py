@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -123,9 +124,11 @@ class Retrieval:
                 return Retrieved(rewritten.query, [asdict(one) for one in whole], rewritten.ms, whole=True)
             if lists and (listed := self._templates.asked("listing", rewritten.query)):
                 words, template = listed
-                mentions = library.mentions(names, words, options.filter)
+                look = partial(library.mentions, names, filter=options.filter)
+                phrases, joint, mentions = listing.looked_up(words, template, look)
                 cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
-                return Retrieved(words, cited, rewritten.ms, stated=listing.stated(words, mentions, template))
+                answer = listing.stated(phrases, joint, mentions, template)
+                return Retrieved(words, cited, rewritten.ms, stated=answer)
             found = library.find(
                 names,
                 rewritten.query,

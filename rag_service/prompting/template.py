@@ -40,7 +40,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 """The slots that a field must have, each once, in any order. Other fields have none."""
 UNTOLD = (
     *("refusal", "greetings", "whole_questions", "listing_questions"),
-    *("listing", "listing_apart", "listing_none", "listing_line", "listing_more"),
+    *("listing", "listing_apart", "listing_none", "listing_line", "listing_more", "listing_and", "listing_or"),
 )
 """Texts that no model reads."""
 
@@ -64,7 +64,8 @@ class PromptTemplate:
         whole_questions: such questions, one a line (`patterns.py`).
         listing_questions: questions for a list of documents, one a line.
         listing, listing_apart, listing_none: answers to them: how many documents mention the words, have them apart in
-            one passage, or that none does; listing_line, listing_more: a document, and how many are not named.
+            one passage, or that none does; listing_line, listing_more: a document, and how many are not named;
+            listing_and, listing_or: what stands between the words that all documents or any of them mention.
     """
 
     system: str
@@ -85,6 +86,8 @@ class PromptTemplate:
     listing_none: str
     listing_line: str
     listing_more: str
+    listing_and: str
+    listing_or: str
 
     def instructions(self) -> list[str]:
         """What the model is told: the texts without slots and the texts around slots."""

@@ -6,17 +6,73 @@ A model would invent such a list; it reads five passages. So the service states 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from rag_service.prompting.template import PromptTemplate
 from retriever import Mentions
+from retriever.search.mentions import Mention
 from workers.broker.messages import SentenceSupport, Stated
 
 MOST = 20
 """Documents that an answer names; it counts all."""
 
 
-def stated(words: str, mentions: Mentions, template: PromptTemplate) -> Stated:
-    """The answer: how many documents mention the words, and which. Each document's line cites its first passage."""
+_QUOTES = "”“„«»「」‘’\"' "
+
+
+def looked_up(
+    words: str, template: PromptTemplate, mentions: Callable[[str], Mentions]
+) -> tuple[Sequence[str], str, Mentions]:
+    """The documents that mention the words, or if these stand together nowhere, all or any of "A, B and C", "A or B".
+
+    Args:
+        mentions: looks up a phrase.
+
+    Returns:
+        the phrases, what stands between them in the answer, and the documents.
+    """
+    whole = mentions(words)
+    if not whole.found or not whole.together:
+        for joint, every in ((template.listing_and, True), (template.listing_or, False)):
+            phrases = _phrases(words, joint.strip(_QUOTES))
+            if len(phrases) > 1:
+                return phrases, joint, _joined([mentions(phrase) for phrase in phrases], every)
+    return [words], "", whole
+
+
+def _phrases(words: str, joint: str) -> list[str]:
+    """The parts of "A, B and C", without their quotes; one if `joint` does not stand there as a word of its own."""
+    spaced = joint.isascii()  # other scripts write no spaces
+    between = rf"\s+{re.escape(joint)}\s+" if spaced else re.escape(joint)
+    if not re.search(between, words, re.IGNORECASE):
+        return [words]
+    parts = re.split(rf"{between}|[,、]\s*", words, flags=re.IGNORECASE)
+    return [phrase for part in parts if (phrase := part.strip(_QUOTES))]
+
+
+def _joined(lists: Sequence[Mentions], every: bool) -> Mentions:
+    """The documents of all lists, or of any, with the first of their passages and their chunks added up."""
+    by_document: dict[tuple[str, str], list[Mention]] = {}
+    for one in lists:
+        for mention in one.found:
+            by_document.setdefault((mention.passage.collection, mention.passage.document_id), []).append(mention)
+    found = [
+        Mention(some[0].passage, sum(one.chunks for one in some))
+        for some in by_document.values()
+        if not every or len(some) == len(lists)
+    ]
+    found.sort(key=lambda one: (-one.chunks, one.passage.document_id, one.passage.collection))
+    return Mentions(found, lists[0].documents, together=True)
+
+
+def stated(phrases: Sequence[str], joint: str, mentions: Mentions, template: PromptTemplate) -> Stated:
+    """The answer: how many documents mention the words, and which. Each document's line cites its first passage.
+
+    Args:
+        phrases: what was looked up.
+        joint: what stands between them.
+    """
+    words = joint.join(phrases)
     count, total = len(mentions.found), mentions.documents
     if not count:
         return Stated(text=template.listing_none.format(total=total, words=words))
@@ -25,7 +81,7 @@ def stated(words: str, mentions: Mentions, template: PromptTemplate) -> Stated:
     sentences = []
     for number, one in enumerate(mentions.found[:MOST]):
         line = template.listing_line.format(title=one.passage.title, passages=one.chunks)
-        start, end = _span(one.passage.text, words)
+        start, end = _span(one.passage.text, phrases)
         text += "\n"
         sentences.append(
             SentenceSupport(
@@ -43,7 +99,9 @@ def stated(words: str, mentions: Mentions, template: PromptTemplate) -> Stated:
     return Stated(text=text, sentences=sentences)
 
 
-def _span(text: str, words: str) -> tuple[int, int]:
-    """Where the words stand in a text; the whole text if they do not stand there as they were written."""
-    found = re.search(r"\s+".join(re.escape(word) for word in words.split()), text, re.IGNORECASE)
-    return found.span() if found else (0, len(text))
+def _span(text: str, phrases: Sequence[str]) -> tuple[int, int]:
+    """Where the first of the phrases stands in a text; the whole text if none stands there as it was written."""
+    for phrase in phrases:
+        if found := re.search(r"\s+".join(re.escape(word) for word in phrase.split()), text, re.IGNORECASE):
+            return found.span()
+    return 0, len(text)

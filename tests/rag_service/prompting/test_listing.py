@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.prompting.documents.listing import MOST, stated
+from rag_service.prompting.documents.listing import MOST, looked_up, stated
 from rag_service.prompting.patterns import check, words_of
 from rag_service.prompting.template import Templates
 from retriever import Mentions, Passage
@@ -93,7 +93,7 @@ def mention(number: int, text: str, chunks: int = 1) -> Mention:
 
 def test_the_answer_counts_names_and_cites() -> None:
     found = [mention(1, "All about the Hotel  limit.", 3), mention(2, "Limits of hotels.")]
-    answer = stated("hotel limit", Mentions(found, 7, True), TEMPLATES._templates["en"])
+    answer = stated(["hotel limit"], "", Mentions(found, 7, True), TEMPLATES._templates["en"])
     first, second = answer.sentences
     assert answer.text == ("2 of 7 documents mention “hotel limit”:\n- Title 1 (passages: 3)\n- Title 2 (passages: 1)")
     assert [answer.text[one.start : one.end] for one in answer.sentences] == [
@@ -106,7 +106,7 @@ def test_the_answer_counts_names_and_cites() -> None:
 
 def test_a_long_list_is_cut_and_says_so() -> None:
     found = [mention(n, "hotel") for n in range(MOST + 3)]
-    answer = stated("hotel", Mentions(found, 99, True), TEMPLATES._templates["en"])
+    answer = stated(["hotel"], "", Mentions(found, 99, True), TEMPLATES._templates["en"])
     assert len(answer.sentences) == MOST
     assert answer.text.startswith(f"{MOST + 3} of 99")
     assert answer.text.endswith("… and 3 more.")
@@ -114,10 +114,38 @@ def test_a_long_list_is_cut_and_says_so() -> None:
 
 @pytest.mark.parametrize("language", TEMPLATES.languages)
 def test_nothing_is_said_to_be_nothing(language: str) -> None:
-    answer = stated("zebra {x}", Mentions([], 7, False), TEMPLATES._templates[language])
+    answer = stated(["zebra {x}"], "", Mentions([], 7, False), TEMPLATES._templates[language])
     assert "7" in answer.text
     assert "zebra {x}" in answer.text
     assert answer.sentences == []
-    apart = stated("a b", Mentions([mention(1, "b a")], 7, False), TEMPLATES._templates[language])
-    together = stated("a b", Mentions([mention(1, "a b")], 7, True), TEMPLATES._templates[language])
+    apart = stated(["a b"], "", Mentions([mention(1, "b a")], 7, False), TEMPLATES._templates[language])
+    together = stated(["a b"], "", Mentions([mention(1, "a b")], 7, True), TEMPLATES._templates[language])
     assert apart.text != together.text
+
+
+@pytest.mark.parametrize(
+    ("language", "words", "found", "said"),
+    [
+        ("en", "hotels and leave", ["d3"], "“hotels” and “leave”"),
+        ("en", "hotels, leave and “visa”", [], "“hotels” and “leave” and “visa”"),
+        ("en", "hotels or leave", ["d3", "d1", "d2"], "“hotels” or “leave”"),
+        ("en", "terms and conditions", ["d4"], "“terms and conditions”"),
+        ("en", "brandy", [], "“brandy”"),
+        ("de", "Hotels und Leave", ["d3"], "„Hotels“ und „Leave“"),
+        ("nl", "hotels of leave", ["d3", "d1", "d2"], "“hotels” of “leave”"),
+        ("es", "hotels y leave", ["d3"], "«hotels» y «leave»"),
+        ("zh", "hotels和leave", ["d3"], "“hotels”和“leave”"),
+    ],
+)
+def test_several_words(language: str, words: str, found: list[str], said: str) -> None:
+    texts = {1: "hotels", 2: "leave", 3: "leave beside hotels", 4: "terms and conditions"}
+
+    def look(phrase: str) -> Mentions:
+        some = [mention(number, text) for number, text in texts.items() if phrase.lower() in text]
+        return Mentions(some, 4, True)
+
+    template = TEMPLATES._templates[language]
+    phrases, joint, mentions = looked_up(words, template, look)
+    answer = stated(phrases, joint, mentions, template)
+    assert [one.passage.document_id for one in mentions.found] == found
+    assert said in answer.text.partition("\n")[0]

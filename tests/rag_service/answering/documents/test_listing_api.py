@@ -58,6 +58,15 @@ async def test_what_nobody_mentions(client: httpx.AsyncClient) -> None:
     assert answer["note"] is None
 
 
+async def test_all_or_any_of_several_words(client: httpx.AsyncClient) -> None:
+    both = await ask(client, question="Which documents mention parental leave and a year?")
+    assert both["answer"].startswith("1 of 3 documents mention “parental leave” and “a year”:\n- leave")
+    none = await ask(client, question="Which documents mention hotels and leave?")
+    assert none["answer"] == "None of the 3 documents mentions “hotels” and “leave”."
+    either = await ask(client, question="Which documents mention the bell or parental leave?")
+    assert [passage["document_id"] for passage in either["passages"]] == ["late", "leave"]
+
+
 async def test_it_is_a_turn_like_others(client: httpx.AsyncClient, world: Any) -> None:
     first = await ask(client)
     after = await ask(client, question="What do hotels cost in euros?", session_id=first["session_id"])
