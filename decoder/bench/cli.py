@@ -95,7 +95,8 @@ def build_parser(program: str, more: Mapping[str, str] | None = None) -> argpars
         "replay", help="time drafters at a model's shape: random weights, and the choices of recorded answers"
     )
     replayed.add_argument("--recorded", type=Path, nargs="+", required=True, metavar="FILE", help="recorded answers")
-    replayed.add_argument("--shape", required=True, metavar="SHAPE", help="tiny, qwen2.5-1.5b, qwen2.5-7b, qwen2.5-14b")
+    shapes = "tiny, smollm2-135m, qwen2.5-1.5b, qwen2.5-7b, qwen2.5-14b"
+    replayed.add_argument("--shape", required=True, metavar="SHAPE", help=shapes)
     replayed.add_argument("--drafters", default="plain,auto", metavar="A,B", help="drafters (default plain,auto)")
     replayed.add_argument(
         "--at-once", type=_layers, default=(1, 8), metavar="N,N", help="numbers of answers decoded together (1,8)"

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from decoder import dtypes
 from decoder.bench.replayed.graph_loop import tokens_per_second
 from decoder.bench.replayed.shapes import random_model
 from decoder.bench.replayed.steered_target import SteeredTarget
@@ -22,6 +23,7 @@ from decoder.bench.results import Row, environment_lines, table, write_json, wri
 from decoder.drafters.context import DrafterContext
 from decoder.engine import Engine
 from decoder.generation import Generation
+from decoder.model.linear.int8_linear import quantise
 from decoder.planning.calibration import measure
 from decoder.planning.draft_gate import Drafting
 from decoder.recording.environment import environment
@@ -31,7 +33,14 @@ from decoder.recording.specs import split_specs
 from decoder.sampling.params import SamplingParams
 from decoder.sequence import PromptSegment
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    dtypes.INT8: torch.bfloat16,
+}
+"""Number formats of activations, and of weights that are not int8."""
 
 
 def run_replay(options: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -77,11 +86,15 @@ def replay_shape(
         of the pass with its choices.
 
     Raises:
-        BenchError: there are no recordings, or no such shape.
+        BenchError: there are no recordings, no such shape, or the device has no such number format.
     """
     if not recordings:
         raise BenchError("there are no recorded answers; write some with `rag bench record`")
+    if reason := dtypes.problem(dtype, device):
+        raise BenchError(reason)
     model = random_model(shape, device, DTYPES[dtype])
+    if dtype == dtypes.INT8:
+        quantise(model)
     rows: list[Row] = []
     if graphs and device.startswith("cuda"):
         speed = tokens_per_second(model)

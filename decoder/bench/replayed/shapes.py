@@ -10,11 +10,12 @@ from decoder.recording.prompts import BenchError
 
 SHAPES: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "intermediate_size": 128, "layers": 2, "heads": 4, "kv_heads": 2},
+    "smollm2-135m": {"hidden_size": 576, "intermediate_size": 1536, "layers": 30, "heads": 9, "kv_heads": 3},
     "qwen2.5-1.5b": {"hidden_size": 1536, "intermediate_size": 8960, "layers": 28, "heads": 12, "kv_heads": 2},
     "qwen2.5-7b": {"hidden_size": 3584, "intermediate_size": 18944, "layers": 28, "heads": 28, "kv_heads": 4},
     "qwen2.5-14b": {"hidden_size": 5120, "intermediate_size": 13824, "layers": 48, "heads": 40, "kv_heads": 8},
 }
-"""Sizes by name, those of the models' `config.json`. All have Qwen2.5's vocabulary."""
+"""Sizes by name, those of the models' `config.json`. All have Qwen2.5's architecture and vocabulary."""
 VOCABULARY = 151_936
 WINDOW = 32_768
 

@@ -29,9 +29,10 @@ def recordings() -> list[Recording]:
     ]
 
 
-def test_the_recorded_answers_come_out_and_copies_save_passes() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_the_recorded_answers_come_out_and_copies_save_passes(dtype: str) -> None:
     said: list[str] = []
-    rows = replay_shape("tiny", recordings(), ["plain", "casd"], [1, 2], "cpu", "float32", said.append, answers=2)
+    rows = replay_shape("tiny", recordings(), ["plain", "casd"], [1, 2], "cpu", dtype, said.append, answers=2)
     by_name = {(row["drafter"], row["at_once"]): row for row in rows}
     assert by_name["plain", 1]["mat"] == by_name["plain", 2]["mat"] == 1
     assert by_name["casd", 1]["mat"] > 1.5
@@ -57,6 +58,8 @@ class _Wrong:
 
 
 def test_unusable_arguments_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BenchError, match="int8 is for the device cpu"):
+        replay_shape("tiny", recordings(), ["plain"], [1], "cuda", "int8", lambda _: None)
     with pytest.raises(BenchError, match="no shape 'small'; choose of tiny, "):
         replay_shape("small", recordings(), ["plain"], [1], "cpu", "float32", print)
     missing, out = str(tmp_path / "none.jsonl"), str(tmp_path / "out.json")
