@@ -222,7 +222,11 @@ class Engine:
 
     def _rests(self, sequence: Generation, load: PassLoad) -> bool:
         """Whether a sequence's drafter rests in this step: drafting would take longer than it is likely to save."""
-        if self.context.drafting is None or not sequence.drafter.may_rest or not sequence.may_draft:
+        if not sequence.drafter.may_rest or not sequence.may_draft:
+            return False
+        if not self.context.cost.drafts_pay(load.cached_tokens, load.sequences):
+            return True
+        if self.context.drafting is None:
             return False
         token = self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
         return not sequence.gate.opens(token)

@@ -31,7 +31,7 @@ class DrafterContext:
         successors: what the target favoured after each token, by domain.
         recycle: whether `auto` drafts from them, too; reading the logits of every row takes about a millisecond a step.
         cost: the cost curve of the target's passes on this machine.
-        drafting: what drafting takes and adds in a step; None if no drafter shall rest, whatever it takes.
+        drafting: what drafting takes and adds in a step; None if no drafter shall rest while rows are cheap.
         gate: decides when a neural drafter is worth its time.
         mask_gate: decides the same for masks, whose time is that of their rows.
         cost_file: stores the cost curve between runs.

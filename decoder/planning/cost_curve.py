@@ -20,6 +20,12 @@ ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 7
 Bucket = tuple[int, int]
 """Size class of a pass: (of its cached tokens, by powers of 4; of its sequences, by powers of 2). See `bucket_of`."""
 
+_DRAFTS = (1, 4, 16)
+"""Nodes a sequence of the drafts that `drafts_pay` weighs."""
+_LIKELY = 0.9
+"""The value of each of their nodes."""
+_WORTH = 1.05
+"""What they must at least multiply the speed by: a draft takes time, too."""
 _WEIGHT = 0.05
 """Weight of a new observation."""
 _OUTLIER = 3.0
@@ -43,6 +49,7 @@ class CostCurve:
         self._monotone: dict[Bucket, list[float]] = {}
         self._costs: dict[tuple[Bucket, int, int], list[float]] = {}
         self._least: dict[tuple[Bucket, int, int], float] = {}
+        self._pay: dict[tuple[Bucket, int], bool] = {}
         self._pace = 0.0
         """Log of the factor by which the machine is slower than the curve at present."""
         self._outliers = 0
@@ -81,6 +88,21 @@ class CostCurve:
             least = self._least[key] = sequences * min(increments, default=0.0) / costs[0]
         return least
 
+    def drafts_pay(self, tokens: int, sequences: int) -> bool:
+        """Whether a draft of likely tokens gains more than it takes to make: not where every row costs the same.
+
+        Arguments as `costs`.
+        """
+        key = bucket_of(tokens, sequences), sequences
+        pay = self._pay.get(key)
+        if pay is None:
+            curve = self._curve(key[0])
+            needed = _WORTH * sequences / _at(curve, sequences)
+            pay = self._pay[key] = any(
+                sequences * (1 + _LIKELY * nodes) / _at(curve, sequences * (1 + nodes)) > needed for nodes in _DRAFTS
+            )
+        return pay
+
     def observe(self, rows: int, tokens: int, sequences: int, seconds: float) -> None:
         """Learn from the time of a pass.
 
@@ -115,6 +137,7 @@ class CostCurve:
         self._monotone.pop(bucket, None)
         self._costs.clear()
         self._least.clear()
+        self._pay.clear()
 
     def normalised(self, seconds: float) -> float:
         """A time measured just now, in the curve's seconds: corrected for the machine's current pace."""
@@ -133,6 +156,7 @@ class CostCurve:
         self._monotone.clear()
         self._costs.clear()
         self._least.clear()
+        self._pay.clear()
 
     def _curve(self, bucket: Bucket) -> list[float]:
         """A bucket's points, made monotone; those of the nearest bucket if it has no points."""

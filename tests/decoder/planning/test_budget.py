@@ -52,6 +52,25 @@ def test_nothing_is_drafted_where_rows_cost_as_much_as_passes() -> None:
     assert choose([valued([0.9, 0.8])], [1.0, 2.0, 3.0]) == [0]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "sequences", "pay"),
+    [
+        ({1: 1.0, 64: 1.5}, 1, True),
+        ({1: 1.0, 64: 1.5}, 64, True),  # after the last point the line goes on
+        ({1: 1.0, 64: 64.0}, 1, False),
+        ({1: 1.0, 2: 1.9, 64: 8.0}, 1, True),  # one node gains little, many do
+        ({1: 1.0, 16: 2.0, 768: 96.0}, 4, True),
+        ({1: 1.0, 16: 2.0, 768: 96.0}, 64, False),
+    ],
+)
+def test_drafts_pay_where_rows_are_cheaper_than_passes(seconds: dict[int, float], sequences: int, pay: bool) -> None:
+    curve = CostCurve()
+    curve.set(bucket_of(0, sequences), seconds)
+    assert curve.drafts_pay(0, sequences) is pay
+    curve.set(bucket_of(0, sequences), {1: 1.0, 64: 1.0})
+    assert curve.drafts_pay(0, sequences), "another curve"
+
+
 def test_least_value_never_cuts_what_choose_would_keep() -> None:
     source = random.Random(5)
     for _ in range(200):

@@ -95,9 +95,9 @@ class SlowDrafting(Drafting):
         self.seconds = 1e6
 
 
-def answer(drafting: Drafting, keep: bool = False) -> tuple[Generation, int]:
+def answer(drafting: Drafting | None, keep: bool = False, cost_of_64: float = 1.5) -> tuple[Generation, int]:
     """An answer by `auto`, and the number of its steps that rested."""
-    context = DrafterContext(cost=AssumedCurve(0.02, 1.5), drafting=drafting)
+    context = DrafterContext(cost=AssumedCurve(0.02, cost_of_64), drafting=drafting)
     engine = Engine(tiny_target(memory=0.0), "auto", context=context)
     sequence = engine.start(COPY, SamplingParams(max_tokens=40, ignore_eos=True), keep=keep)
     engine.prefill(sequence)
@@ -112,13 +112,15 @@ def test_a_resting_drafter_changes_no_token_and_no_kept_row() -> None:
     drafted, never = answer(Drafting())
     rested, often = answer(SlowDrafting(gain=0.0))
     kept, kept_often = answer(SlowDrafting(gain=0.0), keep=True)
+    dear, always = answer(None, cost_of_64=64)
     plain = Engine(tiny_target(memory=0.0), "plain")
     expected = plain.start(COPY, SamplingParams(max_tokens=40, ignore_eos=True), drafter=PlainDrafter())
     plain.prefill(expected)
     while not expected.finished:
         plain.step([expected])
-    assert drafted.tokens == rested.tokens == kept.tokens == expected.tokens
+    assert drafted.tokens == rested.tokens == kept.tokens == dear.tokens == expected.tokens
     assert never == 0
+    assert (always, dear.stats.drafted) == (dear.stats.steps - 1, 0)
     assert often >= 10
     assert kept_often >= 10
     assert drafted.stats.steps < rested.stats.steps
