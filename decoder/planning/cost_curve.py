@@ -24,8 +24,8 @@ _DRAFTS = (1, 4, 16)
 """Nodes a sequence of the drafts that `drafts_pay` weighs."""
 _LIKELY = 0.9
 """The value of each of their nodes."""
-_WORTH = 1.05
-"""What they must at least multiply the speed by: a draft takes time, too."""
+_WORTH = 1.1
+"""What they must at least multiply the speed by: a draft takes time, too, and not every answer has a likely one."""
 _WEIGHT = 0.05
 """Weight of a new observation."""
 _OUTLIER = 3.0
