@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -15,7 +16,6 @@ from rich.console import Console
 
 from rag_service.cli.answers import (
     Cancelled,
-    collections_to_choose,
     decoding_lines,
     ending,
     ids_line,
@@ -24,6 +24,7 @@ from rag_service.cli.answers import (
     show_sources,
 )
 from rag_service.cli.api import Api, Rejected
+from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
 from rag_service.cli.options import (
     ApiKey,
@@ -134,8 +135,10 @@ class Conversation:
         if self._collection is not None:
             for name in self._collection.split(","):
                 self._api.send(calls.collection(name))
-        elif self.last is None and (advice := collections_to_choose(self._api)) is not None:
-            self._say(advice)
+        elif self.last is None:
+            self._collection, advice = choose(self._api)
+            if advice is not None:
+                self._say(advice)
 
     def handle(self, line: str) -> None:
         """Run a command or ask a question. Errors are printed, and the conversation goes on."""
@@ -169,17 +172,23 @@ class Conversation:
                 say_error(str(error))
 
     def _ask(self, question: str) -> None:
+        self._answer(lambda: self._query(question))
+
+    def _query(self, question: str) -> Call[Any]:
+        if self._collection is None and self.last is None:
+            self._collection, _ = choose(self._api)
         place = without_none(collection=self._collection or None, session_id=self._session or None)
-        self._answer(calls.query(question, {**self._options, **place}))
+        return calls.query(question, {**self._options, **place})
 
     def _edit(self, instruction: str) -> None:
         if not instruction:
             raise CliError("Say what to change: /edit INSTRUCTION.")
-        self._answer(calls.edit(self._last_answer()["answer_id"], instruction, self._options))
+        last = self._last_answer()["answer_id"]
+        self._answer(lambda: calls.edit(last, instruction, self._options))
 
-    def _answer(self, call: Call[Any]) -> None:
+    def _answer(self, call: Callable[[], Call[Any]]) -> None:
         try:
-            self.last = listen(self._api, call, self._screen)
+            self.last = listen(self._api, call(), self._screen)
         except CliError as error:
             if not isinstance(error, Cancelled):
                 self.status = self.status or error.status

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from rag_service.answering.names import DEFAULT_COLLECTION
+from rag_service.cli.choice import choose
 from rag_service.cli.console import out, print_json
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -17,8 +18,14 @@ from rag_service.prompting.prompt import heading_line
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to search for.")],
     collection: Annotated[
-        str, typer.Option("--collection", "-c", metavar="NAME", help="Collection to search.")
-    ] = DEFAULT_COLLECTION,
+        str | None,
+        typer.Option(
+            "--collection",
+            "-c",
+            metavar="NAME",
+            help="Collection to search.  [default: `default` if it exists, else the only one]",
+        ),
+    ] = None,
     top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
     mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     neighbours: Annotated[
@@ -31,7 +38,8 @@ def search(
 ) -> None:
     """Find passages, without an answer."""
     with connect(url, api_key) as api:
-        result = api.json(calls.search(collection, question, top_k, mode, None, neighbours, section))
+        name = collection or choose(api)[0] or DEFAULT_COLLECTION
+        result = api.json(calls.search(name, question, top_k, mode, None, neighbours, section))
     if as_json:
         print_json(result)
         return
