@@ -10,6 +10,7 @@ from rag_service.answering.names import NO_COLLECTION
 from rag_service.cli.answers import follow, say_model, show
 from rag_service.cli.choice import choose, collections_to_choose
 from rag_service.cli.console import err, out, print_json
+from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import (
     Abstain,
     ApiKey,
@@ -44,6 +45,7 @@ def ask(
     exact: Exact = "default",
     top_k: TopK = None,
     document: Document = None,
+    where: Where = None,
     abstain: Abstain = None,
     show_prompt: ShowPrompt = False,
     verbose: Verbose = False,
@@ -60,7 +62,7 @@ def ask(
         seed=seed,
         exact=exact,
         abstain=abstain,
-        retrieval=without_none(top_k=top_k, document_id=document) or None,
+        retrieval=without_none(top_k=top_k, document_id=document, filter=filter_of(where)) or None,
     )
     with connect(url, api_key) as api:
         name, advice = (joined(collection), None) if collection else choose(api, session)

@@ -26,6 +26,7 @@ from rag_service.cli.answers import (
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
+from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import (
     ApiKey,
     Collections,
@@ -65,6 +66,7 @@ def chat(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     exact: Exact = "default",
+    where: Where = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -77,7 +79,9 @@ def chat(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
-        conversation = Conversation(api, options, joined(collection), session, None if as_json else out())
+        conversation = Conversation(
+            api, options, filter_of(where), joined(collection), session, None if as_json else out()
+        )
         if session is not None:
             conversation.resume(session)
         if not as_json:
@@ -99,14 +103,22 @@ class Conversation:
 
     Args:
         options: fields of every request.
+        where: the filter of every question; None for none.
         screen: prints answers as they come; None prints JSON lines instead.
     """
 
     def __init__(
-        self, api: Api, options: dict[str, Any], collection: str | None, session: str | None, screen: Console | None
+        self,
+        api: Api,
+        options: dict[str, Any],
+        where: dict[str, Any] | None,
+        collection: str | None,
+        session: str | None,
+        screen: Console | None,
     ) -> None:
         self._api = api
         self._options = options
+        self._retrieval = None if where is None else {"filter": where}
         self._collection = collection
         self._session = session
         self._screen = screen
@@ -177,7 +189,9 @@ class Conversation:
     def _query(self, question: str) -> Call[Any]:
         if self._collection is None and self.last is None:
             self._collection, _ = choose(self._api)
-        place = without_none(collection=self._collection or None, session_id=self._session or None)
+        place = without_none(
+            collection=self._collection or None, session_id=self._session or None, retrieval=self._retrieval
+        )
         return calls.query(question, {**self._options, **place})
 
     def _edit(self, instruction: str) -> None:

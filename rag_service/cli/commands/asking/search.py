@@ -9,6 +9,7 @@ import typer
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.choice import choose
 from rag_service.cli.console import out, print_json
+from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
@@ -32,14 +33,16 @@ def search(
         int, typer.Option(metavar="N", help="Also so many chunks before and after each.", min=0, max=5)
     ] = 0,
     section: Annotated[bool, typer.Option("--section", help="Also the section that each is in.")] = False,
+    where: Where = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Find passages, without an answer."""
+    condition = filter_of(where)
     with connect(url, api_key) as api:
         name = collection or choose(api)[0] or DEFAULT_COLLECTION
-        result = api.json(calls.search(name, question, top_k, mode, None, neighbours, section))
+        result = api.json(calls.search(name, question, top_k, mode, condition, neighbours, section))
     if as_json:
         print_json(result)
         return
