@@ -64,7 +64,7 @@ def ask(
         abstain=abstain,
         retrieval=without_none(top_k=top_k, document_id=document, filter=filter_of(where)) or None,
     )
-    with connect(url, api_key) as api:
+    with connect(url, api_key, asking=True) as api:
         name, advice = (joined(collection), None) if collection else choose(api, session)
         call = calls.query(question, without_none(collection=name) | options)
         answer = follow(api, call, None if as_json else out(), advice)

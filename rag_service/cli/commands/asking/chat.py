@@ -78,7 +78,7 @@ def chat(
     options = without_none(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
-    with connect(url, api_key) as api:
+    with connect(url, api_key, asking=True) as api:
         conversation = Conversation(
             api, options, filter_of(where), joined(collection), session, None if as_json else out()
         )

@@ -40,16 +40,18 @@ def search(
 ) -> None:
     """Find passages, without an answer."""
     condition = filter_of(where)
-    with connect(url, api_key) as api:
+    with connect(url, api_key, asking=True) as api:
         name = collection or choose(api)[0] or DEFAULT_COLLECTION
         result = api.json(calls.search(name, question, top_k, mode, condition, neighbours, section))
     if as_json:
         print_json(result)
         return
     screen = out()
-    for passage in result["passages"]:
+    for number, passage in enumerate(result["passages"]):
+        if number:
+            screen.print()
         title = heading_line(passage)
         screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})")
-        screen.print(f"{passage['text'].strip()}\n")
+        screen.print(f"{passage['text'].strip()}")
     if not result["passages"]:
         screen.print("No passages were found.")

@@ -52,7 +52,7 @@ def verify(
     server answers, as it decodes in its own way.
     """
     options = without_none(max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact)
-    with connect(url, api_key) as api:
+    with connect(url, api_key, asking=True) as api:
         _check_engine(api)
         name = joined(collection) if collection else choose(api)[0]
         options |= without_none(collection=name)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.documents.jobs import print_failures, print_notes, wait_for
-from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json, progress_bar
 from rag_service.cli.metadata import Meta, metadata_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -195,7 +195,7 @@ def _ingest(
     failures: list[dict[str, str]] = []
     outcomes = dict.fromkeys(OUTCOMES, 0)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err(), transient=True) as progress:
+    with progress_bar(*columns) as progress:
         bar = progress.add_task("Ingesting" if wait else "Sending", total=len(sources))
         before = 0
         for batch in batches(sources, path_of=lambda source: source.path):
@@ -213,7 +213,8 @@ def _ingest(
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
-                err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them." if jobs else "")
+                if jobs:
+                    err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them.")
                 raise
             before += len(batch)
             progress.update(bar, completed=before)
