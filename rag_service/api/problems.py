@@ -174,7 +174,7 @@ def explain(validation_errors: list[Any]) -> str:
             continue  # the field may be an object or something else, and the client did not send an object
         subject = f"field {name!r}" if name else "the body"
         reason = str(error["msg"]).removeprefix("Value error, ")
-        if words := IN_WORDS.get((error.get("ctx") or {}).get("pattern")):
+        if words := IN_WORDS.get((error.get("ctx") or {}).get("pattern", "")):
             reason = f"String should be {words}"
         if error["type"] in _NOT_AN_OBJECT and not name:
             reason = "the body must be a JSON object, sent with Content-Type: application/json"

@@ -134,7 +134,7 @@ def test_a_start_that_fails_leaves_no_data_folder(models: Path, tmp_path: Path) 
         taken.listen()
         port = str(taken.getsockname()[1])
         for folder, model, place, said in (
-            (tmp_path / "new" / "data", "smolm2-135m", "0", "did you mean"),
+            (tmp_path / "new" / "data", "smolm2-135m", "0", "Did you mean"),
             (tmp_path / "new" / "data", str(models / "tiny"), port, port),
             (kept, str(models / "tiny"), port, port),
         ):
