@@ -373,9 +373,12 @@ def _shown(entry: Any) -> Any:
 
 
 def _problem(kind: str, loc: tuple[int | str, ...], message: str) -> str:
+    message = message.removeprefix("Value error, ")
     if not loc:  # of several settings, which the message names
         return message
     name = f"{PREFIX}{'__'.join(str(part) for part in loc).upper()}"
+    if kind == "string_pattern_mismatch" and (field := dict(_fields(Settings, PREFIX)).get(name)):
+        message = f"its value has the wrong form. {field.description}"  # rather than a regular expression
     return unknown_setting_message(name) if kind == "extra_forbidden" else f"{name}: {message}"
 
 

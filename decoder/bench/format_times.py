@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -29,32 +30,44 @@ Times = Mapping[str, Mapping[int, float]]
 """Number format -> rows -> seconds."""
 
 
-def time_formats() -> tuple[str | None, Times]:
-    """The fastest format and all times; None and nothing where memory is short."""
-    if free_bytes() < NEEDED_BYTES:
-        return None, {}
-    times = measure()
-    return fastest(times), times
+@dataclass(frozen=True, slots=True)
+class FormatTimes:
+    """What was measured.
+
+    Attributes:
+        times: seconds, the least of all rounds.
+        spread: seconds of the slowest round by those of the fastest; far above 1, something else ran beside some.
+    """
+
+    times: Times
+    spread: float
+
+    @property
+    def fastest(self) -> str:
+        """The format with the least geometric mean over the numbers of rows."""
+        return min(self.times, key=lambda one: math.fsum(math.log(seconds) for seconds in self.times[one].values()))
 
 
-def fastest(times: Times) -> str:
-    """The format with the least geometric mean over the numbers of rows."""
-    return min(times, key=lambda one: math.fsum(math.log(seconds) for seconds in times[one].values()))
+def time_formats() -> FormatTimes | None:
+    """Times of all formats; None where memory is short."""
+    return None if free_bytes() < NEEDED_BYTES else measure()
 
 
 @torch.inference_mode()
-def measure() -> dict[str, dict[int, float]]:
+def measure() -> FormatTimes:
     """Time 150 million weights in each format: the least of some rounds, in which the formats take turns, so that a
     slow moment affects all of them. It takes seconds."""
     layers = {dtype: _layers(dtype) for dtype in FORMATS}
     times: dict[str, dict[int, float]] = {dtype: dict.fromkeys(ROWS, math.inf) for dtype in FORMATS}
-    for repeat in range(_REPEATS + 1):
+    rounds = [0.0] * _REPEATS
+    for repeat in range(-1, _REPEATS):  # the first round warms up
         for rows in ROWS:
             for dtype, made in layers.items():
                 seconds = _seconds(made, rows)
-                if repeat:  # the first round warms up
+                if repeat >= 0:
+                    rounds[repeat] += seconds
                     times[dtype][rows] = min(times[dtype][rows], seconds)
-    return times
+    return FormatTimes(times, max(rounds) / min(rounds))
 
 
 def _layers(dtype: str) -> list[torch.nn.Linear]:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from decoder.drafter_names import DrafterName
+from rag_service.contract.id_patterns import TOOL_NAME
 from rag_service.contract.json_body import at_most
 from rag_service.contract.schemas import (
     ABSTAIN,
@@ -97,7 +98,7 @@ Texts = Annotated[
     Field(max_length=MOST_BLOCKS),
     BeforeValidator(_as_texts, json_schema_input_type=str | list[TextBlock]),
 ]
-ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+ToolName = Annotated[str, Field(pattern=TOOL_NAME)]
 
 
 class ToolUseBlock(_Body):

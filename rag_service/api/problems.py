@@ -23,6 +23,7 @@ from rag_service import errors
 from rag_service.api import anthropic_errors, openai_errors
 from rag_service.api.anthropic_errors import is_anthropic
 from rag_service.api.openai_errors import is_openai
+from rag_service.contract.id_patterns import IN_WORDS
 from rag_service.errors import Problem
 from retriever import (
     CollectionBusy,
@@ -173,6 +174,8 @@ def explain(validation_errors: list[Any]) -> str:
             continue  # the field may be an object or something else, and the client did not send an object
         subject = f"field {name!r}" if name else "the body"
         reason = str(error["msg"]).removeprefix("Value error, ")
+        if words := IN_WORDS.get((error.get("ctx") or {}).get("pattern", "")):
+            reason = f"String should be {words}"
         if error["type"] in _NOT_AN_OBJECT and not name:
             reason = "the body must be a JSON object, sent with Content-Type: application/json"
         elif error["type"] == "missing":

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError, count, err, say_dim
 from rag_service.client import calls
@@ -19,7 +18,6 @@ from rag_service.stack.exit_status import INTERRUPTED
 
 QUOTED_CHARS = 90
 """Longest text of a citation that is shown."""
-NAMED_COLLECTIONS = 8
 MODEL_SIGNALS = frozenset({"readout", "check"})
 """Signals of support that come from the model."""
 COPIED_COLOURS = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
@@ -106,20 +104,6 @@ def say_model(api: Api) -> None:
         if model is not None:
             note = f", {model['note']}" if model["toy"] else ""
             err().print(f"Model: {model['name']}{note}", style="yellow" if model["toy"] else "dim")
-
-
-def collections_to_choose(api: Api) -> str | None:
-    """What to say to somebody who names no collection; None if there is the one for questions that name none."""
-    names = [collection.name for collection in api.send(calls.collections())]
-    if DEFAULT_COLLECTION in names:
-        return None
-    if not names:
-        return "There are no collections, so answers do not rest on documents. `rag ingest PATH…` makes one."
-    more = ", …" if len(names) > NAMED_COLLECTIONS else ""
-    return (
-        f"No collection is named and none is called {DEFAULT_COLLECTION!r}, so answers do not rest on your documents. "
-        f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
-    )
 
 
 def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:

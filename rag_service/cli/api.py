@@ -18,14 +18,17 @@ from rag_service.stack.exit_status import FAILED, UNREACHABLE, USAGE
 
 __all__ = ["Api", "Rejected", "ServerEvent"]
 
+_CREATE_OR_LIST = "create it first, or list the collections there are"
 _COMMAND_LINE_ADVICE = {
     "base_url or RAG_URL": "--url or RAG_URL",
-    "create it first, or list the collections there are": "`rag ingest PATH… -c NAME` makes one, "
-    "`rag collections list` lists those there are",
+    _CREATE_OR_LIST: "`rag collections list` lists those there are",
     "list its documents for their ids": "`rag docs list -c NAME` lists those there are",
     "GET /v1/sessions lists": "`rag sessions list` lists",
+    "Field 'session_id' should be": "The id of a session should be",
 }
 """Advice for programs, from the service and its client -> the same for the command line."""
+_ASKING_ADVICE = {_CREATE_OR_LIST: "`rag ingest PATH… -c NAME` makes one, `rag collections list` lists those there are"}
+"""The same for commands that ask a collection, which may be one that is still to come."""
 _UNLIMITED = 1_000_000
 """Retries that only `patience` bounds."""
 
@@ -33,10 +36,10 @@ _UNLIMITED = 1_000_000
 class Rejected(CliError):
     """The service answered with a problem document."""
 
-    def __init__(self, problem: RagProblem, key_from: str = "") -> None:
+    def __init__(self, problem: RagProblem, key_from: str = "", asking: bool = False) -> None:
         advice = f" {key_from} Set RAG_API_KEY, or use --api-key.".replace("  ", " ") if problem.status == 401 else ""
         status = {"invalid_request": USAGE, NOT_RAG_SERVICE: UNREACHABLE}.get(problem.code, FAILED)
-        super().__init__(_for_command_line(problem.detail) + advice, status)
+        super().__init__(_for_command_line(problem.detail, asking) + advice, status)
         self.http_status = problem.status
         self.code = problem.code
 
@@ -49,6 +52,7 @@ class Api(Connection):
         patience: seconds for which requests rejected with 429 or 503 are sent again.
         api_key: sent with every request.
         key_from: a sentence that says where the key came from, or where none was found.
+        asking: whether the command asks a collection; it is told how to make one that does not exist.
 
     Every method raises Rejected, and CliError if nothing answers.
     """
@@ -61,14 +65,16 @@ class Api(Connection):
         *,
         api_key: str | None = None,
         key_from: str = "",
+        asking: bool = False,
     ) -> None:
         retries = Retries(_UNLIMITED if patience else 0, patience, lost=False)
         self._key_from = key_from
-        with _command_errors(key_from):
+        self._asking = asking
+        with self._command_errors():
             super().__init__(url, api_key or "", retries=retries, transport=transport)
 
     def request(self, method: str, path: str, **options: Any) -> Any:
-        with _command_errors(self._key_from):
+        with self._command_errors():
             return super().request(method, path, **options)
 
     def json(self, call: Call[Any]) -> Any:
@@ -76,23 +82,22 @@ class Api(Connection):
         return self.request(call.method, call.path, **call.options())
 
     def resumed(self, call: Call[Any], answer_id: str | None = None, last: str | None = None) -> Generator[ServerEvent]:
-        with _command_errors(self._key_from):
+        with self._command_errors():
             yield from super().resumed(call, answer_id, last)
 
+    @contextlib.contextmanager
+    def _command_errors(self) -> Iterator[None]:
+        """Turns the client's errors into those of a command."""
+        try:
+            yield
+        except RagProblem as problem:
+            raise Rejected(problem, self._key_from, self._asking) from None
+        except RagError as error:
+            status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
+            raise CliError(_for_command_line(str(error)), status) from None
 
-@contextlib.contextmanager
-def _command_errors(key_from: str) -> Iterator[None]:
-    """Turns the client's errors into those of a command."""
-    try:
-        yield
-    except RagProblem as problem:
-        raise Rejected(problem, key_from) from None
-    except RagError as error:
-        status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
-        raise CliError(_for_command_line(str(error)), status) from None
 
-
-def _for_command_line(text: str) -> str:
-    for advice, command_line_advice in _COMMAND_LINE_ADVICE.items():
+def _for_command_line(text: str, asking: bool = False) -> str:
+    for advice, command_line_advice in (_COMMAND_LINE_ADVICE | (_ASKING_ADVICE if asking else {})).items():
         text = text.replace(advice, command_line_advice)
     return text

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 
 from rag_service.stack.exit_status import DONE, FAILED, INTERRUPTED, UNREACHABLE, USAGE
 
@@ -36,6 +37,12 @@ def out() -> Console:
 def err() -> Console:
     """Standard error: progress, notes and errors."""
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+
+
+def progress_bar(*columns: ProgressColumn, transient: bool = True) -> Progress:
+    """A progress bar on standard error, if that is a terminal; elsewhere nothing, not even the line it would take."""
+    screen = err()
+    return Progress(*columns, console=screen, transient=transient, disable=not screen.is_terminal)
 
 
 def say_error(message: str) -> None:

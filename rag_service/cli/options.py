@@ -24,7 +24,7 @@ Collections = Annotated[
         "-c",
         metavar="NAME[,NAME…]",
         help="Collection to search; several with commas or -c again.  "
-        "[default: the session's, else `default` if it exists]",
+        "[default: the session's, else `default` if it exists, else the only one]",
     ),
 ]
 Document = Annotated[

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from rag_service.contract.json_body import ResponseBody
 
-ENTRY_ID = r"^[0-9]{1,15}-[0-9]{1,15}$"
-
 Action = Literal[
     "collection.create",
     "collection.delete",

@@ -14,6 +14,20 @@ KEY_ID = r"^[0-9a-f]{12}$"
 COLLECTION = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 DOCUMENT_ID = r"^[^/\x00-\x1f\x7f]{1,200}$"
 MODEL_ID = r"^[^\x00-\x1f\x7f]{1,300}$"
+TOKEN_ID = r"^[0-9]{1,9}$"
+TOOL_NAME = r"^[a-zA-Z0-9_.-]{1,64}$"
+"""Names of functions and tools in OpenAI's and Anthropic's formats."""
+ENTRY_ID = r"^[0-9]{1,15}-[0-9]{1,15}$"
+"""Ids of entries of the audit log, which the service generates."""
+IN_WORDS = {
+    SESSION_ID: "1 to 64 letters (a to z), digits, '-' or '_'",
+    COLLECTION: "1 to 64 letters (a to z), digits, '-' or '_', the first a letter or digit",
+    DOCUMENT_ID: "1 to 200 characters, without '/' and control characters",
+    TOKEN_ID: "the number of a token",
+    TOOL_NAME: "1 to 64 letters (a to z), digits, '-', '_' or '.'",
+    ENTRY_ID: "the id of an entry, as `next` gives it",
+}
+"""What the ids of requests have to be, for error messages."""
 
 SessionId = Annotated[str, Field(pattern=SESSION_ID)]
 DocumentId = Annotated[str, Field(pattern=DOCUMENT_ID)]

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from decoder.drafter_names import DrafterName
 from rag_service.contract.collections import joined
-from rag_service.contract.id_patterns import COLLECTION, DocumentId, SessionId
+from rag_service.contract.id_patterns import COLLECTION, TOKEN_ID, DocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, at_most
 from workers.broker.messages import Abstain
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
 
 Mode = Literal["hybrid", "dense", "lexical", "none"]
-TokenId = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+TokenId = Annotated[str, Field(pattern=TOKEN_ID)]
 NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
 """For the JSON schema alone; the validator gives a better message."""
 Filter = Annotated[dict[str, Any], Field(max_length=16), at_most(16)]

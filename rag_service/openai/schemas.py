@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from rag_service.contract.id_patterns import TOOL_NAME
 from rag_service.contract.json_body import at_most
 from rag_service.contract.schemas import ABSTAIN, AbstainOption, GenerationOptions, Prediction, RetrievalOptions
 from rag_service.replying.bodies import (
@@ -72,7 +73,7 @@ class ContentPart(_Body):
         return self
 
 
-FunctionName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+FunctionName = Annotated[str, Field(pattern=TOOL_NAME)]
 
 
 class CalledFunction(_Body):

@@ -76,7 +76,14 @@ def test_options_of_one_name_mean_the_same_everywhere() -> None:
                     short.setdefault(one, set()).add(
                         parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
                     )
-    known = {"-c": {"--collection"}, "-s": {"--session"}, "-t": {"--tenant"}, "-v": {"--verbose"}}
+    known = {
+        "-c": {"--collection"},
+        "-o": {"--output"},
+        "-s": {"--session"},
+        "-t": {"--tenant"},
+        "-v": {"--verbose"},
+        "-w": {"--where"},
+    }
     assert short == known | ({"-h": short["-h"]} if "-h" in short else {})
 
 

@@ -50,6 +50,26 @@ def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RAG_ALLOWED_HOSTS", '["a b"]', "RAG_ALLOWED_HOSTS: 'a b' is not a host name; "),
+        ("RAG_STORE_URL", "here", "RAG_STORE_URL: must be postgresql://"),
+        ("RAG_ENGINE", "openai", "RAG_ENGINE=openai needs RAG_UPSTREAM__URL"),
+        ("RAG_OCR__LANGUAGES", "??", "RAG_OCR__LANGUAGES: its value has the wrong form. Languages of scans"),
+    ],
+)
+def test_a_bad_value_is_explained_in_words(
+    name: str, value: str, said: str, own_folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidSettings) as caught:
+        load_settings()
+    assert f"allowed values): {said}" in str(caught.value)
+    assert "Value error" not in str(caught.value)
+    assert "pattern" not in str(caught.value)
+
+
 def test_a_slip_in_a_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_folder: None) -> None:
     monkeypatch.setenv("RAG_ANSWERS_MAX_TOKENS", "5")
     monkeypatch.setenv("RAG_FOO", "1")

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 
 from rag_service.api.deps import ADMIN, PipelineDep
 from rag_service.api.error_responses import error_responses
-from rag_service.contract.audit import ENTRY_ID, AuditPage
+from rag_service.contract.audit import AuditPage
+from rag_service.contract.id_patterns import ENTRY_ID
 from rag_service.contract.ids import PageSize
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], dependencies=[ADMIN])

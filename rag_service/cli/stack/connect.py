@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from workers.broker.app import RedisClient
 
 
-def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
-    """A connection to the running stack. None stands for the settings and the local key.
+def connect(url: str | None, api_key: str | None, patience: float = 0.0, *, asking: bool = False) -> Api:
+    """A connection to the running stack. None stands for the settings and the local key; `asking` as in `Api`.
 
     Raises:
         CliError: the address or the key is invalid.
@@ -29,7 +29,7 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0) -> Api:
     settings = load_settings()
     address = address_of(settings, url)
     key = key_for(address, api_key, settings)
-    return Api(address, patience, api_key=key, key_from=key_from(address, api_key, settings))
+    return Api(address, patience, api_key=key, key_from=key_from(address, api_key, settings), asking=asking)
 
 
 def address_of(settings: Settings, url: str | None) -> str:

@@ -9,13 +9,14 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rag_service.cli.console import CliError
 from rag_service.cli.stack import running
 
-_OURS = ("collections", "tenants", "uploads", "redis", "logs", "learned", "key", "run.json", "up.lock")
+LOCK = "up.lock"
+_OURS = ("collections", "tenants", "uploads", "redis", "logs", "learned", "key", "run.json", LOCK)
 """Our files and folders in it. Anything else is the user's and stays as it is."""
 
 
@@ -37,11 +38,36 @@ def keep_private(data_dir: Path) -> None:
                 path.chmod(mode & 0o700)
 
 
+def missing(data_dir: Path) -> list[Path]:
+    """The folder and those above it that do not exist, the deepest first."""
+    return [folder for folder in (data_dir, *data_dir.parents) if not os.path.lexists(folder)]
+
+
+@contextlib.contextmanager
+def removed_on_failure(data_dir: Path, made: Sequence[Path]) -> Iterator[None]:
+    """Remove the data folder if the block fails, but only one that is new and has nothing but its lock and a key.
+
+    Args:
+        data_dir: locked by `only_one`, so that no other `rag up` uses it.
+        made: what `missing` gave before the folder was created; only these folders are removed, and only empty ones.
+    """
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if made and set(os.listdir(data_dir)) <= {"key", LOCK}:
+                for name in ("key", LOCK):  # in this order: who locks the folder next makes a key of their own
+                    (data_dir / name).unlink(missing_ok=True)
+                for folder in made:
+                    folder.rmdir()
+        raise
+
+
 @contextlib.contextmanager
 def only_one(data_dir: Path) -> Iterator[None]:
     """Lock the data folder. Raises CliError if another `rag up` has locked it."""
     try:
-        lock = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(data_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise CliError(
             f"The data folder {data_dir} cannot be used ({error.strerror}); set RAG_DATA_DIR to one you can write to."

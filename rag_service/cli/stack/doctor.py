@@ -35,6 +35,10 @@ _OTHER_DATA_FOLDER = (
     "started, or set RAG_DATA_DIR."
 )
 NEEDED_BYTES = 2 * 10**9
+MOST_LOAD = 0.7
+"""Processes a core beside which times of number formats say little."""
+MOST_SPREAD = 1.5
+"""How much slower the slowest round of a measurement may be than the fastest."""
 
 
 @dataclass(frozen=True)
@@ -191,14 +195,20 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
         return
     from decoder.bench import time_formats
 
-    best, times = time_formats()
-    if best is None:
+    busy = _load() > MOST_LOAD
+    measured = time_formats()
+    if measured is None:
         return
+    best = measured.fastest
     shown = ", ".join(
         f"{name} {' / '.join(f'{1000 * seconds:.0f}' for seconds in by_rows.values())}"
-        for name, by_rows in times.items()
+        for name, by_rows in measured.times.items()
     )
     found = f"{best} (ms for 150 million weights and 1 / 8 / 64 rows: {shown})"
+    if busy or measured.spread > MOST_SPREAD:
+        unsure = f"perhaps {found}; the machine is busy with something else, so this may be wrong"
+        yield Finding("fastest number format", True, unsure, "Run `rag doctor` again while nothing else runs.")
+        return
     advice = {
         "float32": "Set RAG_DTYPE=float32: it is faster here.",
         "bfloat16": "Set RAG_DTYPE=bfloat16: it is faster here and takes half of float32's memory.",
@@ -206,6 +216,14 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
         "`rag models quality MODEL --dtype int8` says how much.",
     }
     yield Finding("fastest number format", True, found, "" if dtype in (best, "float64") else advice[best])
+
+
+def _load() -> float:
+    """Processes that ran or waited for a core in the last minute, by the number of cores."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        return 0.0
 
 
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:

@@ -28,7 +28,7 @@ from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import without_none
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
-from rag_service.cli.stack.data_folder import keep_private, only_one
+from rag_service.cli.stack.data_folder import keep_private, missing, only_one, removed_on_failure
 from rag_service.cli.stack.in_force import settings_in_force
 from rag_service.cli.stack.serve import bind
 from rag_service.errors import InvalidSettings
@@ -58,12 +58,14 @@ def up(
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
     settings = settings_in_force(**without_none(host=host, port=port))
     stop = _Stop()
+    made = missing(settings.data_dir)
     keep_private(settings.data_dir)
     with contextlib.ExitStack() as stack:
         stack.enter_context(only_one(settings.data_dir))
-        local_key_of(settings)
-        bound = stack.enter_context(bind(settings.host, settings.port))
-        _pull(settings, stop)
+        with removed_on_failure(settings.data_dir, made):
+            local_key_of(settings)
+            bound = stack.enter_context(bind(settings.host, settings.port))
+            _pull(settings, stop)
         _run(settings, bound, stack, stop)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.commands.documents.ingest import PATIENCE_S
-from rag_service.cli.console import CliError, count, err, out, say_dim, say_error
+from rag_service.cli.console import CliError, count, err, out, progress_bar, say_dim, say_error
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
 from rag_service.cli.sync.documents import SyncedDocuments
@@ -167,7 +167,7 @@ class _Pass:
 
     def _carry_out(self, plan: Plan, remove: bool) -> Outcome:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=err(), transient=True) as progress:
+        with progress_bar(*columns) as progress:
             bar = progress.add_task("Ingesting", total=len(plan.uploads))
             return self.mirror.carry_out(
                 plan, remove=remove, progress=lambda done, _: progress.update(bar, completed=done)

@@ -148,6 +148,9 @@ def test_a_restore_says_that_revoked_keys_are_valid_again(
     environment = {"RAG_DATA_DIR": str(tmp_path / "data"), "RAG_MODELS_DIR": str(tiny_models)}
     ended = rag_in(tmp_path, environment, "restore", str(saved["archive"]))
     assert ended.exit_code == 0, ended.output
+    place = f"into the data folder {tmp_path / 'data'}."
+    assert ended.stderr.startswith(f"Restoring {place}\n")
+    assert ended.stdout.endswith(f", {place}\n")
     assert "those revoked since are valid again. Revoke them again: `rag keys list`" in ended.stderr
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 import typer
 
+from decoder.bench.format_times import FormatTimes
 from decoder.catalogue import DEFAULT_MODEL
 from rag_service.cli.stack import doctor, running, up
 from rag_service.cli.stack.doctor import Finding, _device, _dtype, _fastest_format, _text_recognition
@@ -23,6 +24,7 @@ from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
 from tests.support.storage.postgres import PostgresServer
 
+TIMES = {"float32": {1: 0.02, 8: 0.03, 64: 0.08}, "int8": {1: 0.01, 8: 0.02, 64: 0.07}}
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
@@ -166,8 +168,8 @@ def test_doctor_knows_which_number_formats_a_processor_is_slow_in(
 def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     from decoder import bench
 
-    times = {"float32": {1: 0.02, 8: 0.03, 64: 0.08}, "int8": {1: 0.01, 8: 0.02, 64: 0.07}}
-    monkeypatch.setattr(bench, "time_formats", lambda: ("int8", times))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
+    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(TIMES, 1.4))
     (finding,) = _fastest_format("float32", 0)
     assert finding.ok
     assert finding.found == (
@@ -176,8 +178,23 @@ def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pyte
     assert "RAG_DTYPE=int8" in finding.fix
     assert "rag models quality" in finding.fix, "it changes the model"
     assert [finding.fix for finding in _fastest_format("int8", 0)] == [""]
-    monkeypatch.setattr(bench, "time_formats", lambda: (None, {}))
+    monkeypatch.setattr(bench, "time_formats", lambda: None)
     assert list(_fastest_format("float32", 0)) == [], "memory is short"
+
+
+@pytest.mark.parametrize(("load", "spread"), [(0.8, 1.0), (0.0, 1.6)])
+def test_doctor_recommends_nothing_on_a_busy_machine(
+    load: float, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from decoder import bench
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
+    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(TIMES, spread))
+    for dtype in ("float32", "int8"):
+        (finding,) = _fastest_format(dtype, 0)
+        assert finding.found.startswith("perhaps int8 (ms for 150 million weights")
+        assert "busy with something else, so this may be wrong" in finding.found
+        assert "RAG_DTYPE" not in finding.fix
 
 
 def test_doctor_measures_nothing_beside_running_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,12 @@ def test_collections_are_listed_and_deleted(rag: Rag) -> None:
     assert rag("collections", "delete", "shelf").stdout == "Deleted shelf.\n"
     again = rag("collections", "delete", "shelf")
     assert again.exit_code == 1
-    assert "no collection 'shelf'" in again.stderr
-    assert "`rag collections list` lists those there are" in again.stderr
+    missing = "no collection 'shelf'; `rag collections list` lists those there are.\n"
+    assert missing in again.stderr
+    for shown in (("list",), ("show", "kiwi"), ("delete", "kiwi")):
+        assert missing in rag("docs", *shown, "-c", "shelf").stderr, "nobody makes one to look at it"
+    for asked in (("ask",), ("search",)):
+        assert "`rag ingest PATH… -c NAME` makes one, `rag coll" in rag(*asked, "What?", "-c", "shelf").stderr
 
 
 def test_a_collection_is_renamed(rag: Rag) -> None:

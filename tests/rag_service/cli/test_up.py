@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,6 +123,35 @@ def test_nothing_outlives_a_killed_up(stack: Stack) -> None:
     children = stack.children()
     stack.process.kill()
     stack.until(lambda: all(gone(pid) for pid in children), "the end of all processes")
+
+
+def test_a_start_that_fails_leaves_no_data_folder(models: Path, tmp_path: Path) -> None:
+    """Neither for a model that is nowhere nor for a port in use; a folder that was there stays."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for folder, model, place, said in (
+            (tmp_path / "new" / "data", "smolm2-135m", "0", "Did you mean"),
+            (tmp_path / "new" / "data", str(models / "tiny"), port, port),
+            (kept, str(models / "tiny"), port, port),
+        ):
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "RAG_DATA_DIR": str(folder),
+                "RAG_MODELS_DIR": str(models),
+                "RAG_MODEL": model,
+                "RAG_EMBEDDING_MODEL": str(models / "tiny-embedder"),
+            }
+            command = [sys.executable, "-m", "rag_service.cli", "up", "--port", place]
+            ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert ended.returncode != 0
+            assert said in ended.stderr
+    assert not (tmp_path / "new").exists()
+    assert (kept / "key").exists()
 
 
 def test_a_model_that_cannot_be_loaded_ends_up_with_its_reason(models: Path, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.cli.answers import collections_to_choose, follow, say_model, show
+from rag_service.cli.answers import follow, say_model, show
+from rag_service.cli.choice import choose, collections_to_choose
 from rag_service.cli.console import err, out, print_json
+from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import (
     Abstain,
     ApiKey,
@@ -43,6 +45,7 @@ def ask(
     exact: Exact = "default",
     top_k: TopK = None,
     document: Document = None,
+    where: Where = None,
     abstain: Abstain = None,
     show_prompt: ShowPrompt = False,
     verbose: Verbose = False,
@@ -52,7 +55,6 @@ def ask(
 ) -> None:
     """Ask a question about your documents. Ctrl-C cancels the answer."""
     options = without_none(
-        collection=joined(collection),
         session_id=session,
         speculation=speculation,
         max_tokens=max_tokens,
@@ -60,11 +62,12 @@ def ask(
         seed=seed,
         exact=exact,
         abstain=abstain,
-        retrieval=without_none(top_k=top_k, document_id=document) or None,
+        retrieval=without_none(top_k=top_k, document_id=document, filter=filter_of(where)) or None,
     )
-    with connect(url, api_key) as api:
-        advice = collections_to_choose(api) if collection is None and session is None else None
-        answer = follow(api, calls.query(question, options), None if as_json else out(), advice)
+    with connect(url, api_key, asking=True) as api:
+        name, advice = (joined(collection), None) if collection else choose(api, session)
+        call = calls.query(question, without_none(collection=name) | options)
+        answer = follow(api, call, None if as_json else out(), advice)
         if advice is None and answer["note"] == NO_COLLECTION and (late := collections_to_choose(api)) is not None:
             err().print(late, style="yellow")
         if show_prompt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -15,7 +16,6 @@ from rich.console import Console
 
 from rag_service.cli.answers import (
     Cancelled,
-    collections_to_choose,
     decoding_lines,
     ending,
     ids_line,
@@ -24,7 +24,9 @@ from rag_service.cli.answers import (
     show_sources,
 )
 from rag_service.cli.api import Api, Rejected
+from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
+from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import (
     ApiKey,
     Collections,
@@ -64,6 +66,7 @@ def chat(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     exact: Exact = "default",
+    where: Where = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -75,8 +78,10 @@ def chat(
     options = without_none(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
-    with connect(url, api_key) as api:
-        conversation = Conversation(api, options, joined(collection), session, None if as_json else out())
+    with connect(url, api_key, asking=True) as api:
+        conversation = Conversation(
+            api, options, filter_of(where), joined(collection), session, None if as_json else out()
+        )
         if session is not None:
             conversation.resume(session)
         if not as_json:
@@ -98,14 +103,22 @@ class Conversation:
 
     Args:
         options: fields of every request.
+        where: the filter of every question; None for none.
         screen: prints answers as they come; None prints JSON lines instead.
     """
 
     def __init__(
-        self, api: Api, options: dict[str, Any], collection: str | None, session: str | None, screen: Console | None
+        self,
+        api: Api,
+        options: dict[str, Any],
+        where: dict[str, Any] | None,
+        collection: str | None,
+        session: str | None,
+        screen: Console | None,
     ) -> None:
         self._api = api
         self._options = options
+        self._retrieval = None if where is None else {"filter": where}
         self._collection = collection
         self._session = session
         self._screen = screen
@@ -134,8 +147,10 @@ class Conversation:
         if self._collection is not None:
             for name in self._collection.split(","):
                 self._api.send(calls.collection(name))
-        elif self.last is None and (advice := collections_to_choose(self._api)) is not None:
-            self._say(advice)
+        elif self.last is None:
+            self._collection, advice = choose(self._api)
+            if advice is not None:
+                self._say(advice)
 
     def handle(self, line: str) -> None:
         """Run a command or ask a question. Errors are printed, and the conversation goes on."""
@@ -169,17 +184,25 @@ class Conversation:
                 say_error(str(error))
 
     def _ask(self, question: str) -> None:
-        place = without_none(collection=self._collection or None, session_id=self._session or None)
-        self._answer(calls.query(question, {**self._options, **place}))
+        self._answer(lambda: self._query(question))
+
+    def _query(self, question: str) -> Call[Any]:
+        if self._collection is None and self.last is None:
+            self._collection, _ = choose(self._api)
+        place = without_none(
+            collection=self._collection or None, session_id=self._session or None, retrieval=self._retrieval
+        )
+        return calls.query(question, {**self._options, **place})
 
     def _edit(self, instruction: str) -> None:
         if not instruction:
             raise CliError("Say what to change: /edit INSTRUCTION.")
-        self._answer(calls.edit(self._last_answer()["answer_id"], instruction, self._options))
+        last = self._last_answer()["answer_id"]
+        self._answer(lambda: calls.edit(last, instruction, self._options))
 
-    def _answer(self, call: Call[Any]) -> None:
+    def _answer(self, call: Callable[[], Call[Any]]) -> None:
         try:
-            self.last = listen(self._api, call, self._screen)
+            self.last = listen(self._api, call(), self._screen)
         except CliError as error:
             if not isinstance(error, Cancelled):
                 self.status = self.status or error.status

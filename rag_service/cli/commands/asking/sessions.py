@@ -1,13 +1,17 @@
-"""`rag sessions list|show|erase`: the sessions, their turns and the memory they take."""
+"""`rag sessions list|show|export|erase`: the sessions, their turns and the memory they take."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
 
-from rag_service.cli.console import CliError, err, local_time, out, print_json, print_result
+from rag_service.cli.api import Api, Rejected
+from rag_service.cli.commands.asking.transcript import as_markdown
+from rag_service.cli.console import CliError, err, local_time, out, print_json, print_result, say_dim
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
@@ -15,7 +19,7 @@ from rag_service.client import calls
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
 
-app = typer.Typer(help="Sessions: list, show, erase.", no_args_is_help=True)
+app = typer.Typer(help="Sessions: list, show, export, erase.", no_args_is_help=True)
 _ID = "Id of the session; `rag sessions list` shows it."
 SessionId = Annotated[str, typer.Argument(metavar="ID", help=_ID)]
 OneOrAll = Annotated[str | None, typer.Argument(metavar="ID", help=_ID, show_default=False)]
@@ -51,8 +55,11 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         print_json(history)
         return
     screen = out()
+    numbers = {turn["answer_id"]: number for number, turn in enumerate(history["turns"], 1)}
     for number, turn in enumerate(history["turns"], 1):
-        screen.print(f"{number}. {(turn['instruction'] or turn['question']).strip()}", style="bold")
+        edited = numbers.get(turn["base"])
+        edit = "" if turn["base"] is None else f"Edit of {f'turn {edited}' if edited else 'an earlier answer'}: "
+        screen.print(f"{number}. {edit}{(turn['instruction'] or turn['question']).strip()}", style="bold")
         screen.print(f"{turn['answer'].strip()}\n")
     memory = history["memory"]
     screen.print(
@@ -60,6 +67,45 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         f"answers {decimal(memory['answers_bytes'])}",
         style="dim",
     )
+
+
+@app.command("export", epilog=example("rag sessions export my-session", "rag sessions export my-session -o talk.md"))
+def export(
+    session: SessionId,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: standard output]")
+    ] = None,
+    url: Url = None,
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Print a session as Markdown: questions, answers, and the sources that they cite.
+
+    Of an answer that was edited, the latest version. Answers that have expired, sooner than their session does, have no
+    citations.
+    """
+    with connect(url, api_key) as api:
+        answers = [_answer(api, turn) for turn in api.json(calls.session(session))["turns"]]
+    text = json.dumps(answers, ensure_ascii=False, indent=2) + "\n" if as_json else as_markdown(answers)
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{output} cannot be written: {error.strerror}.") from None
+    say_dim(f"Wrote {output}.")
+
+
+def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
+    """A turn with the citations of its answer; None if that has expired."""
+    try:
+        citations = api.json(calls.answer(turn["answer_id"], token_ids=False))["citations"]
+    except Rejected as rejected:
+        if rejected.http_status != 404:
+            raise
+        citations = None
+    return {**turn, "citations": citations}
 
 
 @app.command("erase", epilog=example("rag sessions erase my-session"))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rag_service.cli.answers import follow
 from rag_service.cli.api import Api
+from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
@@ -50,11 +51,11 @@ def verify(
     Asks with and without speculation. The exit status is 0 if both answers are identical, else 1; and 2 where a model
     server answers, as it decodes in its own way.
     """
-    options = without_none(
-        collection=joined(collection), max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
-    )
-    with connect(url, api_key) as api:
+    options = without_none(max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact)
+    with connect(url, api_key, asking=True) as api:
         _check_engine(api)
+        name = joined(collection) if collection else choose(api)[0]
+        options |= without_none(collection=name)
         # Speculation goes first, so that plain decoding does not pay for waking up the worker.
         on = _answer(api, question, {**options, "speculation": drafter}, f"with {drafter}")
         off = _answer(api, question, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.documents.jobs import print_failures, print_notes, wait_for
-from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.console import CliError, err, out, print_json, progress_bar
+from rag_service.cli.metadata import Meta, metadata_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
@@ -55,6 +56,7 @@ def ingest(
     collection: Annotated[
         str, typer.Option("--collection", "-c", metavar="NAME", help="Collection; created if needed.")
     ] = DEFAULT_COLLECTION,
+    meta: Meta = None,
     wait: Annotated[bool, typer.Option(help="Wait until all is ingested; else print the ids of the jobs.")] = True,
     url: Url = None,
     api_key: ApiKey = None,
@@ -67,13 +69,14 @@ def ingest(
     The exit status is 0 if every file was ingested, and 1 if some could not be read; each is named with the reason.
     Uploaded files are ingested whether or not the command waits for them.
     """
+    metadata = metadata_of(meta)
     sources = list(find_sources(paths))
     if not sources:
         raise CliError("There are no files in what you named; name files, or folders that contain some.")
     with connect(url, api_key, PATIENCE_S) as api:
         _create(api, collection)
         sources = known_names(sources, _names(api, collection))
-        jobs, failures, outcomes = _ingest(api, collection, [one for one in sources if not one.problem], wait)
+        jobs, failures, outcomes = _ingest(api, collection, [one for one in sources if not one.problem], metadata, wait)
     failures = [_failure(source, source.problem) for source in sources if source.problem] + failures
     if as_json:
         print_json({"collection": collection, "files": len(sources), "jobs": jobs, **outcomes, "failures": failures})
@@ -185,19 +188,19 @@ def _failure(source: Source, reason: str) -> dict[str, str]:
 
 
 def _ingest(
-    api: Api, collection: str, sources: Sequence[Source], wait: bool
+    api: Api, collection: str, sources: Sequence[Source], metadata: dict[str, Any], wait: bool
 ) -> tuple[list[str], list[dict[str, str]], dict[str, int]]:
     """Ids of the jobs, what could not be sent or, if `wait`, read, and then also the counts of OUTCOMES."""
     jobs: list[str] = []
     failures: list[dict[str, str]] = []
     outcomes = dict.fromkeys(OUTCOMES, 0)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err(), transient=True) as progress:
+    with progress_bar(*columns) as progress:
         bar = progress.add_task("Ingesting" if wait else "Sending", total=len(sources))
         before = 0
         for batch in batches(sources, path_of=lambda source: source.path):
             try:
-                jobs.append(_upload(api, collection, batch))
+                jobs.append(_upload(api, collection, batch, metadata))
                 if wait:
                     job = _ended(api, jobs[-1], partial(_advance, progress, bar, before))
                     failures += job["failures"]
@@ -210,7 +213,8 @@ def _ingest(
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
-                err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them." if jobs else "")
+                if jobs:
+                    err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them.")
                 raise
             before += len(batch)
             progress.update(bar, completed=before)
@@ -234,11 +238,11 @@ def _advance(progress: Progress, bar: TaskID, before: int, done: int) -> None:
     progress.update(bar, completed=before + done)
 
 
-def _upload(api: Api, collection: str, batch: Sequence[Source]) -> str:
+def _upload(api: Api, collection: str, batch: Sequence[Source], metadata: dict[str, Any]) -> str:
     with ExitStack() as stack:
-        files = [("files", (source.name, stack.enter_context(source.path.open("rb")))) for source in batch]
-        accepted = api.request("POST", f"/v1/collections/{collection}/documents", files=files)
-    return str(accepted["job_id"])
+        files = [(source.name, stack.enter_context(source.path.open("rb"))) for source in batch]
+        call = calls.add_files_described(collection, files, [{"metadata": metadata}] * len(files))
+        return api.send(call if metadata else replace(call, data=None))  # services of version 0.1 know no details
 
 
 def _create(api: Api, collection: str) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from rag_service.answering.models import model_folder
-from rag_service.cli.console import CliError, count, err, print_result, say_warning
+from rag_service.cli.console import CliError, count, print_result, progress_bar, say_warning
 from rag_service.cli.options import Json
 from rag_service.settings import load_settings
 from rag_service.stack.exit_status import USAGE
@@ -175,7 +175,7 @@ def _errors() -> Iterator[None]:
 @contextmanager
 def _bar(title: str) -> Iterator[OnProgress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err(), transient=True) as progress:
+    with progress_bar(*columns) as progress:
         bar = progress.add_task(title, total=None)
 
         def on_progress(done: int, total: int, name: str) -> None:

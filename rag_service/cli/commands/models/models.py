@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from decoder.catalogue import on_the_hub
 from rag_service.answering.models import models_of
-from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.console import CliError, out, print_json, progress_bar
 from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line, of_kind
 from rag_service.cli.options import Json, example
@@ -237,4 +237,4 @@ def quality(
 
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    return Progress(*columns, TimeElapsedColumn(), console=err())
+    return progress_bar(*columns, TimeElapsedColumn(), transient=False)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from rag_service.answering.models import model_folder
-from rag_service.cli.console import CliError, count, err, print_result, say_dim, say_warning
+from rag_service.cli.console import CliError, count, print_result, progress_bar, say_dim, say_warning
 from rag_service.cli.options import Json
 from rag_service.cli.stack import running
 from rag_service.cli.stack.data_folder import keep_private, only_one
@@ -69,14 +69,21 @@ def restore(
             print_result({"file": str(file), **_told(manifest)}, text, as_json)
             return
         url = None if settings.redis_url is None else running.with_password(settings)
+        say_dim(f"Restoring into {_places(settings)}.")
         keep_private(settings.data_dir)
         stack.enter_context(_stopped(settings))
         expired = restoring.restore(file, manifest, settings, url, progress)
     missing = _missing_models(manifest, settings)
-    text = f"Restored {_contents(manifest)}, saved {manifest.created}."
+    text = f"Restored {_contents(manifest)}, saved {manifest.created}, into {_places(settings)}."
     if expired:
         text += f" {count(expired, 'key')} of Redis had expired by now."
-    told = {"file": str(file), **_told(manifest), "expired": expired, "missing_models": missing}
+    told = {
+        "file": str(file),
+        **_told(manifest),
+        "data_dir": str(settings.data_dir.resolve()),
+        "expired": expired,
+        "missing_models": missing,
+    }
     print_result(told, text, as_json)
     if manifest.counts.api_keys:
         say_warning(
@@ -150,7 +157,7 @@ def _sentence(error: Exception) -> str:
 @contextmanager
 def _bar() -> Iterator[OnProgress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err(), transient=True) as progress:
+    with progress_bar(*columns) as progress:
         bar = progress.add_task("", total=None)
 
         def on_progress(what: str, done: int, total: int | None) -> None:
@@ -170,6 +177,14 @@ def _contents(manifest: Manifest) -> str:
             count(counts.api_keys, "API key"),
         ]
     )
+
+
+def _places(settings: Settings) -> str:
+    """Where a restore puts things."""
+    places = [f"the data folder {settings.data_dir.resolve()}"]
+    places += ["the Redis of RAG_REDIS_URL"] * (settings.redis_url is not None)
+    places += ["the database of RAG_STORE_URL"] * (settings.store_url is not None)
+    return f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]
 
 
 def _told(manifest: Manifest) -> dict[str, Any]:

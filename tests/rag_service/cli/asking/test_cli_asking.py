@@ -45,6 +45,13 @@ def test_ask_continues_a_session(api_url: str) -> None:
     assert turns == [1, 2]
 
 
+def test_a_session_id_that_is_none_is_told_what_one_is(api_url: str) -> None:
+    refused = rag("ask", "What jumps?", "-c", "animals", "-s", "my talk", "--url", api_url)
+    assert refused.exit_code == 2
+    said = "The id of a session should be 1 to 64 letters (a to z), digits, '-' or '_', got 'my talk'."
+    assert refused.stderr == f"Error: {said}\n"
+
+
 def test_ask_says_where_the_passages_do_not_hold_the_answer(api_url: str, world: Any) -> None:
     world.stage.text = "Bananas ripen."
     result = rag("ask", "What ripens?", "-c", "animals", "--url", api_url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -78,25 +77,6 @@ def test_a_conversation_is_left(api_url: str, word: str, world: Any) -> None:
     result = rag("chat", "-c", "animals", "--url", api_url, said=f"{word}\nWhat?\n")
     assert result.exit_code == 0
     assert not world.stage.prompts, "neither the word nor what follows is a question"
-
-
-def test_who_names_no_collection_is_told_which_there_are(api_url: str, world: Any) -> None:
-    asked = rag("ask", "What jumps?", "--url", api_url)
-    assert asked.exit_code == 0
-    assert "No collection was searched" in asked.stdout
-    assert re.search(r"none is called 'default', .*\. You have .*animals.*: choose with -c\.", asked.stderr)
-    assert asked.output.index("choose with -c") < asked.output.index("No collection was searched"), "told before"
-    session = re.search(r"Session (\S+)", asked.stdout)
-    assert session is not None
-    assert asked.stderr.count("choose with -c") == 1
-    again = rag("ask", "What else?", "-s", session[1], "--url", api_url)
-    assert again.stderr.count("choose with -c") == 1
-    assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", api_url).stderr
-    chat = rag("chat", "--url", api_url, said="/quit\n").stderr
-    assert "choose with -c" in chat
-    assert "Model: smollm2-135m" in chat
-    assert (", a small demo model for tests" in chat) == (world.engine == "decoder")
-    assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", api_url).stderr
 
 
 def test_an_answer_that_was_cut_says_so(api_url: str) -> None:

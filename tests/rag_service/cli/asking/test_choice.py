@@ -1,0 +1,111 @@
+"""Which collection is asked by commands that name none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rag_service.access.api_keys import ApiKeys
+from retriever import Library, SourceDocument
+from tests.support.api_keys import add_key
+from tests.support.command_line import rag
+from tests.support.hash_embedder import HashEmbedder
+from workers.broker import keys
+from workers.broker.app import make_redis
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+NOTE = "Searching 'animals', the only collection; -c names another.\n"
+
+
+@pytest.fixture
+def several(api_url: str, world: Any) -> Iterator[str]:
+    """The address of an API with two collections, neither of them `default`."""
+    library = Library(world.data_dir, HashEmbedder())
+    library.create("unseen").ingest([SourceDocument(name="a.md", text="Nobody sees it.")])
+    yield api_url
+    library.delete("unseen")
+    library.close()
+
+
+@pytest.fixture
+def one_key(several: str, world: Any) -> Iterator[Callable[..., tuple[str, ...]]]:
+    """`one_key(collections=["animals"])`: options of a key of the same person."""
+    redis = make_redis(world.redis_url)
+
+    def options(**of_key: Any) -> tuple[str, ...]:
+        return "--url", several, "--api-key", add_key(ApiKeys(redis), "one", "default", person="ann", **of_key)[1]
+
+    yield options
+    redis.delete(keys.API_KEYS)
+    redis.close()
+
+
+@pytest.fixture
+def only(one_key: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
+    """Options of a key that sees `animals` alone, though there are others."""
+    return one_key(collections=["animals"])
+
+
+def test_the_only_collection_is_asked(only: tuple[str, ...]) -> None:
+    asked = rag("ask", "What jumps?", "--json", *only)
+    answer = json.loads(asked.stdout)
+    assert (answer["collection"], asked.stderr) == ("animals", NOTE)
+    assert answer["passages"]
+    quiet = rag("ask", "What jumps?", "-c", "animals", "--json", *only)
+    assert quiet.stderr == ""
+
+
+def test_a_new_session_takes_it_and_an_old_one_keeps_its_own(only: tuple[str, ...], one_key: Any) -> None:
+    first = rag("ask", "What jumps?", "-s", "choosing", "--json", *only)
+    assert (json.loads(first.stdout)["collection"], first.stderr) == ("animals", NOTE)
+    again = rag("ask", "What else?", "-s", "choosing", "--json", *only)
+    assert (json.loads(again.stdout)["collection"], again.stderr) == ("animals", "")
+    rag("ask", "Hello?", "-s", "without", *one_key())
+    after = rag("chat", "-s", "without", "--json", *only, said="And?\n")
+    assert json.loads(after.stdout)["session_id"] == "without"
+    assert NOTE not in after.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_conversation_and_a_search_take_it_too(only: tuple[str, ...], more: tuple[str, ...]) -> None:
+    talked = rag("chat", *more, *only, said="What jumps?\nWhen?\n/reset\nWhat jumps?\n")
+    assert talked.exit_code == 0, talked.output
+    assert talked.stderr.count(NOTE) == 1
+    assert "does not rest on your documents" not in talked.output
+    found = rag("search", "fox", *more, *only)
+    assert "quick brown fox" in found.stdout
+    assert found.stderr == NOTE
+
+
+@pytest.mark.decoder_only("a model server decodes in its own way")
+def test_verify_takes_it(only: tuple[str, ...]) -> None:
+    verified = rag("verify", "What jumps?", "--json", *only)
+    assert json.loads(verified.stdout)["collection"] == "animals"
+    assert NOTE in verified.stderr
+
+
+def test_who_names_no_collection_is_told_which_there_are(several: str, world: Any) -> None:
+    asked = rag("ask", "What jumps?", "--url", several)
+    assert asked.exit_code == 0
+    assert "No collection was searched" in asked.stdout
+    assert re.search(r"none is called 'default', .*\. You have .*animals.*: choose with -c\.", asked.stderr)
+    assert asked.output.index("choose with -c") < asked.output.index("No collection was searched"), "told before"
+    session = re.search(r"Session (\S+)", asked.stdout)
+    assert session is not None
+    assert asked.stderr.count("choose with -c") == 1
+    again = rag("ask", "What else?", "-s", session[1], "--url", several)
+    assert again.stderr.count("choose with -c") == 1
+    assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", several).stderr
+    chat = rag("chat", "--url", several, said="/quit\n").stderr
+    assert "choose with -c" in chat
+    assert "Model: smollm2-135m" in chat
+    assert (", a small demo model for tests" in chat) == (world.engine == "decoder")
+    assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", several).stderr
+
+
+def test_a_search_names_no_collection_of_several(several: str) -> None:
+    assert "no collection 'default'" in rag("search", "fox", "--url", several).stderr
