@@ -77,7 +77,8 @@ def reranking_of(settings: Settings, folder: Callable[[str], Path]) -> Reranking
         return None
     if settings.workers_embed:
         raise InvalidSettings(
-            "RAG_RERANKER runs in the API, and RAG_EMBEDDING_DEVICE=workers keeps models out of it. Unset one of them."
+            "RAG_RERANKER runs in the API, and RAG_EMBEDDING_DEVICE=workers keeps models out of it. Unset one of them; "
+            "docs/how-to/containers.md says how in containers."
         )
     try:
         device, dtype = settings.embedding_place

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_service.answering.models import reranking_of
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.cli.stack.doctor import _model
@@ -80,6 +81,12 @@ def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch, own_folder: N
     monkeypatch.setenv("RAG_RERANKER", "")
     settings = load_settings()
     assert (settings.reranker, settings.reranker_candidates, settings.reranker_budget_ms) == (None, 20, 1000)
+
+
+def test_an_api_without_models_refuses_one(cross_encoder: Path) -> None:
+    settings = Settings(reranker=str(cross_encoder), embedding_device="workers", _env_file=None)  # type: ignore[call-arg]
+    with pytest.raises(InvalidSettings, match="RAG_RERANKER runs in the API, and RAG_EMBEDDING_DEVICE=workers"):
+        reranking_of(settings, Path)
 
 
 def test_workers_have_no_reranker() -> None:
