@@ -31,9 +31,12 @@ def test_an_engine_in_int8_answers_and_keeps_no_original_weights(folder: str, tm
     assert len(matrices) == 1, "the embeddings alone"
     assert len(list(tmp_path.glob("cost-*.json"))) == 1
     params = SamplingParams(max_tokens=16, ignore_eos=True)
-    answers = [[token for step in engine.generate([5, 6, 7], params) for token in step.tokens] for _ in range(2)]
+    answers = [
+        [token for step in engine.generate([5, 6, 7], params, drafter=drafter) for token in step.tokens]
+        for drafter in ("plain", "plain", "auto")  # in bfloat16 a draft's pass may round a near-tie otherwise
+    ]
     assert answers[0] == answers[1]
-    assert len(answers[0]) == 16
+    assert [len(answer) for answer in answers] == [16, 16, 16]
 
 
 def test_memory_is_an_eighth_of_float64s_besides_what_stays(folder: str) -> None:

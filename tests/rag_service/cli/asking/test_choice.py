@@ -81,7 +81,7 @@ def test_a_conversation_and_a_search_take_it_too(only: tuple[str, ...], more: tu
     assert found.stderr == NOTE
 
 
-@pytest.mark.decoder_only("a model server decodes in its own way")
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_verify_takes_it(only: tuple[str, ...]) -> None:
     verified = rag("verify", "What jumps?", "--json", *only)
     assert json.loads(verified.stdout)["collection"] == "animals"
