@@ -86,7 +86,6 @@ NAMED = (*COPIES, *UNTRAINED, *NEURAL, *ADAPTIVE)
 HEADED = ("eagle_zero", "eagle_trained")
 AUTO = ("auto", "auto_small_model", "auto_head", "auto_recycled", "auto_copies")
 DRAFTERS = (*NAMED, *HEADED, "random", "adversarial", *AUTO, "union")
-SLOW = (*NEURAL, *ADAPTIVE, *HEADED, *AUTO, "union")
 HEADS = ((0, 1), (1, 3))
 """Any heads will do: a wrong ranking costs time and nothing else."""
 
@@ -212,8 +211,8 @@ def test_every_drafter_takes_part() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
-    """Each mode takes a third of the cases, of drafters with many passes a step a quarter; together they take all."""
-    check(drafter, mode, architecture, 4 if drafter in SLOW else 3)
+    """Each mode takes a third of the cases; together they take all."""
+    check(drafter, mode, architecture, 3)
 
 
 @pytest.mark.full
@@ -255,7 +254,7 @@ def test_the_gate_has_answers_that_repetition_ends() -> None:
 
 
 def test_the_gate_covers_enough_cases_and_accepts_drafts() -> None:
-    assert len(ARCHITECTURES) * len(MODES) * PROMPTS * 2 / 4 >= 200
+    assert len(ARCHITECTURES) * len(MODES) * PROMPTS * 2 / 3 >= 200
     accepted = dict.fromkeys(DRAFTERS, 0)
     for drafter in DRAFTERS:
         for number, prompt in enumerate(prompts()):

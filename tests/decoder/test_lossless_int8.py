@@ -44,7 +44,7 @@ def first_difference(got: Sequence, expected: Sequence) -> int | None:
     return next((place for place, (a, b) in enumerate(pairs) if a != b), None)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("architecture", ["llama", pytest.param("qwen2", marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("drafter", ["random", "adversarial", "auto", "auto_head", "eagle", "sdsat", "casd"])
 def test_in_float64_every_answer_is_plains(drafter: str, mode: str, architecture: str) -> None:
