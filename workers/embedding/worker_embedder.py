@@ -19,10 +19,12 @@ from workers.embedding.requests import EmbedReply, EmbedRequest, Kind, digest
 from workers.errors import unavailable
 
 PATIENCE_S = 5.0
-"""Seconds after which a request is sent again: a worker may have died over it."""
+"""Seconds after which a question is sent again: a worker may have died over it."""
 TRIES = 3
-BATCH = 64
-"""Most texts of one request."""
+PASSAGES_PATIENCE = 6
+"""How many times as long a request with passages may take: on a processor, a large model needs seconds for each."""
+BATCH = 8
+"""Most passages of one request: a question that comes meanwhile waits for them."""
 REMEMBERED = 256
 
 
@@ -32,7 +34,7 @@ class WorkerEmbedder:
     Args:
         model: the same model as the workers', of which only the small files are read here.
         redis_url: the workers' Redis.
-        patience_s: seconds after which a request is sent again, at most `TRIES` times in all.
+        patience_s: seconds after which a question is sent again, at most `TRIES` times in all.
     """
 
     def __init__(self, model: SentenceTransformerEmbedder, redis_url: str, patience_s: float = PATIENCE_S) -> None:
@@ -41,7 +43,7 @@ class WorkerEmbedder:
         self.dtype = model.dtype
         self._model = model
         self._patience_s = patience_s
-        self._redis = make_redis(redis_url, timeout_s=patience_s + 2)
+        self._redis = make_redis(redis_url, timeout_s=PASSAGES_PATIENCE * patience_s + 2)
         self._known: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -79,24 +81,25 @@ class WorkerEmbedder:
                     "RAG_EMBEDDING_MODEL and prefixes as the API, or set RAG_EMBEDDING_DEVICE to cpu there"
                 )
             request = EmbedRequest(kind, texts).dumps()
+            patience_s = self._patience_s * (1 if kind == "query" else PASSAGES_PATIENCE)
             for _ in range(TRIES):
-                reply = self._once(request)
+                reply = self._once(request, patience_s)
                 if reply is None:
                     continue
                 if reply.vectors is None:
                     raise EmbedderUnavailable(f"a worker could not embed this: {reply.error}")
                 return reply.vectors, reply.known
         raise EmbedderUnavailable(
-            f"no worker has embedded this within {TRIES * self._patience_s:.0f} s; try again, or start more workers"
+            f"no worker has embedded this within {TRIES * patience_s:.0f} s; try again, or start more workers"
         )
 
-    def _once(self, request: str) -> EmbedReply | None:
+    def _once(self, request: str, patience_s: float) -> EmbedReply | None:
         asked = uuid.uuid4().hex
         queue, body, replies = keys.embed_queue(digest(self.name)), keys.embed_request(asked), keys.embed_reply(asked)
         with self._redis.pipeline(transaction=True) as pipe:
-            pipe.set(body, request, px=int(1000 * self._patience_s))
+            pipe.set(body, request, px=int(1000 * patience_s))
             pipe.rpush(queue, asked)
-            pipe.pexpire(queue, int(2000 * self._patience_s))
+            pipe.pexpire(queue, int(2000 * patience_s))
             pipe.execute()
-        found = self._redis.blpop([replies], timeout=self._patience_s)
+        found = self._redis.blpop([replies], timeout=patience_s)
         return None if found is None else EmbedReply.loads(found[1])

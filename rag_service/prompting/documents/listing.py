@@ -62,7 +62,7 @@ def _joined(lists: Sequence[Mentions], every: bool) -> Mentions:
         if not every or len(some) == len(lists)
     ]
     found.sort(key=lambda one: (-one.chunks, one.passage.document_id, one.passage.collection))
-    return Mentions(found, lists[0].documents, together=True)
+    return Mentions(found, lists[0].documents, all(one.together for one in lists if one.found))
 
 
 def stated(phrases: Sequence[str], joint: str, mentions: Mentions, template: PromptTemplate) -> Stated:

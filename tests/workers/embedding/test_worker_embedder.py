@@ -122,6 +122,27 @@ def test_a_worker_that_dies_over_a_request_is_replaced(
     assert np.array_equal(found[0], model.embed_query("one two"))
 
 
+def test_passages_come_in_pieces_that_a_question_can_wait_for(
+    redis_url: str, client: Any, model: SentenceTransformerEmbedder
+) -> None:
+    sizes: list[int] = []
+
+    class Noting:
+        name, dimension = model.name, model.dimension
+
+        def embed_query(self, text: str, /) -> Vectors:
+            return model.embed_query(text)
+
+        def embed_documents(self, texts: Sequence[str], /) -> Vectors:
+            sizes.append(len(texts))
+            return model.embed_documents(texts)
+
+    with serving(client, Noting()):
+        found = WorkerEmbedder(model, redis_url).embed_documents(["one two"] * (2 * BATCH + 3))
+    assert found.shape == (2 * BATCH + 3, model.dimension)
+    assert sizes == [BATCH, BATCH, 3]
+
+
 def test_nobody_embeds_what_nobody_waits_for(redis_url: str, client: Any, model: SentenceTransformerEmbedder) -> None:
     asking = WorkerEmbedder(model, redis_url, patience_s=0.05)
     listed(client, model.name)

@@ -65,6 +65,9 @@ async def test_all_or_any_of_several_words(client: httpx.AsyncClient) -> None:
     assert none["answer"] == "None of the 3 documents mentions “hotels” and “leave”."
     either = await ask(client, question="Which documents mention the bell or parental leave?")
     assert [passage["document_id"] for passage in either["passages"]] == ["late", "leave"]
+    assert "have the words “the bell” or “parental leave” in one passage" in either["answer"], (
+        "“the bell” stands nowhere"
+    )
 
 
 async def test_it_is_a_turn_like_others(client: httpx.AsyncClient, world: Any) -> None:
