@@ -125,7 +125,7 @@ def _support_remark(answer: dict[str, Any]) -> str:
         return ""
     if MODEL_SIGNALS.isdisjoint(answer.get("signals") or ()):
         return ", by its words alone"
-    return ", not calibrated for this model and number format"
+    return ", not calibrated for this model, prompt or language"
 
 
 def show_sources(answer: dict[str, Any], screen: Console) -> None:

@@ -61,7 +61,7 @@ class GivenAnswer(Result):
         if self.finish_reason not in ("stop", None):
             parts.append(f"The answer is not complete ({self.finish_reason}).")
         if self.support is not None:
-            remark = "" if self.calibrated else ", not calibrated for this model and number format"
+            remark = "" if self.calibrated else ", not calibrated for this model, prompt or language"
             parts.append(f"Support: {self.support:.2f}{remark}")
         parts.append("Citations:" if self.citations else "The answer has no citations.")
         parts += [one.shown() for one in self.citations]

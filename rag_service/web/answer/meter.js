@@ -97,7 +97,7 @@ function figures(answer) {
     const chance = answer.support.toFixed(2);
     const asked = ["readout", "check"].some((signal) => signal in (answer.signals ?? {}));
     row(t("Support"), answer.calibrated ? chance
-      : asked ? t("{chance}, not calibrated for this model and number format", { chance })
+      : asked ? t("{chance}, not calibrated for this model, prompt or language", { chance })
       : t("{chance}, by its words alone", { chance }));
   }
   row(t("Seed"), String(answer.seed));

@@ -53,7 +53,11 @@ export class Documents {
     const name = this._collections.name;
     this._place.textContent = name === null
       ? t("No collection is chosen. Files go into the collection “default”.") : t("In the collection “{name}”", { name });
-    this._whole.replaceChildren();
+    if (name !== this._named) {
+      this._whole.replaceChildren();
+      this._held = null;
+    }
+    this._named = name;
     if (name === null) {
       this._list.show([], false);
       return;
@@ -67,9 +71,12 @@ export class Documents {
         next = page.next;
       } while (next && items.length < 20000);
       if (name !== this._collections.name) return;
+      const held = JSON.stringify([name, items]);
+      if (held === this._held) return; // drawn anew, a button that was just pressed would ask nothing
+      this._held = held;
       this._list.show(items);
-      const held = count(items.length, "{n} document", "{n} documents");
-      this._whole.replaceChildren(this._renameButton(name), confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents: held }),
+      const documents = count(items.length, "{n} document", "{n} documents");
+      this._whole.replaceChildren(this._renameButton(name), confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents }),
         () => this._delete(name), { class: "quiet" }));
     } catch (error) {
       this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));

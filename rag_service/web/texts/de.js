@@ -46,7 +46,7 @@ export default {
   "Time": "Zeit",
   "{read} to read, {write} to write": "{read} zum Lesen, {write} zum Schreiben",
   "Support": "Rückhalt",
-  "{chance}, not calibrated for this model and number format": "{chance}, für dieses Modell und Zahlenformat nicht kalibriert",
+  "{chance}, not calibrated for this model, prompt or language": "{chance}, für dieses Modell, diesen Prompt oder diese Sprache nicht kalibriert",
   "{chance}, by its words alone": "{chance}, nur nach den Wörtern",
   "Seed": "Startwert",
   "Compare the next answers with plain decoding": "Die nächsten Antworten mit einfacher Dekodierung vergleichen",

@@ -46,7 +46,7 @@ export default {
   "Time": "Tijd",
   "{read} to read, {write} to write": "{read} om te lezen, {write} om te schrijven",
   "Support": "Onderbouwing",
-  "{chance}, not calibrated for this model and number format": "{chance}, niet gekalibreerd voor dit model en getalformaat",
+  "{chance}, not calibrated for this model, prompt or language": "{chance}, niet gekalibreerd voor dit model, deze prompt of deze taal",
   "{chance}, by its words alone": "{chance}, alleen op woorden",
   "Seed": "Seed",
   "Compare the next answers with plain decoding": "De volgende antwoorden vergelijken met gewoon decoderen",

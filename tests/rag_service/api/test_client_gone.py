@@ -72,7 +72,7 @@ def test_a_call_of_openai_ends_with_its_client(live_url: str, world: Any, path: 
             len(asked_for := [key for key in client.scan_iter("rag:default:answer:*") if _new(key, before)]) < choices
         ):
             time.sleep(0.01)
-    while not all(client.exists(f"{key}:cancel") for key in asked_for):
+    while not all(client.exists(f"{key}:cancel") or client.hget(key, "result") for key in asked_for):
         time.sleep(0.01)
     for seen in list(world.place.cancels._watched):
         assert seen.wait(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,32 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await dialog.get_by_role("button", name="Remove Parking").click()
     await dialog.get_by_text("Remove for good?").click()
     await expect(dialog.get_by_text("There are no documents yet.")).to_be_visible()
+
+
+async def test_a_button_asks_on_while_the_list_is_read_again(visit: Any) -> None:
+    page = visit.page
+    documents, dialog = page.get_by_role("button", name="Documents"), page.get_by_role("dialog", name="Documents")
+    await documents.click()
+    remove = dialog.get_by_role("button", name="Remove").first
+    await expect(remove).to_be_visible()
+    await page.keyboard.press("Escape")
+    asked, pressed = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Any) -> None:
+        asked.set()
+        await pressed.wait()
+        await route.continue_()
+
+    await page.route("**/documents?*", late)
+    async with page.expect_response("**/documents?*") as read_again:
+        await documents.click()
+        await asked.wait()
+        await remove.click()
+        await expect(dialog.get_by_text("Remove for good?")).to_be_visible()
+        pressed.set()
+    await (await read_again.value).finished()
+    await page.evaluate("() => new Promise((drawn) => setTimeout(drawn))")  # what follows the response has run
+    await expect(dialog.get_by_text("Remove for good?")).to_be_visible()
 
 
 async def test_hostile_text_stays_text(new_visit: Any, scene: Any) -> None:

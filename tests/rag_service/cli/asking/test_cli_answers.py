@@ -39,7 +39,7 @@ def test_an_answer_that_waits_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     ("calibrated", "signals", "said"),
     [
         (True, {"readout": 0.5}, "Support 0.90\n"),
-        (False, {"evidence": 1.0, "check": 0.5}, "Support 0.90, not calibrated for this model and number format\n"),
+        (False, {"evidence": 1.0, "check": 0.5}, "Support 0.90, not calibrated for this model, prompt or language\n"),
         (False, {"evidence": 1.0}, "Support 0.90, by its words alone\n"),
         (False, None, "Support 0.90, by its words alone\n"),
     ],
