@@ -123,7 +123,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 SECOND_ENGINE_IN_FULL = {
     "access", "anthropic", "citing", "cli", "client", "langchain", "llamaindex", "mcp", "oidc", "sync", "web",
-    "test_ids", "test_schemathesis",
+    "asking", "test_docs", "test_hostile_bodies", "test_ids", "test_schemathesis",
 }  # fmt: skip
 """Folders and files whose tests run with a model server in the long suites only, but for those of model servers."""
 
