@@ -6,6 +6,7 @@ Knows records, tokens' bytes and citations; knows no Redis and no HTTP.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -41,6 +42,10 @@ AS_TYPED: dict[NotRewritten | None, str] = {
     "failed. Ask in full if they do not fit.",
 }
 UNCHANGED = "The edit changed nothing: this version has the same text as the edited one."
+REPEATED = (
+    "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the "
+    "version before."
+)
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
@@ -183,7 +188,7 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "answer": done.text,
         "citations": cited,
         "grounded": supported and not (support and support.abstained == "refused"),
-        "note": _unchanged(done, record["job"]) or _note(record, support, supported),
+        "note": _of_edit(done, record["job"]) or _note(record, support, supported),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"]),
@@ -197,10 +202,16 @@ def _timings(done: DoneEvent, job: GenerateJob) -> dict[str, float]:
     return {**{name: ms for name, ms in before.items() if ms is not None}, **done.timings}
 
 
-def _unchanged(done: DoneEvent, job: GenerateJob) -> str | None:
+def _of_edit(done: DoneEvent, job: GenerateJob) -> str | None:
     if job.edit is None or done.finish_reason == "cancelled":
         return None
-    return UNCHANGED if job.segments[job.edit.segment].text.strip() == done.text.strip() else None
+    if job.segments[job.edit.segment].text.strip() == done.text.strip():
+        return UNCHANGED
+    return REPEATED if _words(done.text) == _words(job.edit.instruction) else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:

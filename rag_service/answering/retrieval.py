@@ -125,10 +125,11 @@ class Retrieval:
             if lists and (listed := self._templates.asked("listing", rewritten.query)):
                 words, template = listed
                 look = partial(library.mentions, names, filter=options.filter)
-                phrases, joint, mentions = listing.looked_up(words, template, look)
-                cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
-                answer = listing.stated(phrases, joint, mentions, template)
-                return Retrieved(words, cited, rewritten.ms, stated=answer)
+                if looked_up := listing.looked_up(words, template, look):
+                    phrases, joint, mentions = looked_up
+                    cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
+                    answer = listing.stated(phrases, joint, mentions, template)
+                    return Retrieved(words, cited, rewritten.ms, stated=answer)
             found = library.find(
                 names,
                 rewritten.query,

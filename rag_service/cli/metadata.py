@@ -39,6 +39,7 @@ _COMPARED = {"!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _WORDS = {"in": "$in", "not in": "$nin", "contains": "$contains"}
 _SIGN = re.compile(r"\s*([^=!<>]+?)\s*(==|!=|>=|<=|=|>|<)(.*)", re.DOTALL)
 _WORD = re.compile(r"\s*([^=!<>\s]+)\s+(not\s+in|in|contains)\s(.*)", re.DOTALL)
+_SIGNS = ("=", "!", "<", ">")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 _JSON_STARTS = ('"', "[", "{")
 
@@ -77,7 +78,7 @@ def _condition(text: str) -> dict[str, Any]:
         return {key: {operator: _list(key, operand, option)}}
     if match := _SIGN.fullmatch(text):
         key, sign, operand = match.groups()
-        if key.startswith("$") or not operand.strip():
+        if key.startswith("$") or not operand.strip() or operand.lstrip().startswith(_SIGNS):
             raise _unreadable(option)
         value = _value(key, operand, option)
         return {key: value if sign in ("=", "==") else {_COMPARED[sign]: value}}

@@ -22,8 +22,10 @@ _QUOTES = "”“„«»「」‘’\"' "
 
 def looked_up(
     words: str, template: PromptTemplate, mentions: Callable[[str], Mentions]
-) -> tuple[Sequence[str], str, Mentions]:
+) -> tuple[Sequence[str], str, Mentions] | None:
     """The documents that mention the words, or if these stand together nowhere, all or any of "A, B and C", "A or B".
+
+    None for both at once, as in "A and B or C", which can be meant in two ways.
 
     Args:
         mentions: looks up a phrase.
@@ -33,10 +35,12 @@ def looked_up(
     """
     whole = mentions(words)
     if not whole.found or not whole.together:
-        for joint, every in ((template.listing_and, True), (template.listing_or, False)):
-            phrases = _phrases(words, joint.strip(_QUOTES))
-            if len(phrases) > 1:
-                return phrases, joint, _joined([mentions(phrase) for phrase in phrases], every)
+        joints = ((template.listing_and, True), (template.listing_or, False))
+        found = [(parts, *joint) for joint in joints if len(parts := _phrases(words, joint[0].strip(_QUOTES))) > 1]
+        if len(found) > 1:
+            return None
+        for phrases, joint, every in found:
+            return phrases, joint, _joined([mentions(phrase) for phrase in phrases], every)
     return [words], "", whole
 
 

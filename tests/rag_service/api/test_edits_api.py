@@ -117,6 +117,14 @@ async def test_an_edit_that_changes_nothing_says_so(client: httpx.AsyncClient, w
     assert (await client.get(f"/v1/answers/{third['answer_id']}")).json()["note"] == third["note"]
 
 
+async def test_an_edit_that_only_repeats_what_was_asked_for_says_so(client: httpx.AsyncClient, world: Any) -> None:
+    first = await ask(client)
+    world.stage.text = "write it as a letter"
+    second = await edit(client, first, instruction="Write it as a letter.")
+    assert second["answer"] == world.stage.text
+    assert "only repeated" in second["note"]
+
+
 async def versions(client: httpx.AsyncClient, answer: dict[str, Any]) -> list[dict[str, Any]]:
     response = await client.get(f"/v1/answers/{answer['answer_id']}/versions")
     assert response.status_code == 200, response.text

@@ -51,7 +51,10 @@ def test_several_conditions_hold_together() -> None:
     assert filter_of(["a=1", "a!=2"]) == {"$and": [{"a": 1}, {"a": {"$ne": 2}}]}
 
 
-@pytest.mark.parametrize("typed", ["year", "", "=5", "year>=", "team in ", "{not json}", "['a']", "$or=1", "a in [1"])
+@pytest.mark.parametrize(
+    "typed",
+    ["year", "", "=5", "year>=", "team in ", "{not json}", "['a']", "$or=1", "a in [1", "year>>2020", "year=>5"],
+)
 def test_a_condition_that_cannot_be_read_is_shown_examples(typed: str) -> None:
     with pytest.raises(CliError, match="year>=2020") as caught:
         filter_of([typed])

@@ -145,7 +145,21 @@ def test_several_words(language: str, words: str, found: list[str], said: str) -
         return Mentions(some, 4, True)
 
     template = TEMPLATES._templates[language]
-    phrases, joint, mentions = looked_up(words, template, look)
+    listed = looked_up(words, template, look)
+    assert listed is not None
+    phrases, joint, mentions = listed
     answer = stated(phrases, joint, mentions, template)
     assert [one.passage.document_id for one in mentions.found] == found
     assert said in answer.text.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", "hotels and leave or visa"), ("en", "a, b or c and d"), ("de", "a oder b und c")]
+)
+def test_all_of_some_or_any_of_others_is_no_list(language: str, words: str) -> None:
+    """It can be meant in two ways, and a list is stated as certain."""
+    template = TEMPLATES._templates[language]
+    assert looked_up(words, template, lambda phrase: Mentions([], 4, True)) is None
+    written = looked_up(words, template, lambda phrase: Mentions([mention(1, phrase)], 4, True))
+    assert written is not None
+    assert written[0] == [words]

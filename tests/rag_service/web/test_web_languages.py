@@ -29,6 +29,7 @@ NOTES = {
     answers.REFUSED,
     answers.RETRIEVAL_OFF,
     answers.UNCHANGED,
+    answers.REPEATED,
     *answers.AS_TYPED.values(),
     NO_COLLECTION,
     STARTED_AGAIN,
