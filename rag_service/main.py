@@ -37,6 +37,11 @@ from rag_service.openai import model_routes as openai_models
 from rag_service.openai import routes as openai
 from rag_service.settings import Settings, load_settings
 
+ABOUT = """Answers over your documents, with citations. Add documents with
+`POST /v1/collections/{collection}/documents`, then ask with `POST /v1/query`.
+
+Send the key as `Authorization: Bearer KEY`. Errors are problem documents (RFC 9457) whose `detail` says what to do."""
+
 
 def create_app(settings: Settings | None = None, pipeline: Pipeline | None = None) -> FastAPI:
     """The API. The default settings come from the environment; the default pipeline is opened from the settings.
@@ -56,7 +61,9 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         yield
         await running.close()
 
-    app = FastAPI(title="rag-service", version="0.1.0", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="rag-service", version="0.1.0", description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
     problems.install(app)
     # The last one is outermost. All of them run before a body is read.
     app.add_middleware(BodyLimit, limits=settings.limits)

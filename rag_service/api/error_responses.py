@@ -46,7 +46,7 @@ def error_responses(*statuses: int, model: type[BaseModel] = ProblemOut) -> Resp
 
 def describe(app: FastAPI, *, keys_required: bool) -> None:
     """Correct FastAPI's OpenAPI document: the media type of problem documents, validation errors as problem documents,
-    and whether keys are required.
+    whether keys are required, and summaries, which are the first sentences of descriptions.
 
     Args:
         keys_required: whether every request needs an API key.
@@ -60,11 +60,17 @@ def describe(app: FastAPI, *, keys_required: bool) -> None:
             for path in schema["paths"].values():
                 for operation in path.values():
                     _correct(operation, keys_required)
+                    operation["summary"] = _first_sentence(operation.get("description", operation["summary"]))
             for name in ("HTTPValidationError", "ValidationError"):
                 schema["components"]["schemas"].pop(name, None)
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _first_sentence(text: str) -> str:
+    sentence, _, _ = " ".join(text.split()).partition(". ")
+    return sentence.rstrip(".").replace("`", "")
 
 
 def _correct(operation: dict[str, Any], keys_required: bool) -> None:

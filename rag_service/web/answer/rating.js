@@ -62,7 +62,8 @@ export class Rating {
       event.preventDefault();
       const { rating } = this._given;
       if (await this._send("POST", { rating, comment: input.value })) {
-        this.form.replaceChildren(el("p", { class: "aside", text: t("Thank you. The operator can read your comment.") }));
+        this.form.replaceChildren(el("p", { class: "aside", text: input.value.trim()
+          ? t("Thank you. The operator can read your comment.") : t("Thank you for the feedback.") }));
       }
     }, onkeydown: (event) => {
       if (event.key !== "Escape") return;

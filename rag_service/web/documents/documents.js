@@ -79,7 +79,7 @@ export class Documents {
       this._whole.replaceChildren(this._renameButton(name), confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents }),
         () => this._delete(name), { class: "quiet" }));
     } catch (error) {
-      this._problem.replaceChildren(problemBox(asProblem(error), () => this.open()));
+      this._tell(error, () => this.open());
     }
   }
 
@@ -140,7 +140,7 @@ export class Documents {
       await this._show();
       this._whole.querySelector("button")?.focus();
     } catch (error) {
-      this._problem.replaceChildren(problemBox(asProblem(error)));
+      this._tell(error);
     }
   }
 
@@ -150,10 +150,16 @@ export class Documents {
     try {
       await act(this._collections.name);
     } catch (error) {
-      this._problem.replaceChildren(problemBox(asProblem(error)));
+      this._tell(error);
     }
     await this._collections.load();
     await this._show();
+  }
+
+  /** Says why something could not be done, where it is seen. */
+  _tell(error, again = null) {
+    this._problem.replaceChildren(problemBox(asProblem(error), again));
+    this._problem.scrollIntoView({ block: "nearest" });
   }
 
   async _create(event) {
@@ -169,7 +175,7 @@ export class Documents {
       announce(t("The collection {name} was created.", { name }));
       await this._show();
     } catch (error) {
-      this._problem.replaceChildren(problemBox(asProblem(error)));
+      this._tell(error);
     }
   }
 
@@ -183,7 +189,7 @@ export class Documents {
     try {
       await this._collections.load();
     } catch (error) {
-      this._problem.replaceChildren(problemBox(asProblem(error)));
+      this._tell(error);
       return;
     }
     await this._show();

@@ -67,7 +67,9 @@ def _print(one: OwnedFeedback) -> None:
     )
     if one["comment"]:
         screen.print(f"  comment:   {_line(one['comment'])}")
-    screen.print(f"  question:  {_line(one['instruction'] or one['question'])}")
+    screen.print(f"  question:  {_line(one['question'])}")
+    if one["instruction"]:
+        screen.print(f"  edit:      {_line(one['instruction'])}")
     screen.print(f"  answer:    {_line(one['answer'], ANSWER_CHARS)}")
     titles = list(dict.fromkeys(passage["title"] for passage in one["passages"]))
     if titles:
