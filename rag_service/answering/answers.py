@@ -207,7 +207,8 @@ def _of_edit(done: DoneEvent, job: GenerateJob) -> str | None:
         return None
     if job.segments[job.edit.segment].text.strip() == done.text.strip():
         return UNCHANGED
-    return REPEATED if _words(done.text) == _words(job.edit.instruction) else None
+    said = _words(done.text)
+    return REPEATED if said and said == _words(job.edit.instruction) else None
 
 
 def _words(text: str) -> list[str]:
