@@ -21,6 +21,7 @@ from retriever.lexical import bm25
 from retriever.moments import Moments
 from retriever.parsing.file_reader import ReadLimits
 from retriever.search import fusion
+from retriever.search.changed import changed
 from retriever.search.fusion import Candidates, Key, Part
 from retriever.search.mentions import Mention, mentions
 from retriever.search.named import Title, titled
@@ -197,6 +198,11 @@ class Collection:
         """The documents whose titles have all of the words."""
         with self._store.read() as snapshot:
             return titled(snapshot, self.name, words)
+
+    def changed(self, passages: Sequence[tuple[str, str]]) -> list[bool]:
+        """For each (chunk id, text) of an earlier search whether the document no longer has the text, or is gone."""
+        with self._store.read() as snapshot:
+            return changed(snapshot, passages)
 
     def whole(self, document_id: str) -> list[Passage]:
         """All passages of a document in order, with score 1. Raises UnknownDocument."""

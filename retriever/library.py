@@ -5,6 +5,7 @@ Knows names, tenants and who may see what; where and how collections are kept is
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from collections.abc import Mapping, Sequence
@@ -174,6 +175,19 @@ class Library:
         found.sort(key=lambda one: (-one.chunks, one.passage.document_id, one.passage.collection))
         ranked = [replace(one, passage=replace(one.passage, rank=n)) for n, one in enumerate(found, start=1)]
         return Mentions(ranked, sum(count for _, count in parts), together)
+
+    def changed(self, passages: Sequence[tuple[str, str, str]]) -> list[bool]:
+        """For each (collection, chunk id, text) of an earlier search whether its document no longer has the text.
+
+        Of documents and collections that are gone, or not among `only`, all have changed.
+        """
+        gone = [True] * len(passages)
+        for name in {collection for collection, _, _ in passages}:
+            with contextlib.suppress(UnknownCollection, InvalidName):
+                at = [n for n, passage in enumerate(passages) if passage[0] == name]
+                for n, one in zip(at, self.collection(name).changed([passages[n][1:] for n in at]), strict=True):
+                    gone[n] = one
+        return gone
 
     def collections(self) -> list[str]:
         """The names, in order."""

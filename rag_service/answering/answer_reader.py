@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 
 import anyio
 
 from rag_service.access.principal import Principal
 from rag_service.answering import answers, feedback
+from rag_service.answering.outdated import Documents, changed_passages
 from rag_service.answering.place import Place
 from rag_service.contract.answer import Answer, Version
 from rag_service.contract.feedback import FeedbackOut, FeedbackRequest
@@ -37,7 +37,7 @@ POLL_MS = 400
 
 
 class AnswerReader:
-    """The answers of one owner."""
+    """The answers of one owner. `documents`: those that their passages are from."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class AnswerReader:
         redis: RedisClient,
         async_redis: AsyncRedisClient,
         renames: Renames,
+        documents: Documents,
     ) -> None:
         self._principal = principal
         self._owner = principal.owner
@@ -59,6 +60,7 @@ class AnswerReader:
         self._redis = redis
         self._async_redis = async_redis
         self._renames = renames
+        self._documents = documents
         self._feedback = FeedbackStore(redis, settings.session_ttl)
 
     def stream(self, answer_id: str) -> AnswerStream:
@@ -120,7 +122,11 @@ class AnswerReader:
             NotFound: it is not kept (any more).
         """
         record = await self.record(answer_id)
-        present = partial(answers.present, record, self._tokens, self._settings, token_ids, prompt)
+
+        def present() -> Answer:
+            changed = changed_passages(self._documents, record["passages"])
+            return answers.present(record, self._tokens, self._settings, token_ids, prompt, changed)
+
         return await anyio.to_thread.run_sync(present)
 
     async def finished(self, answer_id: str) -> Answer:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import repeat
 from typing import Any
 
 from rag_service.answering.names import NO_COLLECTION
@@ -50,12 +51,23 @@ RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based
 
 
 def present(
-    record: AnswerRecord, tokens: TextTokens, settings: Answers, token_ids: bool = False, prompt: bool = False
+    record: AnswerRecord,
+    tokens: TextTokens,
+    settings: Answers,
+    token_ids: bool = False,
+    prompt: bool = False,
+    changed: Sequence[bool] | None = None,
 ) -> Answer:
-    """The answer in its present state; once it has ended, with citations. On request, with token ids and prompt."""
+    """The answer in its present state; once it has ended, with citations. On request, with token ids and prompt.
+
+    `changed`: for each passage of the record whether its document has changed since; None if that was not looked up.
+    """
     done, error = record["result"], record["error"]
     searched = record["collection"] or ""  # of passages stored before they named theirs
-    passages = [PassageOut(**{"collection": searched, **passage}) for passage in record["passages"]]
+    passages = [
+        PassageOut(**{"collection": searched, **passage, "changed": gone})
+        for passage, gone in zip(record["passages"], changed or repeat(False), strict=False)
+    ]
     fields: dict[str, Any] = {}
     if done is not None:
         fields |= _finished(done, record, tokens, settings)
@@ -79,6 +91,7 @@ def present(
         passages_dropped=sum(not passage.in_prompt for passage in passages),
         passages_left=record["job"].passages_left,
         turns_left=record["job"].turns_left,
+        turns_outdated=record["job"].outdated,
         retrieval_query=record["job"].retrieval_query,
         search_note=AS_TYPED.get(record["job"].not_rewritten),
         seed=record["seed"],

@@ -16,6 +16,7 @@ from functools import partial
 import anyio
 
 from rag_service.answering.names import DEFAULT_COLLECTION
+from rag_service.answering.outdated import outdated_turns
 from rag_service.answering.retrieval import QuestionInContext
 from rag_service.answering.service import Service
 from rag_service.answering.turns import busy, check_room, claim
@@ -128,6 +129,7 @@ class Pipeline(Service):
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         self.admission.check_engine(request, collection)
+        outdated = await anyio.to_thread.run_sync(outdated_turns, self.library, turns)
         question = QuestionInContext.in_session(request.question, session_id, turns)
         retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language
@@ -151,6 +153,7 @@ class Pipeline(Service):
             drafter=self.settings.drafter,
             repetitions=self._repetitions,
             support=support,
+            outdated=outdated,
         )
         return await anyio.to_thread.run_sync(make)
 

@@ -160,6 +160,7 @@ class Service:
             self.redis,
             self._async_redis,
             self.renames,
+            self.library,
         )
 
     @property

@@ -95,6 +95,8 @@ def _say_search(passages: dict[str, Any], question: str | None) -> None:
     for name, noun in (("passages_left", "earlier passage"), ("turns_left", "oldest turn")):
         if dropped := passages.get(name, 0):
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
+    if outdated := passages.get("turns_outdated", 0):
+        say_dim(f"Documents have changed: answered without {count(outdated, 'earlier answer')} that rest on them.")
 
 
 def say_model(api: Api) -> None:

@@ -39,7 +39,8 @@ class Passages:
     """The first event: the passages that the answer rests on. Its `id` resumes after it.
 
     `retrieval_query` is the search query: the question, or its rewriting; None without a search. `passages_left` and
-    `turns_left` count the passages of earlier turns, and the earlier turns, that were dropped from the full window.
+    `turns_left` count the passages of earlier turns, and the earlier turns, that were dropped from the full window,
+    `turns_outdated` those left out because passages of theirs have changed.
     """
 
     id: str | None
@@ -49,6 +50,7 @@ class Passages:
     retrieval_query: str | None = None
     passages_left: int = 0
     turns_left: int = 0
+    turns_outdated: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,9 @@ def typed(event: ServerEvent) -> Event | None:
     match event.name:
         case "passages":
             passages = tuple(PassageOut.model_validate(passage) for passage in data["passages"])
-            details = data.get("retrieval_query"), data.get("passages_left", 0), data.get("turns_left", 0)
-            return Passages(event.id, data["answer_id"], data["session_id"], passages, *details)
+            left = [int(data.get(name, 0)) for name in ("passages_left", "turns_left", "turns_outdated")]
+            ids = data["answer_id"], data["session_id"]
+            return Passages(event.id, *ids, passages, data.get("retrieval_query"), *left)
         case "token":
             return Token(event.id, data["text"], data.get("source"))
         case "restart":

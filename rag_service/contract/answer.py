@@ -50,6 +50,9 @@ class PassageOut(ResponseBody):
     )
     in_prompt: bool = Field(default=True, description="False: retrieved, but it did not fit the model's window.")
     earlier: bool = Field(default=False, description="True: retrieved for an earlier turn and still in the prompt.")
+    changed: bool = Field(
+        default=False, description="True: its document was changed or deleted since and no longer has this text."
+    )
 
 
 class PromptPart(ResponseBody):
@@ -108,6 +111,11 @@ class Answer(ResponseBody):
         "model's window was full. Such a turn processes its whole prompt again.",
     )
     turns_left: int = Field(default=0, description="Earlier turns that this turn dropped, for the same reason.")
+    turns_outdated: int = Field(
+        default=0,
+        description="Earlier turns that were left out of the prompt because a passage that they were answered from was "
+        "changed or deleted since.",
+    )
     retrieval_query: str | None = Field(
         default=None,
         description="Query of the search for passages: the question, or its rewritten form. Null without a search.",

@@ -19,7 +19,6 @@ from rag_service.prompting.checking import Support
 from rag_service.prompting.generation_options import Repetitions, question_again, sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
-    Passage,
     Prompt,
     content_segment,
     filled,
@@ -29,6 +28,7 @@ from rag_service.prompting.prompt import (
     passage_segment,
 )
 from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.shown import Passage
 from rag_service.prompting.standalone import Exchange
 from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind

@@ -186,7 +186,7 @@ def _recorded(record: AnswerRecord, answer: Segment) -> list[TurnRecord]:
                 answer_id=segment.key,
                 question=record["question"],
                 segments=segments,
-                passages=[],
+                passages=passages(record),
                 created=record["created"],
             )
             turns.append(turn)

@@ -17,19 +17,17 @@ back, and more room is made than this turn needs: one answer pays for a new pref
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rag_service.errors import ContextOverflow
+from rag_service.prompting.shown import Passage, PassageText, shown_in, text_of
 from rag_service.prompting.template import PromptTemplate, parts
 from workers.broker.messages import Segment, SegmentKind, TurnRecord
 
 FREED = 0.25
 """Share of the window that is freed for later turns when passages or turns are dropped."""
-
-Passage = Mapping[str, Any]
-"""A passage in the form that jobs carry: the fields of `passages[]`."""
 
 
 class _Encoding(Protocol):
@@ -97,6 +95,7 @@ def build(
     whole: bool = False,
     notes: Sequence[Segment] = (),
     edited: Segment | None = None,
+    outdated: Collection[int] = (),
 ) -> Prompt:
     """The prompt of a new turn.
 
@@ -111,6 +110,7 @@ def build(
         whole: whether the passages are those of one document: they keep their order, and the last ones are dropped.
         notes: places of notes on a document, in place of passages.
         edited: the answer under edit, with its ids; None for a question.
+        outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
 
     Raises:
         ContextOverflow: the question does not fit even without passages and earlier turns.
@@ -122,12 +122,13 @@ def build(
     dropped = min(max((turn.gone for turn in turns), default=0), bare)
     dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
-    shown_before = _chunks(s for turn in turns[bare:] for s in turn.segments)
+    kept = [(n, turn) for n, turn in enumerate(turns) if n not in outdated]
+    shown_before = shown_in(turns[bare:])
 
     def assemble(bare: int, dropped: int, fits: int) -> Prompt:
-        earlier = [_contents(turn, with_passages=n >= bare) for n, turn in enumerate(turns)][dropped:]
-        shown = _chunks(s for turn in earlier for s in turn.user)
-        new = [passage for passage in passages[:fits] if _chunk(passage) not in shown]
+        earlier = [_contents(turn, with_passages=n >= bare) for n, turn in kept if n >= dropped]
+        shown = shown_in([turn for n, turn in kept if n >= max(bare, dropped)])
+        new = [passage for passage in passages[:fits] if text_of(passage) not in shown]
         if edited is None:
             asked = template.whole if whole else template.question
             user = _question(question, asked if passages or notes or shown else template.no_passages, grounded)
@@ -143,7 +144,7 @@ def build(
             listed(passages, passages[:fits], shown, turns),
             None if edited is None else _last(segments, edited.key),
             turns_without_passages=bare,
-            passages_dropped=len(shown_before - _chunks(segments)),
+            passages_dropped=len(shown_before - shown - set(map(text_of, new))),
             dropped_turns=dropped,
             newly_dropped_turns=dropped - dropped_before,
         )
@@ -188,19 +189,6 @@ def _contents(turn: TurnRecord, with_passages: bool) -> _Turn:
     skipped = ("system", "template") if with_passages else ("system", "template", "passage")
     system = tuple(s for s in prompt if s.kind == "system")
     return _Turn(system, tuple(s for s in prompt if s.kind not in skipped), answer)
-
-
-Chunk = tuple[str | None, str | None]
-"""(collection, chunk id)."""
-
-
-def _chunks(segments: Iterable[Segment]) -> set[Chunk]:
-    """The chunks of the passages among the segments."""
-    return {(segment.collection, segment.chunk_id) for segment in segments if segment.kind == "passage"}
-
-
-def _chunk(passage: Passage) -> Chunk:
-    return passage.get("collection"), passage["chunk_id"]
 
 
 def _question(question: str, text: str, grounded: bool) -> list[Segment]:
@@ -302,19 +290,19 @@ def length(segment: Segment, tokens: PromptTokens) -> int:
 
 
 def listed(
-    passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[Chunk], turns: Sequence[TurnRecord]
+    passages: Sequence[Passage], fitting: Sequence[Passage], shown: set[PassageText], turns: Sequence[TurnRecord]
 ) -> list[dict[str, Any]]:
-    in_prompt = shown | {_chunk(passage) for passage in fitting}
+    in_prompt = shown | {text_of(passage) for passage in fitting}
     # For an edit, `earlier` stays as it was for the answer under edit.
     listed = [
-        {**passage, "in_prompt": _chunk(passage) in in_prompt, "earlier": bool(passage.get("earlier"))}
+        {**passage, "in_prompt": text_of(passage) in in_prompt, "earlier": bool(passage.get("earlier"))}
         for passage in passages
     ]
-    known = {_chunk(passage) for passage in passages}
+    known = {text_of(passage) for passage in passages}
     rank = len(listed)
     for passage in (passage for turn in reversed(turns) for passage in turn.passages):
-        if _chunk(passage) in shown and _chunk(passage) not in known:
-            known.add(_chunk(passage))
+        if text_of(passage) in shown and text_of(passage) not in known:
+            known.add(text_of(passage))
             rank += 1
             listed.append({**passage, "in_prompt": True, "earlier": True, "rank": rank})
     return listed

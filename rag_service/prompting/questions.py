@@ -7,7 +7,7 @@ Next, from the pipeline: `Queue.enqueue_generate` (`workers/sessions/queue.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,6 +41,7 @@ def job(
     drafter: str,
     repetitions: Repetitions,
     support: Support | None,
+    outdated: Collection[int] = (),
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -53,6 +54,7 @@ def job(
         drafter: for requests that name none.
         repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
+        outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -68,6 +70,7 @@ def job(
         template=template,
         grounded=grounded,
         whole=retrieved.whole,
+        outdated=outdated,
     )
     built = build(retrieved.read, max_tokens=max_tokens)
     parts: list[list[Segment]] = []
@@ -89,6 +92,7 @@ def job(
         collection=collection,
         question=request.question,
         turn=len(turns),
+        outdated=sum(n >= built.dropped_turns for n in outdated),
         sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,

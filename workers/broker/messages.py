@@ -235,6 +235,8 @@ class GenerateJob(_Message):
     """Dropped turns: the prompt omits this many of the session's oldest turns."""
     turns_left: int = Field(default=0, ge=0)
     """Number of turns that this turn dropped."""
+    outdated: int = Field(default=0, ge=0)
+    """Number of turns that the prompt leaves out, since documents that they rest on have changed."""
     upstream: str | None = None
     """The name of the model server that answers; None: the first one, or the worker's own engine."""
     rewrites: str | None = None
@@ -250,7 +252,8 @@ class GenerateJob(_Message):
 
     @property
     def later(self) -> int:
-        """Number of the session's newest turns that the prompt leaves out: an edit's ends at the answer under edit."""
+        """Number of turns behind the dropped ones that the prompt leaves out: those whose documents have changed, and
+        those after an answer under edit."""
         if self.turn is None or self.turn < 0:
             return 0
         return max(0, self.turn - self.gone - sum(segment.kind == "answer" for segment in self.segments))

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from rag_service.answering.outdated import changed_passages
 from rag_service.api.deps import READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.answer import PassageOut
@@ -44,6 +45,7 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
         raise unknown_session(session_id)
     stored = pipeline.names.turns(pipeline.sessions.turns(owner, session_id))
     rated = pipeline.answers.feedback_of([turn.answer_id for turn in stored])
+    changed = iter(changed_passages(pipeline.library, [one for turn in stored for one in turn.passages]))
     turns = [
         Turn(
             answer_id=turn.answer_id,
@@ -52,7 +54,7 @@ def read(session_id: SessionPath, pipeline: PipelineDep) -> Session:
             question=turn.question,
             retrieval_query=turn.retrieval_query,
             answer=turn.segments[-1].text,
-            passages=[PassageOut(**passage) for passage in turn.passages],
+            passages=[PassageOut(**{**one, "changed": next(changed)}) for one in turn.passages],
             created=turn.created,
             feedback=rated.get(turn.answer_id),
         )

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 
 from rag_service.prompting.prompt import (
-    Passage,
     PromptTokens,
     content_segment,
     filled,
     length,
     passage_segment,
 )
+from rag_service.prompting.shown import Passage
 from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import Segment
 

@@ -242,3 +242,31 @@ def test_nothing_found_is_told_to_the_model(tokens: Tokens) -> None:
     assert told(make(tokens))
     assert not told(make(tokens, passages=[passage(1)]))
     assert not told(make(tokens, grounded=False))
+
+
+def test_a_passage_whose_document_was_replaced_is_shown_again(tokens: Tokens) -> None:
+    """Its chunk has the same id. The prompt held the old text only, and citations named the new one."""
+    first = turn(make(tokens, passages=[passage(1, "The fee is 10 euros.")]), 1, tokens)
+    replaced = make(tokens, passages=[passage(1, "The fee is 25 euros.")], turns=[first])
+    shown = [segment.text for segment in replaced.segments if segment.kind == "passage"]
+    assert ["25 euros" in text for text in shown] == [False, True]
+    again = turn(replaced, 2, tokens)
+    third = make(tokens, passages=[passage(1, "The fee is 25 euros.")], turns=[first, again])
+    assert not any(segment.kind == "passage" for segment in third.segments[third.new_from :]), "it is there already"
+
+
+def test_turns_whose_documents_have_changed_are_left_out(tokens: Tokens) -> None:
+    first = turn(make(tokens, "Old?", passages=[passage(1, "Old text.")]), 1, tokens, answer="Old answer.")
+    second = turn(make(tokens, "Firm?", passages=[passage(2, "Firm text.")], turns=[first]), 2, tokens, "Firm answer.")
+    built = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first, second], outdated=[0])
+    text = "".join(segment.text for segment in built.segments)
+    assert "Old" not in text
+    assert [text.index(word) for word in ("Firm text", "Firm?", "Firm answer", "New text", "New?")] == sorted(
+        text.index(word) for word in ("Firm text", "Firm?", "Firm answer", "New text", "New?")
+    )
+    assert [(one["text"], one["earlier"]) for one in built.passages] == [("New text.", False), ("Firm text.", True)]
+    assert built.passages_dropped == 1
+    assert built.segments[0].kind == "template"
+    assert sum(segment.kind == "system" for segment in built.segments) == 1
+    alone = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first], outdated=[0])
+    assert ids(alone, tokens) == ids(make(tokens, "New?", passages=[passage(1, "New text.")]), tokens)
