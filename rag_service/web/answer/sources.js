@@ -88,7 +88,7 @@ export class Sources {
           el("h3", { text: passage.title }),
           place ? el("p", { class: "place", text: place }) : null)),
       textOf(passage, passage.text, colour, mark));
-    const flags = [passage.earlier ? t("from an earlier turn") : null,
+    const flags = [passage.changed ? t("changed or deleted since") : null, passage.earlier ? t("from an earlier turn") : null,
       passage.in_prompt === false ? t("not read: the model's window was full") : null].filter(Boolean).join(" · ");
     if (flags) card.append(el("p", { class: "place", text: flags }));
     const from = passage.collection || collection;

@@ -85,6 +85,19 @@ export class AnswerView {
     this._end(el("p", { class: "aside", text: t("This answer is too old to show its sources and figures.") }));
   }
 
+  /** Reads the finished answer again: its passages may have changed since. Says nothing aloud. */
+  async refresh() {
+    if (!this.answer || this.recalled) return;
+    const { secondary } = this;
+    this.secondary = true;
+    try {
+      this._finish(await this._read());
+    } catch {
+      // it stays as it was
+    }
+    this.secondary = secondary;
+  }
+
   /** Stops following the answer, which goes on. */
   detach() {
     this._detached.abort();
@@ -188,6 +201,13 @@ export class AnswerView {
       notes.push(t("Of the oldest turns, {turns} no longer fit into the model's window.",
         { turns: count(answer.turns_left, "{n} turn", "{n} turns") }));
     }
+    if (answer.turns_outdated) {
+      notes.push(t("Documents have changed: this was answered without {answers} that rest on them.",
+        { answers: count(answer.turns_outdated, "{n} earlier answer", "{n} earlier answers") }));
+    }
+    if (restsOnChanged(answer.passages, passages)) {
+      notes.push(t("A source of this answer was changed or deleted since. Ask again to read what the documents say now."));
+    }
     this._end(
       ...notes.filter(Boolean).map((text) => el("p", { class: "aside", text })),
       this._sourced ? this._legend(passages, kinds, answer) : null);
@@ -242,4 +262,10 @@ export class AnswerView {
     this._foot.replaceChildren(...below.filter(Boolean));
     this.onend?.();
   }
+}
+
+/** Whether a passage that an answer cites has changed since; of an answer without citations, any that it was written from. */
+function restsOnChanged(passages, legendPassages) {
+  const cited = legendPassages.filter(([, isCited]) => isCited).map(([index]) => passages[index]);
+  return (cited.length ? cited : passages.filter((passage) => passage.in_prompt !== false)).some((passage) => passage.changed);
 }

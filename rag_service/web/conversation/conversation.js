@@ -73,6 +73,13 @@ export class Conversation {
     else body.retrieval = { mode: "none" };
     turn.element.scrollIntoView({ block: "start", behavior: "smooth" });
     await (compare ? turn.compare(body) : turn.ask(body));
+    if (turn.versions.at(-1).view.answer?.turns_outdated) await this._refresh(turn);
+  }
+
+  /** Reads the answers before a turn again. */
+  async _refresh(turn) {
+    const before = this._turns.slice(0, this._turns.indexOf(turn));
+    await Promise.all(before.flatMap(({ versions }) => versions.map(({ view }) => view.refresh())));
   }
 
   /** Shows the conversation that the address names. */
