@@ -123,11 +123,11 @@ def build(
     dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
     kept = [(n, turn) for n, turn in enumerate(turns) if n not in outdated]
-    shown_before = shown_in(turns[bare:])
+    shown_before = shown_in(turn for n, turn in kept if n >= bare)
 
     def assemble(bare: int, dropped: int, fits: int) -> Prompt:
         earlier = [_contents(turn, with_passages=n >= bare) for n, turn in kept if n >= dropped]
-        shown = shown_in([turn for n, turn in kept if n >= max(bare, dropped)])
+        shown = shown_in(turn for n, turn in kept if n >= max(bare, dropped))
         new = [passage for passage in passages[:fits] if text_of(passage) not in shown]
         if edited is None:
             asked = template.whole if whole else template.question
