@@ -31,8 +31,8 @@ PAGE = 1000
 OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 """Counts of a job, and how they are called here."""
 _REPLACED = (
-    "Replaced were documents of the same folder and file names. If they came from another folder of that name, give each "
-    "folder a collection of its own (-c), or ingest the folder above both."
+    "Replaced were documents of the same folder and file names. If they came from another folder of that name, give "
+    "each folder a collection of its own (-c), or ingest the folder above both."
 )
 
 
