@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from decoder.catalogue import ModelCard, named
 from decoder.errors import UnsupportedModel
@@ -161,7 +162,6 @@ def pull(name: str, models_dir: Path, progress: Progress | None = None) -> Path:
         report("download", 0, 1)
         folder = _from_hub(name, models_dir)
     else:
-        models_dir.mkdir(parents=True, exist_ok=True)
         with _lock(models_dir / f".{name}.lock", report):
             folder = _pulled_folder(NAMED[name], models_dir) or _install(NAMED[name], models_dir, report)
     report("ready", 1, 1)
@@ -244,11 +244,34 @@ def _from_hub(hub_id: str, models_dir: Path) -> Path:
 
 @contextmanager
 def _lock(path: Path, report: Progress) -> Iterator[None]:
-    """Hold an exclusive lock, which the process's end releases as well."""
-    with path.open("w", encoding="utf-8") as file:
+    """Hold an exclusive lock, which the process's end releases as well.
+
+    If the block fails, the folders that were made for the lock's file go with it, unless they have anything else.
+    """
+    made = [folder for folder in path.parents if not folder.exists()]
+    with _locked(path, report):
+        try:
+            yield
+        except BaseException:
+            if made:
+                path.unlink()
+                with suppress(OSError):
+                    for folder in made:
+                        folder.rmdir()
+            raise
+
+
+def _locked(path: Path, report: Progress) -> TextIO:
+    """The lock's file, locked until it is closed."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             report("wait", 0, 1)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                return file
+        file.close()  # who had locked it has failed, and removed it

@@ -49,12 +49,12 @@ class InvalidQuery(RetrieverError, ValueError):
 class UnknownCollection(RetrieverError, LookupError):
     """`existing`: names of collections; the message suggests a close one, `similar` (None if none is close)."""
 
+    ADVICE = "create it first, or list the collections there are"
+
     def __init__(self, name: str, existing: Iterable[str] = ()) -> None:
         self.similar = next(iter(get_close_matches(name, list(existing), n=1)), None)
         suggestion = f" (did you mean {self.similar!r}?)" if self.similar else ""
-        super().__init__(
-            f"there is no collection {name!r}{suggestion}; create it first, or list the collections there are"
-        )
+        super().__init__(f"there is no collection {name!r}{suggestion}; {self.ADVICE}")
         self.name = name
 
 

@@ -22,6 +22,10 @@ from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewri
 from workers.sessions.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
+FILTERED = (
+    "No passage was found among the documents that pass the filter {filter}, so the answer is not based on your "
+    "documents."
+)
 UNSUPPORTED = "The passages probably do not state this answer. Check it against the documents."
 UNANSWERED = "The passages probably do not answer this question. Check the answer against the documents."
 REFUSED = "The passages probably do not answer this question, so no answer is given."
@@ -239,4 +243,6 @@ def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str
     searched = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     if not searched:
         return RETRIEVAL_OFF
-    return NO_PASSAGES if record["collection"] else NO_COLLECTION
+    if not record["collection"]:
+        return NO_COLLECTION
+    return FILTERED.replace("{filter}", job.filtered) if job.filtered else NO_PASSAGES

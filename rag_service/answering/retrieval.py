@@ -24,6 +24,7 @@ from rag_service.answering.query_rewriter import Rewritten
 from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.documents import listing
+from rag_service.prompting.filter_words import in_words
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.standalone import Exchange, exchanges
 from rag_service.prompting.template import Templates
@@ -147,7 +148,8 @@ class Retrieval:
         started = time.perf_counter()
         found = await anyio.to_thread.run_sync(search, limiter=self._threads)
         search_ms = 1e3 * (time.perf_counter() - started)
-        return replace(found, search_ms=search_ms, not_rewritten=rewritten.failure)
+        filtered = in_words(options.filter) if options.filter and not found.passages else ""
+        return replace(found, search_ms=search_ms, not_rewritten=rewritten.failure, filtered=filtered)
 
 
 def _whole(library: Library, names: Sequence[str], document_id: str) -> list[dict[str, Any]]:

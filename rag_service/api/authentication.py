@@ -130,8 +130,8 @@ async def principal_of_key(scope: Scope, key: str) -> Principal | None:
 
 def invalid_key() -> Unauthorized:
     return Unauthorized(
-        "This API key is not valid. It was revoked or is misspelt. Send another one; `rag keys create NAME` creates "
-        "it.",
+        "This API key is not valid: it is misspelt, was revoked or has expired. Send another one; on the service's "
+        "machine, `rag keys create NAME` creates it.",
         "invalid_key",
     )
 

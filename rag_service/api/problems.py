@@ -50,6 +50,9 @@ _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 _UNION_BRANCHES = {"str", "list", "dict", "int", "float", "bool"}
 _NOT_AN_OBJECT = {"model_attributes_type", "model_type", "dict_type"}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OF_WHAT_IS = ("GET", "HEAD", "PATCH", "DELETE")
+"""Methods of requests for which nobody creates a collection first."""
+_LIST_COLLECTIONS = "GET /v1/collections lists those there are"
 _SHOWN_CHARS = 60
 """Most characters of an invalid value in an error message."""
 
@@ -247,4 +250,7 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    return response(as_problem(error), request.url.path)
+    problem = as_problem(error)
+    if isinstance(error, UnknownCollection) and request.method in _OF_WHAT_IS:
+        problem = errors.NotFound(problem.detail.replace(error.ADVICE, _LIST_COLLECTIONS), problem.code)
+    return response(problem, request.url.path)

@@ -22,6 +22,8 @@ _CREATE_OR_LIST = "create it first, or list the collections there are"
 _COMMAND_LINE_ADVICE = {
     "base_url or RAG_URL": "--url or RAG_URL",
     _CREATE_OR_LIST: "`rag collections list` lists those there are",
+    "GET /v1/collections lists": "`rag collections list` lists",
+    "Send another one": "Give another one with --api-key or RAG_API_KEY",
     "list its documents for their ids": "`rag docs list -c NAME` lists those there are",
     "GET /v1/sessions lists": "`rag sessions list` lists",
     "Field 'session_id' should be": "The id of a session should be",
@@ -29,6 +31,8 @@ _COMMAND_LINE_ADVICE = {
 """Advice for programs, from the service and its client -> the same for the command line."""
 _ASKING_ADVICE = {_CREATE_OR_LIST: "`rag ingest PATH… -c NAME` makes one, `rag collections list` lists those there are"}
 """The same for commands that ask a collection, which may be one that is still to come."""
+_INVALID_KEY = "invalid_key"
+"""Code of a request whose key the service does not know."""
 _UNLIMITED = 1_000_000
 """Retries that only `patience` bounds."""
 
@@ -37,7 +41,11 @@ class Rejected(CliError):
     """The service answered with a problem document."""
 
     def __init__(self, problem: RagProblem, key_from: str = "", asking: bool = False) -> None:
-        advice = f" {key_from} Set RAG_API_KEY, or use --api-key.".replace("  ", " ") if problem.status == 401 else ""
+        advice = ""
+        if problem.status == 401:
+            advice = f" {key_from}".rstrip()
+            if problem.code != _INVALID_KEY:
+                advice += " Set RAG_API_KEY, or use --api-key."
         status = {"invalid_request": USAGE, NOT_RAG_SERVICE: UNREACHABLE}.get(problem.code, FAILED)
         super().__init__(_for_command_line(problem.detail, asking) + advice, status)
         self.http_status = problem.status

@@ -55,7 +55,9 @@ _DRAFTER: dict[str, Any] = {
 SpeculationName = Annotated[
     str | None,
     typer.Option(
-        "--speculation", help="off, auto or a drafter's name. Changes the speed, never the answer.", **_DRAFTER
+        "--speculation",
+        help="off, auto or a drafter's name. Changes the speed, never the answer.  [default: RAG_DRAFTER, else auto]",
+        **_DRAFTER,
     ),
 ]
 Verbose = Annotated[
@@ -65,11 +67,24 @@ ShowPrompt = Annotated[bool, typer.Option("--show-prompt", help="Also print the 
 Compared = Annotated[
     str, typer.Option("--drafter", help="auto or a drafter's name; compared with plain decoding.", **_DRAFTER)
 ]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="Longest answer, in tokens.", min=1)]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens",
+        metavar="N",
+        help="Longest answer, in tokens.  [default: RAG_ANSWERS__MAX_TOKENS, else 256]",
+        min=1,
+    ),
+]
 Temperature = Annotated[float, typer.Option("--temperature", metavar="T", help="0 is greedy.", min=0)]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", metavar="N", help="With a temperature above 0, the same seed gives the same answer.", min=0),
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="With a temperature above 0, the same seed gives the same answer.  [default: random]",
+        min=0,
+    ),
 ]
 Exact = Annotated[
     Literal["default", "strict", "bitwise"],
@@ -82,7 +97,12 @@ Abstain = Annotated[
     Literal["off", "warn", "refuse"] | None,
     typer.Option("--abstain", help="What happens if the passages probably do not answer.  [default: warn]"),
 ]
-TopK = Annotated[int | None, typer.Option("--top-k", metavar="N", help="Number of passages to retrieve.", min=1)]
+TopK = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k", metavar="N", help="Number of passages to retrieve.  [default: RAG_RETRIEVAL__TOP_K, else 5]", min=1
+    ),
+]
 
 
 def example(*lines: str) -> str:

@@ -22,6 +22,11 @@ key. Answers and lists go to standard output; progress, notes and errors go to s
 appear on terminals only, and `NO_COLOR` turns colours off. With `--json` standard output is one JSON value; `rag chat`
 and `rag sync --watch` print one a line.
 
+On a terminal, `rag collections delete`, `rag docs delete`, `rag sessions erase` and `rag keys revoke` ask before they
+do what cannot be undone; `--yes` skips the question. Scripts, without a terminal, are not asked. Commands that take
+away more than they name, `rag sessions erase --all` and the removals of `rag sync`, need `--yes` there. `rag restore`
+writes only where nothing is.
+
 `rag --install-completion` sets up completion for your shell; `rag --show-completion` prints what it would add.
 
 | exit status | meaning |

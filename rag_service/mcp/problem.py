@@ -10,6 +10,7 @@ from rag_service.service_error import RagServiceError
 _ADVICE = {
     "base_url or RAG_URL": "RAG_URL in the settings of this MCP server (or `rag mcp --url`)",
     "create it first, or list the collections there are": "list_collections lists those there are",
+    "GET /v1/collections lists": "list_collections lists",
     "GET /v1/collections/NAME/documents lists": "list_documents lists",
     "list its documents for their ids": "list_documents lists those there are",
 }

@@ -149,6 +149,7 @@ def job(
         rewrite_ms=retrieved.rewrite_ms,
         search_ms=retrieved.search_ms,
         not_rewritten=retrieved.not_rewritten,
+        filtered=retrieved.filtered,
     )
 
 

@@ -21,6 +21,7 @@ class Retrieved:
         whole: whether the passages are those of one document, in its order.
         search_ms: time of the search, with waiting for its turn; None without a search.
         not_rewritten: why the question was searched for as it was typed, although it was to be rewritten.
+        filtered: the filter of a search that found nothing, in words; "" for any other search.
     """
 
     query: str | None = None
@@ -31,6 +32,7 @@ class Retrieved:
     whole: bool = False
     search_ms: float | None = None
     not_rewritten: NotRewritten | None = None
+    filtered: str = ""
 
     def in_full(self, question: str) -> str:
         """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""

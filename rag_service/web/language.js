@@ -16,6 +16,18 @@ export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+/** A remark of the service in the page's language. One part of it may be the service's own, as `{filter}` is. */
+export function said(remark) {
+  if (remark in words) return t(remark);
+  for (const text of Object.keys(words)) {
+    const [, before, name, after] = /^(.+)\{(filter)\}(.+)$/.exec(text) ?? [];
+    if (name && remark.length > before.length + after.length && remark.startsWith(before) && remark.endsWith(after)) {
+      return t(text, { [name]: remark.slice(before.length, remark.length - after.length) });
+    }
+  }
+  return remark;
+}
+
 /** A number with its noun: `count(1, "{n} source", "{n} sources")`. */
 export function count(number, one, several) {
   return t(number === 1 ? one : several, { n: numbers.format(number) });

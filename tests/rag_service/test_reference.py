@@ -83,6 +83,7 @@ def test_options_of_one_name_mean_the_same_everywhere() -> None:
         "-t": {"--tenant"},
         "-v": {"--verbose"},
         "-w": {"--where"},
+        "-y": {"--yes"},
     }
     assert short == known | ({"-h": short["-h"]} if "-h" in short else {})
 
@@ -131,3 +132,13 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
     assert all(metric.name.endswith("_total") == (metric.kind == "counter") for metric in METRICS)
     with pytest.raises(KeyError, match="rag_other"):
         exposition({"rag_other": 1})
+
+
+def test_help_names_the_setting_that_gives_a_default() -> None:
+    """And usage has no brackets in brackets."""
+    settings = {"host", "port", "max_tokens", "top_k", "speculation"}
+    for name, command in commands():
+        for parameter in command.params:
+            assert not (parameter.metavar or "").startswith("["), f"{name}: {parameter.name}"
+            if parameter.name in settings and name != "rag mcp":
+                assert "[default: RAG_" in parameter.help, f"{name}: {parameter.name}"

@@ -227,6 +227,8 @@ class GenerateJob(_Message):
     """Why a follow-up was searched for as it was typed, although it was to be rewritten."""
     search_ms: float | None = None
     """Milliseconds that the search took, with waiting for its turn; None without a search."""
+    filtered: str = ""
+    """The filter of a search that found nothing, in words; "" for any other search."""
     forgotten: int = Field(default=0, ge=0)
     """Turns without passages: the window is full, so this many of the session's oldest turns lost their passages."""
     passages_left: int = Field(default=0, ge=0)

@@ -59,9 +59,10 @@ def key_for(url: str, api_key: str | None, settings: Settings) -> str | None:
 def key_from(url: str, api_key: str | None, settings: Settings) -> str:
     """A sentence that says where the key for an address came from, or where none was found."""
     if api_key is not None:
-        return "The key is that of --api-key."
+        return "The key is that of --api-key." if api_key else "No key was sent: that of --api-key is empty."
     if settings.api_key is not None:
-        return "The key is that of RAG_API_KEY."
+        known = settings.api_key.get_secret_value()
+        return "The key is that of RAG_API_KEY." if known else "No key was sent: RAG_API_KEY is empty."
     nowhere = "No key was found: neither --api-key nor RAG_API_KEY is set, and"
     if not local_key.is_loopback(url):
         return f"{nowhere} a local key is sent to this machine alone."

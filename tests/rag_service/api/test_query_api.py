@@ -230,7 +230,7 @@ async def test_an_answer_without_support_says_so(client: httpx.AsyncClient, worl
     assert "probably do not state this answer" in unsupported["note"]
     nothing = await ask(client, retrieval={"filter": {"lang": "xx"}})
     assert nothing["passages"] == []
-    assert "No passage was found" in nothing["note"]
+    assert 'No passage was found among the documents that pass the filter lang = "xx", so' in nothing["note"]
     assert "(No passages.)" in world.tokens.decode(world.stage.prompts[-1])
     off = await ask(client, retrieval={"mode": "none"})
     assert "without retrieval" in off["note"]

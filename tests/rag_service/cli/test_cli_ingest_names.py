@@ -60,3 +60,16 @@ def test_a_name_stands_for_a_file_only_if_its_path_ends_with_it(tmp_path: Path) 
     assert named("a/x.md", {"x.md"}, "a/x.md", alone=False) == "a/x.md", "it may be another file's"
     twice = [Source(tmp_path / "p" / "a" / "x.md", "x.md"), Source(tmp_path / "q" / "a" / "x.md", "other")]
     assert [one.name for one in known_names(twice, {"a/x.md"})] == ["a/x.md", "other"]
+
+
+def test_two_folders_of_one_name_are_remarked_on(api_url: str, tmp_path: Path) -> None:
+    """The second one silently took the documents of the first one away."""
+    for place in ("a", "b"):
+        (tmp_path / place / "docs").mkdir(parents=True)
+        (tmp_path / place / "docs" / "one.md").write_text(f"# One\n\nThe one of {place}.")
+    said = []
+    for path in ("a/docs", "a/docs", "b/docs", "a/docs/one.md"):
+        result = rag("ingest", str(tmp_path / path), "-c", "twins", "--url", api_url)
+        assert result.exit_code == 0, result.output
+        said.append("came from another folder of that name" in result.stderr)
+    assert said == [False, False, True, False]

@@ -100,6 +100,8 @@ def test_a_server_of_another_kind_is_told_from_the_service() -> None:
         ("http://rag:1", None, None, True, "is sent to this machine alone. Set RAG_API_KEY"),
         ("http://rag:1", None, "rag_a", True, "The key is that of RAG_API_KEY."),
         ("http://rag:1", "rag_b", "rag_a", True, "The key is that of --api-key."),
+        ("http://127.0.0.1:1", "", "rag_a", True, "No key was sent: that of --api-key is empty. Set RAG_API_KEY"),
+        ("http://127.0.0.1:1", None, "", True, "No key was sent: RAG_API_KEY is empty. Set RAG_API_KEY"),
     ],
 )
 def test_who_is_refused_reads_where_the_key_was_looked_for(
@@ -114,3 +116,19 @@ def test_who_is_refused_reads_where_the_key_was_looked_for(
     assert said.format(folder=tmp_path) in str(error.value)
     assert ("{folder}" in said or not file) == (str(tmp_path / "key") in str(error.value))
     assert "  " not in str(error.value)
+
+
+@pytest.mark.parametrize(("option", "setting"), [("rag_b", None), (None, "rag_a"), (None, None)])
+def test_who_gave_a_key_is_not_told_to_give_one(
+    live_url: str, option: str | None, setting: str | None, tmp_path: Path
+) -> None:
+    settings = Settings(data_dir=tmp_path, api_key=None if setting is None else SecretStr(setting))
+    key = option or setting or local_key.ensure(tmp_path)
+    source = {"rag_b": "that of --api-key.", "rag_a": "that of RAG_API_KEY."}.get(key, f"the local key {tmp_path}/key;")
+    wrong = Api(live_url, api_key=key, key_from=key_from(live_url, option, settings))
+    with wrong as api, pytest.raises(CliError) as error:
+        api.request("GET", "/v1/collections")
+    said = str(error.value)
+    assert said.startswith("This API key is not valid: it is misspelt, was revoked or has expired. Give another one ")
+    assert f"`rag keys create NAME` creates it. The key is {source}" in said
+    assert "Set RAG_API_KEY" not in said

@@ -24,6 +24,7 @@ LANGUAGES = ("de", "nl")
 STRING = r'"((?:[^"\\]|\\.)*)"'
 NOTES = {
     answers.NO_PASSAGES,
+    answers.FILTERED,
     answers.UNSUPPORTED,
     answers.UNANSWERED,
     answers.REFUSED,
@@ -104,6 +105,10 @@ async def test_the_page_speaks_the_browsers_language(new_visit: Any, scene: Any,
     await page.get_by_role("combobox", name=own["Collection"]).select_option("handbook")
     await expect(page.locator("#starters button")).to_have_count(3)
     assert await english(page, own) == []
+    for words in ("year >= 2020", 'team = "{filter}"'):
+        note = answers.FILTERED.replace("{filter}", words)
+        assert await said(page, note) == own[answers.FILTERED].replace("{filter}", words)
+    assert await said(page, "A remark of a later version.") == "A remark of a later version."
     await page.get_by_label(own["Your question"]).fill(BACKUPS)
     await page.get_by_role("button", name=own["Ask"], exact=True).click()
     turn = page.locator(".turn")
@@ -117,6 +122,14 @@ async def test_the_page_speaks_the_browsers_language(new_visit: Any, scene: Any,
     await page.get_by_role("button", name=own["Read {title}"].replace("{title}", "Travel policy")).click()
     await expect(page.locator("#reading .passage-text")).to_be_visible()
     assert await english(page, own) == []
+
+
+async def said(page: Any, remark: str) -> str:
+    """A remark of the service as the page shows it."""
+    script = "async ([place, remark]) => (await import(place)).said(remark)"
+    place = await page.evaluate("new URL('language.js', document.querySelector('script[type=module]').src).href")
+    shown: str = await page.evaluate(script, [place, remark])
+    return shown
 
 
 async def english(page: Any, own: dict[str, str]) -> list[str]:

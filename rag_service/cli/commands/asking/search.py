@@ -10,7 +10,7 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.choice import choose
 from rag_service.cli.console import out, print_json
 from rag_service.cli.metadata import Where, filter_of
-from rag_service.cli.options import ApiKey, Json, Url
+from rag_service.cli.options import ApiKey, Json, TopK, Url
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.prompting.prompt import heading_line
@@ -27,7 +27,7 @@ def search(
             help="Collection to search.  [default: `default` if it exists, else the only one]",
         ),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(metavar="N", help="Number of passages to retrieve.", min=1)] = None,
+    top_k: TopK = None,
     mode: Annotated[Literal["hybrid", "dense", "lexical"], typer.Option(help="hybrid, dense or lexical.")] = "hybrid",
     neighbours: Annotated[
         int, typer.Option(metavar="N", help="Also so many chunks before and after each.", min=0, max=5)

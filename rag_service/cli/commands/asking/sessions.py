@@ -11,7 +11,8 @@ from rich.filesize import decimal
 
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.asking.transcript import as_markdown
-from rag_service.cli.console import CliError, err, local_time, out, print_json, print_result, say_dim
+from rag_service.cli.confirm import asks, confirm
+from rag_service.cli.console import CliError, count, err, local_time, out, print_json, print_result, say_dim
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
@@ -108,26 +109,30 @@ def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
     return {**turn, "citations": citations}
 
 
-@app.command("erase", epilog=example("rag sessions erase my-session"))
+@app.command("erase", epilog=example("rag sessions erase my-session", "rag sessions erase --all --yes"))
 def erase(
     session: OneOrAll = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Erase all that is kept of the key's person, answers outside sessions too.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --all.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask. Where there is no terminal, only --all needs it.")
+    ] = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Erase a session with its turns and all its answers, or with --all everything."""
+    """Erase a session with its turns and all its answers, or with --all everything. Asks first."""
     if everything == (session is not None):
         raise CliError("Name a session, or give --all.")
     if everything and not yes:
-        typer.confirm("Erase all sessions and answers of this key's person?", abort=True, err=True)
+        confirm("Erase all sessions and answers of this key's person?")
+    if session is not None and asks(yes):
+        confirm(f"Erase the session {session!r} with all its answers?")
     with connect(url, api_key) as api:
         if session is None:
             number = api.send(calls.erase_sessions())
-            print_result({"sessions": number}, f"Erased everything: {number} session{'s' * (number != 1)}.", as_json)
+            print_result({"sessions": number}, f"Erased everything: {count(number, 'session')}.", as_json)
             return
         api.send(calls.erase_session(session))
     print_result({"erased": session}, f"Erased {session}.", as_json)

@@ -8,6 +8,7 @@ import typer
 from rich.filesize import decimal
 
 from rag_service.cli.commands.documents import moving
+from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import count, err, out, print_json, print_result
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
@@ -53,15 +54,19 @@ def rename(
     print_result(collection, text, as_json)
 
 
-@app.command("delete", epilog=example("rag collections delete notes"))
+@app.command("delete", epilog=example("rag collections delete notes", "rag collections delete notes --yes"))
 def delete(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")],
+    yes: Yes = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a collection with all its documents."""
+    """Delete a collection with all its documents. Asks first."""
     with connect(url, api_key) as api:
+        if asks(yes):
+            documents = api.send(calls.collection(name)).documents
+            confirm(f"Delete the collection {name!r} with {count(documents, 'document')}?")
         api.send(calls.delete_collection(name))
     print_result({"deleted": name}, f"Deleted {name}.", as_json)
 

@@ -8,6 +8,7 @@ import typer
 from rich.filesize import decimal
 
 from rag_service.answering.names import DEFAULT_COLLECTION
+from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import count, err, local_time, out, print_json
 from rag_service.cli.options import ApiKey, InCollection, Json, Url, example
 from rag_service.cli.stack.connect import connect
@@ -67,11 +68,15 @@ def show(
 def delete(
     documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Document ids; `rag docs list` shows them.")],
     collection: InCollection = DEFAULT_COLLECTION,
+    yes: Yes = False,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """Delete documents. Answers that cite them keep their passages."""
+    """Delete documents. Asks first. Answers that cite them keep their passages."""
+    if asks(yes):
+        which = f"the document {documents[0]!r}" if len(documents) == 1 else f"these {len(documents)} documents"
+        confirm(f"Delete {which} of the collection {collection!r}?")
     with connect(url, api_key) as api:
         for document in documents:
             api.send(calls.delete_document(collection, document))

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.documents.jobs import print_failures, print_notes, wait_for
-from rag_service.cli.console import CliError, err, out, print_json, progress_bar
+from rag_service.cli.console import CliError, err, out, print_json, progress_bar, say_dim
 from rag_service.cli.metadata import Meta, metadata_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -30,6 +30,10 @@ PAGE = 1000
 """Documents that one request lists."""
 OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 """Counts of a job, and how they are called here."""
+_REPLACED = (
+    "Replaced were documents of the same folder and file names. If they came from another folder of that name, give "
+    "each folder a collection of its own (-c), or ingest the folder above both."
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ def ingest(
             told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
             place = f"{collection!r}: {told}" if told else f"{collection!r}"
             out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {place}.")
+            if outcomes["replaced"] and not all(source.alone for source in sources):
+                say_dim(_REPLACED)
         else:
             for job in jobs:
                 out().print(job)

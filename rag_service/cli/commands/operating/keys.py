@@ -13,6 +13,7 @@ import typer
 from rag_service.access.api_keys import ApiKeys
 from rag_service.access.audit_log import AuditLog
 from rag_service.access.principal import OPERATOR_KEY, Principal
+from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import CliError, err, out, print_json, print_result
 from rag_service.cli.options import Json, example
 from rag_service.cli.stack.connect import stack_redis
@@ -99,13 +100,16 @@ def list_keys(as_json: Json = False) -> None:
 @app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Revoke a key: the service rejects it from now on, and ends the streams that it has open."""
+    """Revoke a key: the service rejects it from now on, and ends the streams that it has open. Asks first."""
     with _keys() as (keys, log):
         found = keys.get(key_id)
         if found is None:
             raise CliError(f"There is no key {key_id[:80]!r}. `rag keys list` shows the keys.")
+        if asks(yes):
+            confirm(f"Revoke the key {found.id} ({found.name!r} of tenant {found.tenant!r})?")
         with log.recording(_operator(found.tenant), "key.revoke", key_id=found.id):
             keys.revoke(found.id)
     print_result({"revoked": key_id}, f"Revoked {key_id}.", as_json)
