@@ -68,7 +68,9 @@ async def test_an_html_page_is_shown_with_its_outline_and_its_words_stay(visit: 
 @one_engine
 @pytest.mark.parametrize("ending", ["md", "html", "csv", "pdf", "txt"])
 async def test_marked_words_are_those_of_their_place(visit: Any, ending: str) -> None:
-    text = "# 😀 Top\n\nOne *two* three.\n\n- four\n  five\n\n| a | b |\n| --- | --- |\n| c \\| d | six |\n\n## End\nseven"
+    text = (
+        "# 😀 Top\n\nOne *two* three.\n\n- four\n  five\n\n| a | b |\n| --- | --- |\n| c \\| d | six |\n\n## End\nseven"
+    )
     for words in ("😀 Top", "three", "four", "six", "End", "seven"):
         start = text.index(words)
         assert (await shown(visit, f"x.{ending}", text, (start, start + len(words))))["marked"] == words
