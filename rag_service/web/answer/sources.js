@@ -93,7 +93,7 @@ export class Sources {
     if (flags) card.append(el("p", { class: "place", text: flags }));
     const from = passage.collection || collection;
     if (from && passage.page && ending(passage) === "pdf") {
-      card.append(button(t("Open the PDF at page {n}", { n: passage.page }), (event) => openPdf(event.target, passage, from),
+      card.append(button(t("Open the PDF at page {n}", { n: String(passage.page) }), (event) => openPdf(event.target, passage, from),
         { class: "link" }));
     }
     if (from) {
