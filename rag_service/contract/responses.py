@@ -33,8 +33,9 @@ class SessionSummary(ResponseBody):
     session_id: str
     created: float
     updated: float
-    turns: int
-    question: str
+    turns: int = Field(description="Answers, each version that an edit made counted too.")
+    questions: int = Field(default=0, description="Questions: turns without edits.")
+    question: str = Field(description="The first one.")
 
 
 class SessionList(ResponseBody):

@@ -11,9 +11,15 @@ export const language = navigator.languages.map((one) => one.slice(0, 2)).find((
 const words = TEXTS[language];
 const numbers = new Intl.NumberFormat(language);
 
-/** A text in the page's language. @param values replace {names} in it. */
+/** A number as the page's language writes it. @param digits behind the point. */
+export function number(value, digits = 0) {
+  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A text in the page's language. @param values replace {names} in it; numbers are written as the language does. */
 export function t(text, values = {}) {
-  return (words[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  const shown = (value) => typeof value === "number" ? numbers.format(value) : value;
+  return (words[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => shown(values[name]) ?? whole);
 }
 
 /** A remark of the service in the page's language. One part of it may be the service's own, as `{filter}` is. */
@@ -30,12 +36,17 @@ export function said(remark) {
 
 /** A number with its noun: `count(1, "{n} source", "{n} sources")`. */
 export function count(number, one, several) {
-  return t(number === 1 ? one : several, { n: numbers.format(number) });
+  return t(number === 1 ? one : several, { n: number });
 }
 
 /** A time, short. @param seconds since 1970. */
 export function when(seconds) {
   return new Date(seconds * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** A date without its time. */
+export function day(date) {
+  return date.toLocaleDateString(language, { dateStyle: "long" });
 }
 
 /** Puts the texts that the page came with into its language. */

@@ -179,6 +179,8 @@ if ARGV[7] ~= '' then
   if holder and holder ~= ARGV[11] then return 'detached' end  -- its claim lapsed, and another answer has the turn
 end
 redis.call('RPUSH', KEYS[5], ARGV[6])
+local base = cjson.decode(ARGV[6]).base
+if base and base ~= cjson.null then redis.call('HINCRBY', KEYS[4], 'edits', 1) end
 for name, text in pairs(cjson.decode(ARGV[13])) do redis.call('HSETNX', KEYS[11], name, text) end
 redis.call('EXPIRE', KEYS[11], texts_ttl)
 redis.call('HSETNX', KEYS[4], 'created', ARGV[10])

@@ -34,6 +34,9 @@ class SessionSummary(TypedDict):
     created: float
     updated: float
     turns: int
+    """Answers; each version that an edit made counts."""
+    questions: int
+    """Turns without edits. Edits that an earlier version stored count."""
     question: str
     """The first question; empty before the first answer."""
 
@@ -161,6 +164,7 @@ class Sessions:
                 created=float(fields["created"]),
                 updated=float(fields["updated"]),
                 turns=int(turns),
+                questions=int(turns) - int(fields.get("edits", 0)),
                 question=str(json.loads(first)["question"]) if first else "",
             )
             for session_id, fields, turns, first in zip(ids, replies[::3], replies[1::3], replies[2::3], strict=True)

@@ -2,7 +2,7 @@
 
 import { el } from "../dom.js";
 import { placeOf } from "./provenance.js";
-import { t } from "../language.js";
+import { day, t } from "../language.js";
 
 /** An answer with the numbers of its citations in it, and its sources below. @param runs of provenance.js. */
 export function withSources(runs, passages) {
@@ -23,12 +23,41 @@ export function withSources(runs, passages) {
   return `${text}\n\n${t("Sources")}:\n\n${sources.map((source) => `* ${source}`).join("\n")}`;
 }
 
-/** A conversation: its questions as headings. @param turns [{question, instruction, answer}]. */
-export function conversationText(turns) {
-  return turns.map(({ question, instruction, answer }) => {
+const LONGEST_NAME = 60;
+
+/** A conversation: its first question as the title, a date, its questions as headings. @param turns [{question, instruction, answer}]. */
+export function conversationText(turns, date) {
+  const title = turns.length ? `# ${oneLine(turns[0].question)}\n\n*${day(date)}*\n\n` : "";
+  return title + turns.map(({ question, instruction, answer }) => {
     const changed = instruction ? `*${t("Changed: {instruction}", { instruction })}*\n\n` : "";
-    return `## ${question.replace(/\s+/g, " ")}\n\n${changed}${answer}\n`;
+    return `## ${oneLine(question)}\n\n${changed}${answer}\n`;
   }).join("\n");
+}
+
+const oneLine = (text) => text.trim().replace(/\s+/g, " ");
+
+/** The name of a conversation's file: words of its first question, in any script, and the date. */
+export function fileName(question, date) {
+  const two = (number) => String(number).padStart(2, "0");
+  const end = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}.md`;
+  const room = LONGEST_NAME - end.length - 1;
+  const words = question.normalize("NFC").match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+  let name = "";
+  for (const word of words) {
+    if (name && name.length + word.length >= room) break;
+    name += name ? `-${word}` : word;
+  }
+  return [cut(name, room) || "conversation", end].join("-");
+}
+
+/** The beginning of a text, at most so many code units, with whole characters. */
+function cut(text, most) {
+  let short = "";
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (short.length + segment.length > most) break;
+    short += segment;
+  }
+  return short;
 }
 
 /** Offers a text (of Markdown) or a blob as a file. */

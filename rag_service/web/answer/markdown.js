@@ -17,20 +17,26 @@ const ESCAPABLE = /[!-/:-@[-`{-~]/;
  *
  * @param text Markdown. @param leaf (value, at) => nodes of some words: `at[i]` is the place in `text`, in code points, of
  *   the i-th code point of `value`.
+ * @param outline whether only headings, lists, tables and code are Markdown, and all between them are words as they are.
  */
-export function rendered(text, leaf) {
-  return new Renderer(text, leaf).children(parse(text));
+export function rendered(text, leaf, { outline = false } = {}) {
+  return new Renderer(text, leaf, outline).children(parse(text));
 }
 
+const WORDED = new Set(["paragraph", "heading", "tableCell"]); // blocks of an outline that hold words
+const OUTLINE = new Set(["paragraph", "list", "listItem", "table", "code"]); // and headings
+
 class Renderer {
-  constructor(text, leaf) {
+  constructor(text, leaf, outline) {
     this._text = text;
     this._leaf = leaf;
+    this._outline = outline;
     this._points = places(text);
     this._targets = new Map();
   }
 
   children(node) {
+    if (this._outline && WORDED.has(node.type)) return this._asIs(node.children, node.type === "tableCell");
     for (const child of node.children) {
       if (child.type === "definition") this._targets.set(child.identifier, child.url);
     }
@@ -38,6 +44,7 @@ class Renderer {
   }
 
   _nodes(node) {
+    if (this._outline && !this._outlines(node)) return [el("p", {}, ...this._asIs([node]))];
     const make = MAKERS[node.type];
     if (make) return [make(this, node)];
     switch (node.type) {
@@ -52,6 +59,27 @@ class Renderer {
       case "image": case "imageReference": return this._raw(node);
       default: return node.children ? this.children(node) : this._raw(node);
     }
+  }
+
+  /** Whether a block is one that a reader of documents writes. */
+  _outlines({ type, position }) {
+    return type === "heading" ? this._text[position.start.offset] === "#" : OUTLINE.has(type);
+  }
+
+  /** The words of some neighbouring nodes as they stand in the text. @param cell whether bars in them are escaped. */
+  _asIs(nodes, cell = false) {
+    if (!nodes.length) return [];
+    const at = [];
+    const end = nodes.at(-1).position.end.offset;
+    let words = "";
+    for (let place = nodes[0].position.start.offset; place < end;) {
+      if (cell && this._text.startsWith("\\|", place)) place++;
+      const point = String.fromCodePoint(this._text.codePointAt(place));
+      words += point;
+      at.push(this._points[place]);
+      place += point.length;
+    }
+    return this._leaf(words, at);
   }
 
   link(node, url) {
@@ -69,7 +97,8 @@ class Renderer {
       el(tag, { class: node.align?.[at] ? `align-${node.align[at]}` : null, scope: tag === "th" ? "col" : null },
         ...this.children(cell))));
     const [head, ...body] = node.children;
-    return el("table", {}, el("thead", {}, row(head, "th")), el("tbody", {}, ...body.map((one) => row(one, "td"))));
+    const headed = head.children.some((cell) => cell.children.length);
+    return el("table", {}, headed ? el("thead", {}, row(head, "th")) : null, el("tbody", {}, ...body.map((one) => row(one, "td"))));
   }
 
   _block(node) {

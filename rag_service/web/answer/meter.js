@@ -3,7 +3,7 @@
 // tokens and time.
 
 import { el } from "../dom.js";
-import { count, t } from "../language.js";
+import { count, number, t } from "../language.js";
 
 const PASSES = "A pass is one run of the whole model. Plain decoding takes one for every token.";
 
@@ -65,7 +65,7 @@ function compareSwitch() {
     el("span", { text: t("Compare the next answers with plain decoding") }));
 }
 
-export const seconds = (ms) => ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+export const seconds = (ms) => ms < 1000 ? `${number(ms)} ms` : `${number(ms / 1000, 1)} s`;
 
 function figures(answer) {
   const { speculation, usage, timings } = answer;
@@ -94,7 +94,7 @@ function figures(answer) {
       { read: seconds(timings.prefill ?? 0), write: seconds(timings.decode ?? 0) }));
   }
   if (typeof answer.support === "number") {
-    const chance = answer.support.toFixed(2);
+    const chance = number(answer.support, 2);
     const asked = ["readout", "check"].some((signal) => signal in (answer.signals ?? {}));
     row(t("Support"), answer.calibrated ? chance
       : asked ? t("{chance}, not calibrated for this model, prompt or language", { chance })

@@ -135,7 +135,7 @@ export function placeOf(passage, passages) {
   const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
   const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
   const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
-  return [file, headings.join(" › "), passage.page ? t("page {n}", { n: passage.page }) : null, passage.date].filter(Boolean).join(" · ");
+  return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null, passage.date].filter(Boolean).join(" · ");
 }
 
 /** The source of a mark, in words. */

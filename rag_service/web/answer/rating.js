@@ -35,7 +35,7 @@ export class Rating {
       await this._send("DELETE");
       this.form.replaceChildren();
     } else if (await this._send("POST", { rating, comment: this._given?.comment ?? "" })) {
-      this._ask();
+      this._ask(!document.activeElement?.matches("textarea, input")); // who writes elsewhere by now keeps the focus
     }
   }
 
@@ -52,31 +52,39 @@ export class Rating {
     }
   }
 
-  /** Asks for a comment. */
-  _ask() {
+  /** Closes the form. The focus, if it was in there, goes back to the thumb. */
+  _close(...shown) {
+    const within = this.form.contains(document.activeElement);
+    const thumb = this.form.closest(".turn")?.querySelector(`[data-do="rate-${this._given?.rating}"]`);
+    this.form.replaceChildren(...shown);
+    if (within) thumb?.focus({ preventScroll: true });
+  }
+
+  /** Asks for a comment. @param focus whether its field gets the focus. */
+  _ask(focus) {
     const field = freshId("comment");
     const input = el("textarea", { id: field, rows: "2", maxlength: "4000" });
     input.value = this._given.comment;
-    const close = () => this.form.replaceChildren();
     const form = el("form", { class: "edit-form", onsubmit: async (event) => {
       event.preventDefault();
       const { rating } = this._given;
       if (await this._send("POST", { rating, comment: input.value })) {
-        this.form.replaceChildren(el("p", { class: "aside", text: input.value.trim()
+        this._close(el("p", { class: "aside", text: input.value.trim()
           ? t("Thank you. The operator can read your comment.") : t("Thank you for the feedback.") }));
       }
     }, onkeydown: (event) => {
-      if (event.key !== "Escape") return;
+      if (event.key !== "Escape" || event.isComposing) return;
       event.stopPropagation();
-      close();
+      this._close();
     } },
     el("label", { for: field, text: this._given.rating === "up" ? t("What was good? (optional)") : t("What was wrong? (optional)") }),
     input,
     el("p", { class: "place", text: t("The question and the answer are kept with it, for the operator of this service.") }),
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Send") }),
-      button(t("No comment"), close, { class: "quiet" })));
+      button(t("No comment"), () => this._close(), { class: "quiet" })));
     this.form.replaceChildren(form);
     form.scrollIntoView({ block: "nearest" });
+    if (focus) input.focus({ preventScroll: true });
   }
 }
 

@@ -2,7 +2,7 @@
 // bottom.
 
 import { asProblem, documentPath, json, open } from "../api.js";
-import { rendered } from "./markdown.js";
+import { ending, textOf } from "./source_text.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
 import { described, placeOf } from "./provenance.js";
@@ -93,7 +93,7 @@ export class Sources {
     if (flags) card.append(el("p", { class: "place", text: flags }));
     const from = passage.collection || collection;
     if (from && passage.page && ending(passage) === "pdf") {
-      card.append(button(t("Open the PDF at page {n}", { n: passage.page }), (event) => openPdf(event.target, passage, from),
+      card.append(button(t("Open the PDF at page {n}", { n: String(passage.page) }), (event) => openPdf(event.target, passage, from),
         { class: "link" }));
     }
     if (from) {
@@ -102,35 +102,6 @@ export class Sources {
     }
     return card;
   }
-}
-
-/** The ending of the file that a document came from: its id is the file's name, by default with a digest behind it. */
-function ending({ document_id: id }) {
-  return /\.([a-z0-9]+)(-[0-9a-f]{10})?$/i.exec(id)?.[1].toLowerCase() ?? null;
-}
-
-/** A text of a passage's document with the words of `mark`, if any, marked. Markdown is shown as such. */
-export function textOf(passage, text, classes, mark = null, base = 0) {
-  if (!["md", "markdown"].includes(ending(passage))) {
-    return el("p", { class: `passage-text ${classes}` }, ...marked(Array.from(text), mark, base));
-  }
-  const [from, to] = mark?.from === undefined || mark.from === null ? [0, 0] : [mark.from + base, mark.to + base];
-  return el("div", { class: `passage-text markdown ${classes}` }, ...rendered(text, (value, at) => {
-    const points = Array.from(value);
-    const first = at.findIndex((place) => place >= from && place < to);
-    if (first < 0) return [value];
-    const past = at.findLastIndex((place) => place >= from && place < to) + 1;
-    return [points.slice(0, first).join(""), el("mark", { text: points.slice(first, past).join("") }),
-      points.slice(past).join("")].filter(Boolean);
-  }));
-}
-
-/** The nodes of a text, with the words of `mark`, if any, marked. */
-function marked(points, mark, base = 0) {
-  if (!mark || mark.from === undefined || mark.from === null) return [points.join("")];
-  const [from, to] = [mark.from + base, mark.to + base];
-  return [points.slice(0, from).join(""), el("mark", { text: points.slice(from, to).join("") }),
-    points.slice(to).join("")];
 }
 
 /** A card for words that come from no passage. */
@@ -146,7 +117,7 @@ function cardOfOther(mark, earlier) {
     el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
       el("div", {}, el("h3", { text: t(titles[mark.kind] ?? "The prompt") }))),
     el("p", { class: "place", text: explanation }),
-    earlier ? el("p", { class: `passage-text ${tint(mark)}` }, ...marked(Array.from(earlier), mark)) : null);
+    earlier ? textOf({ document_id: "" }, earlier, tint(mark), mark) : null);
 }
 
 /** Replaces a passage's text with that of its whole document. */

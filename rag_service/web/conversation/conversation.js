@@ -5,7 +5,7 @@
 
 import { asProblem, json } from "../api.js";
 import { byId, el, problemBox } from "../dom.js";
-import { conversationText, save } from "../answer/export.js";
+import { conversationText, fileName, save } from "../answer/export.js";
 import { comparison } from "../answer/meter.js";
 import { AGAIN_TEMPERATURE, Turn } from "./turn.js";
 import { t } from "../language.js";
@@ -50,7 +50,8 @@ export class Conversation {
   /** Offers the conversation as a file of Markdown. */
   export() {
     const turns = this._turns.map((turn) => turn.shownText).filter(Boolean);
-    save("conversation.md", conversationText(turns));
+    const now = new Date();
+    save(fileName(turns[0]?.question ?? "", now), conversationText(turns, now));
   }
 
   /** Starts a new conversation. */

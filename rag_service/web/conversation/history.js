@@ -46,7 +46,7 @@ export class History {
     return el("li", {}, el("a", { class: "session", "aria-current": here ? "true" : null, href: `#session=${part(session.session_id)}`,
       onclick: () => this._dialog.close() },
     el("span", { class: "document-title", text: session.question }),
-    el("span", { class: "place", text: `${count(session.turns, "{n} turn", "{n} turns")} · ${when(session.updated)}` })), erase);
+    el("span", { class: "place", text: `${count(session.questions, "{n} question", "{n} questions")} · ${when(session.updated)}` })), erase);
   }
 
   async _erase(session) {

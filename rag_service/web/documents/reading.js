@@ -2,7 +2,7 @@
 
 import { asProblem, documentPath, json, open } from "../api.js";
 import { save } from "../answer/export.js";
-import { textOf } from "../answer/sources.js";
+import { textOf } from "../answer/source_text.js";
 import { button, el, problemBox, sheet } from "../dom.js";
 import { t, when } from "../language.js";
 
@@ -33,7 +33,7 @@ export class Reading {
     if (!this._dialog.open) this._dialog.showModal();
     try {
       const content = await json("GET", documentPath(collection, one.document_id));
-      this._body.replaceChildren(textOf({ document_id: one.document_id }, content.text, ""));
+      this._body.replaceChildren(textOf(one, content.text, ""));
       this._body.scrollTop = 0;
     } catch (error) {
       this._body.replaceChildren(problemBox(asProblem(error), () => this.open(collection, one)));

@@ -125,6 +125,8 @@ export default {
   "{n} passages": "{n} Textstellen",
   "{n} turn": "{n} Frage",
   "{n} turns": "{n} Fragen",
+  "{n} question": "{n} Frage",
+  "{n} questions": "{n} Fragen",
   "{n} source": "{n} Quelle",
   "{n} sources": "{n} Quellen",
   "{n} other answer": "{n} andere Antwort",

@@ -125,6 +125,8 @@ export default {
   "{n} passages": "{n} passages",
   "{n} turn": "{n} vraag",
   "{n} turns": "{n} vragen",
+  "{n} question": "{n} vraag",
+  "{n} questions": "{n} vragen",
   "{n} source": "{n} bron",
   "{n} sources": "{n} bronnen",
   "{n} other answer": "{n} ander antwoord",

@@ -63,6 +63,9 @@ async def test_an_edit_is_a_new_version_and_the_next_turn(client: httpx.AsyncCli
         (first["answer_id"], "Say that it rests."),
     ]
     assert (await client.get(f"/v1/answers/{second['answer_id']}")).json() == second
+    sessions = (await client.get("/v1/sessions")).json()["sessions"]
+    (listed,) = [one for one in sessions if one["session_id"] == first["session_id"]]
+    assert (listed["turns"], listed["questions"], listed["question"]) == (2, 1, QUESTION["question"])
 
 
 async def test_the_answer_stands_next_to_what_to_change_about_it(client: httpx.AsyncClient, world: Any) -> None:

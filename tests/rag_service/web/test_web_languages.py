@@ -153,6 +153,46 @@ async def english(page: Any, own: dict[str, str]) -> list[str]:
 
 @browsed
 @one_engine
+@pytest.mark.parametrize(("locale", "point", "comma"), [("de-DE", ",", "."), ("nl-NL", ",", "."), ("en-GB", ".", ",")])
+async def test_numbers_are_written_as_the_language_does(
+    new_visit: Any, scene: Any, locale: str, point: str, comma: str
+) -> None:
+    visit = await new_visit(locale=locale)
+    shown = await visit.page.evaluate(
+        """async () => {
+            const { Meter } = await import("/web/answer/meter.js");
+            const { count, t } = await import("/web/language.js");
+            const meter = new Meter();
+            meter.set(1234, 12345, 4500);
+            meter.tell({ seed: 1234567, support: 0.5, calibrated: true, timings: { prefill: 999, decode: 1234567 },
+              usage: { prompt_tokens: 30000, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2000 } },
+              speculation: { drafter: "auto", steps: 1234, plain_equivalent_steps: 12345,
+                accepted: 5678, drafted: 9012 } });
+            const again = t("again at {temperature}", { temperature: 0.8 });
+            return [meter.element.textContent, count(1500, "{n} source", "{n} sources"), again].join(" ");
+        }"""
+    )
+    for number in (
+        "1,234",
+        "12,345",
+        "4.5 s",
+        "999 ms",
+        "1,234.6 s",
+        "30,000",
+        "2,000",
+        "5,678",
+        "9,012",
+        "0.50",
+        "1,500",
+        "0.8",
+    ):
+        wanted = number.translate(str.maketrans({".": point, ",": comma}))
+        assert re.search(rf"(?<![\d.,]){re.escape(wanted)}(?![\d])", shown), (wanted, shown)
+    assert "1234567" in shown, "a seed is no amount"
+
+
+@browsed
+@one_engine
 async def test_another_language_gets_english(new_visit: Any, scene: Any) -> None:
     visit = await new_visit(locale="fr-FR")
     await expect(visit.page.get_by_role("heading", name="Ask your documents")).to_be_visible()

@@ -139,9 +139,33 @@ async def test_an_answer_is_copied_with_its_sources_and_a_conversation_is_saved(
     assert sources.startswith("* [")
     async with visit.page.expect_download() as waiting:
         await visit.page.get_by_role("button", name="Export").click()
-    await (await waiting.value).save_as(tmp_path / "saved.md")
+    today = await visit.page.evaluate("new Date().toLocaleDateString('sv')")
+    day = await visit.page.evaluate("new Date().toLocaleDateString('en', { dateStyle: 'long' })")
+    download = await waiting.value
+    assert download.suggested_filename == f"How-long-are-backups-kept-{today}.md"
+    await download.save_as(tmp_path / "saved.md")
     saved = (tmp_path / "saved.md").read_text(encoding="utf-8")
-    assert saved == f"## {BACKUPS}\n\n{copied}\n"
+    assert saved == f"# {BACKUPS}\n\n*{day}*\n\n## {BACKUPS}\n\n{copied}\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ('../a\\b: <c> *?|"\n\u202ed', "a-b-c-d"),
+        ("Wie groß ist die Übersicht?", "Wie-groß-ist-die-Übersicht"),
+        ("備份保留多久？", "備份保留多久"),
+        ("สำรองข้อมูลเก็บไว้นานเท่าไร", "สำรองข้อมูลเก็บไว้นานเท่าไร"),
+        ("😀?", "conversation"),
+        ("one two three four five six seven eight nine ten eleven", "one-two-three-four-five-six-seven-eight-nine"),
+        ("x" * 99, "x" * 46),
+    ],
+)
+async def test_a_saved_conversation_is_named_by_its_question(visit: Any, question: str, name: str) -> None:
+    made = await visit.page.evaluate(
+        "async (text) => (await import('/web/answer/export.js')).fileName(text, new Date(2026, 2, 5))", question
+    )
+    assert made == f"{name}-2026-03-05.md"
+    assert len(made) <= 60
 
 
 async def test_the_theme_is_chosen_and_kept(visit: Any) -> None:

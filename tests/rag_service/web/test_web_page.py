@@ -180,6 +180,9 @@ async def test_an_edit_takes_the_answers_place_and_versions_can_be_chosen(visit:
     await turn.get_by_role("button", name="Previous version").click()
     await expect(turn.locator(".run.copied", has_text=QUOTED).first).to_be_visible()
     assert await spoken(turn.locator(".answer-text")) == scene.stage.answers[BACKUPS]
+    await visit.page.get_by_role("button", name="History").click()
+    listed = visit.page.locator("#history .session[aria-current=true]")
+    await expect(listed).to_contain_text("1 question ·")  # a version is none
 
 
 async def test_a_reload_in_the_middle_goes_on_with_the_answer(visit: Any, scene: Any) -> None:

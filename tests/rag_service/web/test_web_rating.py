@@ -52,6 +52,30 @@ async def test_a_thumb_with_a_comment_is_kept_and_found_again(visit: Any, scene:
     assert await kept(visit) == []
 
 
+async def test_the_comment_is_written_with_the_keyboard(visit: Any, scene: Any) -> None:
+    page = visit.page
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    bad, field = turn.get_by_role("button", name="Bad answer"), turn.get_by_label("What was wrong?")
+    await bad.focus()
+    await page.keyboard.press("Enter")
+    await expect(field).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(field).to_be_hidden()
+    await expect(bad).to_be_focused()
+    assert await kept(visit) == [("down", "")], "Escape closes the field and withdraws nothing"
+
+    good, field = turn.get_by_role("button", name="Good answer"), turn.get_by_label("What was good?")
+    await good.click()
+    await expect(field).to_be_focused()
+    await page.keyboard.type("Days.")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(turn.get_by_text("The operator can read your comment")).to_be_visible()
+    await expect(good).to_be_focused()
+    assert await kept(visit) == [("up", "Days.")]
+
+
 async def test_a_thumb_on_an_answer_that_is_gone_says_so(visit: Any, scene: Any) -> None:
     await visit.ask(BACKUPS)
     turn = await visit.answered()

@@ -1,4 +1,7 @@
-"""A conversation as Markdown with the numbers of its sources: the form that the page saves (`web/answer/export.js`)."""
+"""A conversation as Markdown with the numbers of its sources.
+
+The page saves the same below a title and the date (`web/answer/export.js`).
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""Texts of documents on the page: as their readers write them, with the marked words in their place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+import rag_service
+from retriever.parsing.formats import SUPPORTED, load_file
+
+browsed = pytest.mark.asyncio(loop_scope="session")
+one_engine = pytest.mark.decoder_only("texts of documents do not depend on the engine")
+
+SCRIPT = Path(rag_service.__file__).parent / "web" / "answer" / "source_text.js"
+SHOWN = """async ([name, text, mark]) => {
+  const { textOf } = await import("/web/answer/source_text.js");
+  const node = textOf({ document_id: name }, text, "", mark && { from: mark[0], to: mark[1] });
+  return { html: node.innerHTML, text: node.textContent,
+    marked: [...node.querySelectorAll("mark")].map((one) => one.textContent).join("") };
+}"""
+GATE = "The gate of the garden opens at seven, and * closes at *noon* on <b>Sundays</b>."
+PAGE = (
+    "<html><head><title>Garden</title></head><body><h1>Garden</h1><h2>The <em>gate</em></h2>"
+    "<p>The gate of the garden opens at seven, and * closes at *noon* on &lt;b&gt;Sundays&lt;/b&gt;.</p>"
+    "<ul><li>[in](javascript:alert(1))</li><li>out</li></ul>"
+    "<table><tr><th>day</th><th>a|b</th></tr><tr><td>Mo</td><td>1|2</td></tr></table>"
+    "<p>&lt;img src=x onerror=alert(1)&gt;</p><p>[x]: http://example.org/x</p><pre># code</pre></body></html>"
+)
+
+
+def test_every_format_has_its_way_to_be_shown() -> None:
+    """The page knows the formats by their endings; what it does not know is shown as it is."""
+    lists = re.findall(r"^const [A-Z]+ = \[([^]]*)\]", SCRIPT.read_text(encoding="utf-8"), re.MULTILINE)
+    known = [f".{one}" for names in lists for one in re.findall(r'"(\w+)"', names)]
+    assert len(known) == len(set(known))
+    assert set(SUPPORTED) - set(known) == {".txt", ".text"}
+    assert set(known) - set(SUPPORTED) == set()
+
+
+async def shown(visit: Any, name: str, text: str, mark: tuple[int, int] | None = None) -> dict[str, str]:
+    found: dict[str, str] = await visit.page.evaluate(SHOWN, [name, text, mark])
+    return found
+
+
+@browsed
+@one_engine
+async def test_an_html_page_is_shown_with_its_outline_and_its_words_stay(visit: Any, tmp_path: Path) -> None:
+    (tmp_path / "garden.html").write_text(PAGE)
+    text = load_file(tmp_path / "garden.html").text
+    for name in ("garden.html", "garden.html-0123456789", "garden.docx"):
+        found = await shown(visit, name, text)
+        html = found["html"]
+        assert html.startswith("<h3>Garden</h3><h4>The gate</h4><p>")
+        assert GATE in found["text"]
+        assert "<li><p>[in](javascript:alert(1))</p></li><li>" in html
+        assert '<th scope="col">a|b</th>' in html
+        assert "<td>1|2</td>" in html
+        assert "<p>&lt;img src=x onerror=alert(1)&gt;</p><p>[x]: http://example.org/x</p>" in html
+        assert re.search(r"<pre[^>]*><code># code</code></pre>", html)
+        assert not re.search(r"<(img|b|em|a|script)[ >]", html)
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize("ending", ["md", "html", "csv", "pdf", "txt"])
+async def test_marked_words_are_those_of_their_place(visit: Any, ending: str) -> None:
+    text = (
+        "# 😀 Top\n\nOne *two* three.\n\n- four\n  five\n\n| a | b |\n| --- | --- |\n| c \\| d | six |\n\n## End\nseven"
+    )
+    for words in ("😀 Top", "three", "four", "six", "End", "seven"):
+        start = text.index(words)
+        assert (await shown(visit, f"x.{ending}", text, (start, start + len(words))))["marked"] == words
+    whole = (await shown(visit, f"x.{ending}", text, (0, len(text))))["marked"]
+    assert whole == (await shown(visit, f"x.{ending}", text))["text"].replace("Copy", ""), "and nothing else"
+
+
+@browsed
+@one_engine
+async def test_a_pdf_has_headings_and_its_other_lines_stay(visit: Any) -> None:
+    text = "# 1 Scope\nAll *staff* and <b>guests</b>.\n  1) indented\n\\# no heading\n#tag\n## Next\nEnd"
+    found = await shown(visit, "policy.pdf", text)
+    lines = "All *staff* and &lt;b&gt;guests&lt;/b&gt;.\n  1) indented\n# no heading\n#tag\n"
+    assert found["html"] == f"<h3>1 Scope</h3>{lines}<h4>Next</h4>End"
+
+
+@browsed
+@one_engine
+async def test_text_without_markup_stays_as_it_is(visit: Any) -> None:
+    text = "# no heading\n\n* no list\n| a | b |\n| --- | --- |\n<b>no</b> *emphasis*"
+    for name in ("notes.txt", "service.log", "main.py", "text-0123456789abcdef"):
+        found = await shown(visit, name, text, (2, 12))
+        assert found["text"] == text
+        assert found["html"].startswith("# <mark>no heading</mark>\n\n* no list\n")
+
+
+@browsed
+@one_engine
+async def test_a_part_of_a_table_is_one_without_its_header(visit: Any) -> None:
+    text = "| Ada | Paris |\n| Bo \\| B | Oslo |"
+    found = await shown(visit, "staff.csv", text, (2, 5))
+    assert "<td><mark>Ada</mark></td><td>Paris</td>" in found["html"]
+    assert "<td>Bo | B</td>" in found["html"]
+    assert "<thead>" not in found["html"]
+    whole = (await shown(visit, "staff.csv", f"| Name | City |\n| --- | --- |\n{text}"))["html"]
+    assert '<thead><tr><th scope="col">Name</th>' in whole
+
+
+@browsed
+@one_engine
+async def test_a_card_of_a_web_page_has_no_marks_of_its_reader(visit: Any, scene: Any, tmp_path: Path) -> None:
+    page = visit.page
+    (tmp_path / "garden.html").write_text(PAGE)
+    await page.get_by_role("button", name="Documents").click()
+    dialog = page.get_by_role("dialog", name="Documents")
+    await dialog.get_by_label("New collection").fill("garden")
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(dialog.get_by_text("In the collection “garden”")).to_be_visible()
+    await dialog.locator("#files").set_input_files([tmp_path / "garden.html"])
+    await dialog.get_by_role("button", name="Read Garden").click()
+    await expect(page.locator("#reading .passage-text h4")).to_have_text("The gate")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Escape")
+    scene.stage.answers["When does the gate open?"] = GATE
+    await visit.ask("When does the gate open?")
+    turn = await visit.answered()
+    run = turn.locator(".run.copied").first
+    await run.hover()
+    active = page.locator("#passages .active .passage-text")
+    await expect(active.locator("h4")).to_have_text("The gate")
+    await expect(active.locator("mark").first).to_contain_text("The gate of the garden opens at seven")
+    await expect(active).not_to_contain_text("##")
