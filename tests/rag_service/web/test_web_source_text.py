@@ -133,3 +133,19 @@ async def test_a_card_of_a_web_page_has_no_marks_of_its_reader(visit: Any, scene
     await expect(active.locator("h4")).to_have_text("The gate")
     await expect(active.locator("mark").first).to_contain_text("The gate of the garden opens at seven")
     await expect(active).not_to_contain_text("##")
+
+
+@browsed
+@one_engine
+async def test_a_table_in_a_long_document_keeps_its_height(visit: Any) -> None:
+    """It was a line: a box that scrolls can have no height, and the document had more rows than room."""
+    text = "| a | b |\n| --- | --- |\n| c | d |\n\n" + "More words.\n\n" * 100
+    heights = await visit.page.evaluate(
+        """async (text) => {
+          const { textOf } = await import("/web/answer/source_text.js");
+          document.getElementById("turns").append(textOf({ document_id: "x.html" }, text, "whole"));
+          return [".table", ".table table"].map((one) => document.querySelector(one).offsetHeight);
+        }""",
+        text,
+    )
+    assert heights[0] >= heights[1] > 20
