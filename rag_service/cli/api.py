@@ -19,17 +19,20 @@ from rag_service.stack.exit_status import FAILED, UNREACHABLE, USAGE
 __all__ = ["Api", "Rejected", "ServerEvent"]
 
 _CREATE_OR_LIST = "create it first, or list the collections there are"
+_LISTED = "GET /v1/collections lists those there are"
 _COMMAND_LINE_ADVICE = {
     "base_url or RAG_URL": "--url or RAG_URL",
     _CREATE_OR_LIST: "`rag collections list` lists those there are",
-    "GET /v1/collections lists": "`rag collections list` lists",
+    _LISTED: "`rag collections list` lists those there are",
     "Send another one": "Give another one with --api-key or RAG_API_KEY",
     "list its documents for their ids": "`rag docs list -c NAME` lists those there are",
     "GET /v1/sessions lists": "`rag sessions list` lists",
     "Field 'session_id' should be": "The id of a session should be",
 }
 """Advice for programs, from the service and its client -> the same for the command line."""
-_ASKING_ADVICE = {_CREATE_OR_LIST: "`rag ingest PATH… -c NAME` makes one, `rag collections list` lists those there are"}
+_ASKING_ADVICE = dict.fromkeys(
+    (_CREATE_OR_LIST, _LISTED), "`rag ingest PATH… -c NAME` makes one, `rag collections list` lists those there are"
+)
 """The same for commands that ask a collection, which may be one that is still to come."""
 _INVALID_KEY = "invalid_key"
 """Code of a request whose key the service does not know."""
