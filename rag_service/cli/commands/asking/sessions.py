@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +88,8 @@ def export(
     """
     with connect(url, api_key) as api:
         answers = [_answer(api, turn) for turn in api.json(calls.session(session))["turns"]]
-    text = json.dumps(answers, ensure_ascii=False, indent=2) + "\n" if as_json else as_markdown(answers)
+    today = local_time(time.time()).split()[0]
+    text = json.dumps(answers, ensure_ascii=False, indent=2) + "\n" if as_json else as_markdown(answers, today)
     if output is None:
         print(text, end="")
         return

@@ -1,7 +1,4 @@
-"""A conversation as Markdown with the numbers of its sources.
-
-The page saves the same below a title and the date (`web/answer/export.js`).
-"""
+"""A conversation as Markdown with the numbers of its sources: the form that the page saves (`web/answer/export.js`)."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 
-def as_markdown(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Questions as headings, each with the latest version of its answer.
+def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
+    """The first question as the title and a date, then questions as headings, each with the latest version of its answer.
 
     Args:
         answers: those of a session in order, as the API gives them; `citations` may be None.
@@ -22,12 +19,17 @@ def as_markdown(answers: Sequence[Mapping[str, Any]]) -> str:
         question = first.get(answer["base"], answer["answer_id"])
         first[answer["answer_id"]] = question
         latest[question] = answer
-    return "\n".join(map(_turn, latest.values()))
+    title = f"# {_line(answers[0]['question'])}\n\n*{day}*\n\n" if answers else ""
+    return title + "\n".join(map(_turn, latest.values()))
 
 
 def _turn(answer: Mapping[str, Any]) -> str:
     changed = f"*Changed: {answer['instruction']}*\n\n" if answer["instruction"] else ""
-    return f"## {' '.join(answer['question'].split())}\n\n{changed}{with_sources(answer)}\n"
+    return f"## {_line(answer['question'])}\n\n{changed}{with_sources(answer)}\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def with_sources(answer: Mapping[str, Any]) -> str:
