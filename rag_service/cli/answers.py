@@ -96,7 +96,7 @@ def _say_search(passages: dict[str, Any], question: str | None) -> None:
         if dropped := passages.get(name, 0):
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
     if outdated := passages.get("turns_outdated", 0):
-        say_dim(f"Documents have changed: answered without {count(outdated, 'earlier answer')} that rest on them.")
+        say_dim(f"Not read for this answer, since documents have changed: {count(outdated, 'earlier answer')}.")
 
 
 def say_model(api: Api) -> None:

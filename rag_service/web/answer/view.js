@@ -202,7 +202,7 @@ export class AnswerView {
         { turns: count(answer.turns_left, "{n} turn", "{n} turns") }));
     }
     if (answer.turns_outdated) {
-      notes.push(t("Documents have changed: this was answered without {answers} that rest on them.",
+      notes.push(t("Not read for this answer, since documents have changed: {answers}.",
         { answers: count(answer.turns_outdated, "{n} earlier answer", "{n} earlier answers") }));
     }
     if (restsOnChanged(answer.passages, passages)) {
@@ -244,10 +244,15 @@ export class AnswerView {
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
       el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
     if (answer.passages.length) {
-      items.push(el("li", {}, button(t("All {passages}", { passages: count(answer.passages.length, "{n} passage", "{n} passages") }), (event) =>
+      items.push(el("li", {}, button(this._all(answer.passages.length), (event) =>
         this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));
     }
     return el("ul", { class: "legend", "aria-label": t("Sources of this answer") }, ...items);
+  }
+
+  _all(number) {
+    const passages = count(number, "{n} passage", "{n} passages");
+    return number > 1 ? t("All {passages}", { passages }) : passages;
   }
 
   /** @param failed whether the answer itself failed, rather than the connection. */

@@ -111,7 +111,7 @@ export default {
   "{passages} did not fit into the model's window.": "{passages} pasten niet in het venster van het model.",
   "{passages} of earlier turns no longer fit into the model's window.": "{passages} van eerdere vragen passen niet meer in het venster van het model.",
   "Of the oldest turns, {turns} no longer fit into the model's window.": "Van de oudste vragen passen er {turns} niet meer in het venster van het model.",
-  "Documents have changed: this was answered without {answers} that rest on them.": "Documenten zijn gewijzigd: dit is beantwoord zonder {answers} die erop berusten.",
+  "Not read for this answer, since documents have changed: {answers}.": "Niet gelezen voor dit antwoord, omdat documenten zijn gewijzigd: {answers}.",
   "{n} earlier answer": "{n} eerder antwoord",
   "{n} earlier answers": "{n} eerdere antwoorden",
   "A source of this answer was changed or deleted since. Ask again to read what the documents say now.": "Een bron van dit antwoord is sindsdien gewijzigd of verwijderd. Vraag opnieuw om te lezen wat er nu in de documenten staat.",

@@ -91,4 +91,4 @@ def test_the_command_line_says_that_it_answered_without_them(badgers: Any, live_
     arguments = ["ask", "And now the fee?", "-c", "badgers", "--session", session, "--url", live_url]
     asked = CliRunner().invoke(app, arguments)
     assert asked.exit_code == 0, asked.output
-    assert "answered without 1 earlier answer" in " ".join(asked.output.split())
+    assert "since documents have changed: 1 earlier answer." in " ".join(asked.output.split())

@@ -39,7 +39,7 @@ async def test_an_answer_whose_source_has_changed_says_so(visit: Any, retention:
     retention("kept for 35 days", "kept for 70 days")
     await visit.ask(FOLLOW_UP)
     second = await visit.answered()
-    await expect(second.get_by_text("answered without 1 earlier answer")).to_be_visible()
+    await expect(second.get_by_text("since documents have changed: 1 earlier answer.")).to_be_visible()
     await expect(outdated).to_be_visible()
 
     await visit.page.reload()

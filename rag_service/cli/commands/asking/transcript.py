@@ -8,7 +8,7 @@ from typing import Any
 
 
 def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
-    """The first question as the title and a date, then questions as headings, each with the latest version of its answer.
+    """The first question as the title, a date, and all questions as headings, each with the last version of its answer.
 
     Args:
         answers: those of a session in order, as the API gives them; `citations` may be None.

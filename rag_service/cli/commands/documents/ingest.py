@@ -90,7 +90,7 @@ def ingest(
             told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
             place = f"{collection!r}: {told}" if told else f"{collection!r}"
             out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {place}.")
-            if outcomes["replaced"] and not all(source.alone for source in sources):
+            if outcomes["replaced"] and not outcomes["unchanged"] and not all(source.alone for source in sources):
                 say_dim(_REPLACED)
         else:
             for job in jobs:
