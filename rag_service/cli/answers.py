@@ -152,7 +152,8 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
         page += f", {passage['date']}" if passage.get("date") else ""
         omitted = "" if passage["in_prompt"] else " – left out: the model's window is full"
         earlier = " – from an earlier turn" if passage["earlier"] else ""
-        screen.print(f"  [{passage['rank']}] {title} ({passage['document_id']}{page}){earlier}{omitted}")
+        changed = " – changed or deleted since" if passage.get("changed") else ""
+        screen.print(f"  [{passage['rank']}] {title} ({passage['document_id']}{page}){earlier}{changed}{omitted}")
 
 
 def ending(answer: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from retriever.words import Words, split
 from workers.support.polarity import NEGATIONS, NUMERALS, negations
+from workers.support.sentence_ends import goes_on
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
@@ -68,11 +69,24 @@ class _Sentence:
 def sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of the sentences and lines of a text, without white space at their ends.
 
-    A line of prose that was broken for its length goes on in the next one.
+    A line of prose that was broken for its length goes on in the next one. The full stop of an abbreviation or of an
+    ordinal number ends no sentence.
     """
-    matches = _SENTENCE.finditer(_LINE_END.sub(lambda match: " " if _goes_on(match) else "\n", text))
-    found = ((match.start(), match.start() + len(match.group().rstrip())) for match in matches)
-    return [(start, end) for start, end in found if start < end]
+    joined = _LINE_END.sub(lambda match: " " if _goes_on(match) else "\n", text)
+    matches = _SENTENCE.finditer(joined)
+    found: list[tuple[int, int]] = []
+    for match in matches:
+        start, end = match.start(), match.start() + len(match.group().rstrip())
+        if start == end:
+            continue
+        if (
+            found
+            and "\n" not in joined[found[-1][1] : start]
+            and goes_on(joined[max(0, found[-1][1] - 40) : found[-1][1]], match.group())
+        ):
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
 
 
 def _goes_on(line_end: re.Match[str]) -> bool:

@@ -31,6 +31,7 @@ from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private, missing, only_one, removed_on_failure
 from rag_service.cli.stack.in_force import settings_in_force
 from rag_service.cli.stack.serve import bind
+from rag_service.client.transport import DEFAULT_URL
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from rag_service.stack.process import Child, is_ready
@@ -223,6 +224,8 @@ def _welcome(settings: Settings, url: str) -> None:
     before, after = _reaching(settings, url)
     screen.print(f"  {before}rag ingest PATH…{after}")
     screen.print(f'  {before}rag ask "…"{after}')
+    if url != DEFAULT_URL:
+        screen.print(f"Programs need RAG_URL={url}", style="dim")
     screen.print("Ctrl-C stops it.")
 
 

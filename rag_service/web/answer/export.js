@@ -18,7 +18,8 @@ export function withSources(runs, passages) {
   if (!cited.size) return text;
   const sources = [...cited].sort((a, b) => a - b).map((index) => {
     const passage = passages[index];
-    return `[${index + 1}] ${[passage.title, placeOf(passage, []), passage.document_id].filter(Boolean).join(" · ")}`;
+    return `[${index + 1}] ${[passage.title, placeOf(passage, []), passage.document_id,
+      passage.changed ? t("changed or deleted since") : null].filter(Boolean).join(" · ")}`;
   });
   return `${text}\n\n${t("Sources")}:\n\n${sources.map((source) => `* ${source}`).join("\n")}`;
 }

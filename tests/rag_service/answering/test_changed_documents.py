@@ -83,7 +83,8 @@ async def test_answers_and_sessions_mark_the_passages_that_have_changed(
         assert changed(turn) == changed(answer)
 
 
-def test_the_command_line_says_that_it_answered_without_them(badgers: Any, live_url: str) -> None:
+def test_the_command_line_says_that_it_answered_without_them(badgers: Any, world: Any, live_url: str) -> None:
+    world.stage.text = OLD
     with httpx.Client(base_url=live_url) as client:
         body = {"question": QUESTION, "collection": "badgers"}
         session = client.post("/v1/query", json=body, timeout=60).raise_for_status().json()["session_id"]
@@ -91,4 +92,8 @@ def test_the_command_line_says_that_it_answered_without_them(badgers: Any, live_
     arguments = ["ask", "And now the fee?", "-c", "badgers", "--session", session, "--url", live_url]
     asked = CliRunner().invoke(app, arguments)
     assert asked.exit_code == 0, asked.output
+    shown = CliRunner().invoke(app, ["sessions", "show", session, "--url", live_url]).output
+    assert shown.count("was written from was changed or deleted since") == 1
+    exported = CliRunner().invoke(app, ["sessions", "export", session, "--url", live_url]).output
+    assert exported.count("fees · changed or deleted since") == 1
     assert "since documents have changed: 1 earlier answer." in " ".join(asked.output.split())

@@ -82,6 +82,32 @@ def test_sentences_are_places_in_the_text() -> None:
     assert [text[start:end] for start, end in sentences(text)] == ["One.", "Two!", "- three", "四。", "五。"]
 
 
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Resturlaub verfällt am 31. März des folgenden Jahres. Danach nicht.", 1),
+        ("Die Frist endet am 31. 12. 2026. Dann ist Schluss.", 1),
+        ("Das Büro liegt im 2. Stock links. Bitte klingeln.", 1),
+        ("Feriepenge betales den 1. maj. Det gælder alle.", 1),
+        ("Es kostet ca. 5 Euro, z. B. bar. Dr. Meier weiß es.", 1),
+        ("See nr. 3, e.g. the red one. Mr. Smith knows.", 1),
+        ("The price rose to 31. Then it fell.", 1),
+        ("It takes 5 ms. We chose plan B. He likes modern art. That is all.", 3),
+        ("Open it within 10 min. Then close it.", 1),
+        ("She was born in 1956. He was not.", 1),
+    ],
+)
+def test_a_full_stop_within_a_sentence_does_not_end_it(text: str, ends: int) -> None:
+    """A right answer with the date "31. März" had little support: its halves were two claims."""
+    assert len(sentences(text)) == ends + 1
+
+
+def test_a_date_in_the_answer_is_supported_by_the_same_sentence() -> None:
+    said = "Resturlaub verfällt am 31. März des folgenden Jahres."
+    best = Evidence("Bis wann verfällt Resturlaub?", [f"Jeder hat 30 Tage. {said}"], "de").of(said)
+    assert best.evidence == pytest.approx(1.0)
+
+
 @given(st.text(max_size=80), st.text(max_size=60), st.text(max_size=200), st.sampled_from(["en", "nl", "zh", "xx"]))
 def test_any_texts_give_a_share(question: str, claim: str, passage: str, language: str) -> None:
     one = Evidence(question, [passage], language).of(claim)

@@ -62,7 +62,10 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         edited = numbers.get(turn["base"])
         edit = "" if turn["base"] is None else f"Edit of {f'turn {edited}' if edited else 'an earlier answer'}: "
         screen.print(f"{number}. {edit}{(turn['instruction'] or turn['question']).strip()}", style="bold")
-        screen.print(f"{turn['answer'].strip()}\n")
+        screen.print(turn["answer"].strip())
+        if any(passage.get("changed") and passage["in_prompt"] for passage in turn["passages"]):
+            screen.print("A passage that it was written from was changed or deleted since.", style="dim")
+        screen.print()
     memory = history["memory"]
     screen.print(
         f"{memory['tokens']:,} tokens in {decimal(memory['ids_bytes'])}; turns {decimal(memory['turns_bytes'])}; "

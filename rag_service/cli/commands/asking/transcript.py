@@ -71,5 +71,6 @@ def _place(passage: Mapping[str, Any]) -> str:
     title = passage["title"]
     headings = [one for one in (passage.get("heading") or "").split(" > ") if one and one != title]
     page = f"page {passage['page']}" if passage.get("page") else None
-    parts = [title, " › ".join(headings), page, passage.get("date"), passage["document_id"]]
+    changed = "changed or deleted since" if passage.get("changed") else None
+    parts = [title, " › ".join(headings), page, passage.get("date"), passage["document_id"], changed]
     return " · ".join(part for part in parts if part)
