@@ -100,7 +100,8 @@ async def _name_and_data(
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left, "turns_outdated": job.outdated}
             searched = {"retrieval_query": job.retrieval_query, "search_note": AS_TYPED.get(job.not_rewritten)}
-            return "passages", {**ids, **searched, **dropped, "passages": event.passages}
+            passages = [{**passage, "changed": False} for passage in event.passages or ()]  # just retrieved
+            return "passages", {**ids, **searched, **dropped, "passages": passages}
         case WaitingEvent():
             return "waiting", {"answers": event.answers}
         case PartsEvent():

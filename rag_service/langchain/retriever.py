@@ -65,7 +65,7 @@ class RagServiceRetriever(Service, BaseRetriever):
 
 
 def _documents(passages: list[PassageOut], collection: str) -> list[Document]:
-    omitted = {"text", "in_prompt", "earlier"}
+    omitted = {"text", "in_prompt", "earlier", "changed"}
     return [
         Document(
             id=passage.chunk_id,

@@ -79,7 +79,7 @@ def _nodes(passages: list[PassageOut], collection: str) -> list[NodeWithScore]:
 
 
 def _node(passage: PassageOut, collection: str) -> TextNode:
-    metadata = passage.model_dump(exclude={"text", "in_prompt", "earlier"}, exclude_none=True)
+    metadata = passage.model_dump(exclude={"text", "in_prompt", "earlier", "changed"}, exclude_none=True)
     metadata["collection"] = collection
     hidden = sorted(set(metadata) - SHOWN)
     return TextNode(

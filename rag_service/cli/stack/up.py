@@ -220,12 +220,12 @@ def _welcome(settings: Settings, url: str) -> None:
     if model["toy"]:
         screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
+    if url != DEFAULT_URL:
+        screen.print(f"Programs need RAG_URL={url}", style="dim")
     screen.print("Next, in another terminal:")
     before, after = _reaching(settings, url)
     screen.print(f"  {before}rag ingest PATH…{after}")
     screen.print(f'  {before}rag ask "…"{after}')
-    if url != DEFAULT_URL:
-        screen.print(f"Programs need RAG_URL={url}", style="dim")
     screen.print("Ctrl-C stops it.")
 
 
