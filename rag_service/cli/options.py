@@ -8,6 +8,20 @@ import typer
 
 from decoder.drafter_names import DRAFTER_NAMES
 
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]"),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        help="Port to listen on; 0 takes a free one.  [default: RAG_PORT, else 8080]",
+        min=0,
+        max=65535,
+    ),
+]
 Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of the API.  [default: that of the running stack]")
 ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_service.cli.console import CliError
-from rag_service.cli.options import without_none
+from rag_service.cli.options import Host, Port, without_none
 from rag_service.cli.stack import access_log, running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private
@@ -27,15 +27,8 @@ Parent = Annotated[int | None, typer.Option(hidden=True, help="Process whose end
 
 
 def serve(
-    host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Port to listen on; 0 takes a free one.  [default: RAG_PORT, else 8080]", min=0, max=65535
-        ),
-    ] = None,
+    host: Host = None,
+    port: Port = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="Listening socket to use.")] = None,
     parent: Parent = None,
 ) -> None:

@@ -16,7 +16,7 @@ import stat
 import subprocess
 import sys
 import time
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
@@ -25,7 +25,7 @@ from rag_service.answering.models import model_folder, models_of
 from rag_service.answering.served_model import described
 from rag_service.cli.console import CliError, err, out
 from rag_service.cli.model_advice import cannot_be_pulled
-from rag_service.cli.options import without_none
+from rag_service.cli.options import Host, Port, without_none
 from rag_service.cli.stack import running
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private, missing, only_one, removed_on_failure
@@ -51,15 +51,8 @@ DRAIN_S = 12.0
 
 
 def up(
-    host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Port to listen on; 0 takes a free one.  [default: RAG_PORT, else 8080]", min=0, max=65535
-        ),
-    ] = None,
+    host: Host = None,
+    port: Port = None,
 ) -> None:
     """Start everything: a private Redis, a worker and the API. Ctrl-C stops all of it."""
     settings = settings_in_force(**without_none(host=host, port=port))
