@@ -1,6 +1,7 @@
 """Where the files of the configured models are, for the parts that need no weights: tokenizer, window, reranker.
 
-Knows the layout of the models folder; downloads nothing and loads no model.
+Knows the layout of the models folder; downloads nothing and loads no model. Commands look for folders with it, so what
+embeds and reranks is imported on use.
 """
 
 from __future__ import annotations
@@ -8,18 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
-from retriever import (
-    CrossEncoderReranker,
-    Embedder,
-    RerankerUnavailable,
-    Reranking,
-    SentenceTransformerEmbedder,
-    make_embedder,
-)
-from workers.embedding.worker_embedder import WorkerEmbedder
+
+if TYPE_CHECKING:
+    from retriever import Embedder, Reranking
 
 
 def models_of(settings: Settings) -> tuple[str, ...]:
@@ -60,6 +56,9 @@ def model_folder(model: str, models_folder: Path) -> Path:
 
 def embedder_of(settings: Settings, folder: Callable[[str], Path], redis_url: str) -> Embedder:
     """The API's embedder, which loads no weights yet. Raises InvalidSettings if its folder is not there."""
+    from retriever import SentenceTransformerEmbedder, make_embedder
+    from workers.embedding.worker_embedder import WorkerEmbedder
+
     place = ("cpu", "float32") if settings.workers_embed else settings.embedding_place
     made = make_embedder(settings.embedding_model, folder, *place, *settings.embedding_prefixes)
     if settings.workers_embed and isinstance(made, SentenceTransformerEmbedder):
@@ -75,6 +74,8 @@ def reranking_of(settings: Settings, folder: Callable[[str], Path]) -> Reranking
     """
     if settings.reranker is None:
         return None
+    from retriever import CrossEncoderReranker, RerankerUnavailable, Reranking
+
     if settings.workers_embed:
         raise InvalidSettings(
             "RAG_RERANKER runs in the API, and RAG_EMBEDDING_DEVICE=workers keeps models out of it. Unset one of them; "

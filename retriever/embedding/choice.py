@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from retriever.embedding.provider import ProviderEmbedder, names_provider
+from retriever.embedding.provider import ProviderEmbedder
+from retriever.embedding.provider_name import names_provider
 from retriever.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from retriever.errors import EmbedderUnavailable
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-_PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9_]*:\S+")
 _OPENAI = {"check_embedding_ctx_length": False, "timeout": 30}  # send texts: servers of other models know no OpenAI ids
 _PROVIDER_OPTIONS: dict[str, dict[str, Any]] = {"openai": _OPENAI, "azure_openai": _OPENAI}
 
@@ -72,8 +70,3 @@ class ProviderEmbedder:
             ) from error
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return vectors
-
-
-def names_provider(model: str) -> bool:
-    """Whether a setting has the form `provider:model`."""
-    return _PROVIDER_MODEL.fullmatch(model) is not None

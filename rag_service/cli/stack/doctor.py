@@ -19,13 +19,13 @@ from rag_service.answering.models import model_folder, models_of
 from rag_service.cli.console import count, out, print_json
 from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import Json
-from rag_service.cli.stack import model_servers, running, sign_in
+from rag_service.cli.stack import model_servers, running
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
 from rag_service.unknown_settings import unknown_settings
-from retriever import CrossEncoderReranker, EmbedderUnavailable, RerankerUnavailable, RetrieverError
-from retriever.embedding.provider import ProviderEmbedder, names_provider
+from retriever import EmbedderUnavailable, RerankerUnavailable, RetrieverError
+from retriever.embedding.provider_name import names_provider
 from retriever.parsing import ocr
 
 OF_THE_API = ("tokenizers", "faiss", "celery", "redis", "fastapi")
@@ -100,8 +100,11 @@ def check(settings: Settings) -> Iterator[Finding]:
     for endpoint in settings.endpoints:
         state = model_servers.state(endpoint)
         yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
-    for what, found in sign_in.states(settings.oidc):
-        yield Finding(what, found.ok, found.found, found.fix)
+    if settings.oidc.issuer is not None:
+        from rag_service.cli.stack import sign_in
+
+        for what, found in sign_in.states(settings.oidc):
+            yield Finding(what, found.ok, found.found, found.fix)
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(running.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
@@ -148,6 +151,8 @@ def _data_dir(folder: Path) -> Finding:
 def _model(setting: str, model: str, models_folder: Path) -> Finding:
     what = "target model" if setting == "model" else setting.replace("_", " ")
     if setting == "embedding_model" and names_provider(model):
+        from retriever.embedding.provider import ProviderEmbedder
+
         try:
             ProviderEmbedder(model).load()
         except EmbedderUnavailable as error:
@@ -156,6 +161,8 @@ def _model(setting: str, model: str, models_folder: Path) -> Finding:
     try:
         folder = model_folder(model, models_folder)
         if what == "reranker":
+            from retriever import CrossEncoderReranker
+
             CrossEncoderReranker(folder)
         return Finding(what, True, f"{model} in {folder}")
     except RerankerUnavailable as error:

@@ -35,7 +35,7 @@ from rag_service.client.transport import DEFAULT_URL
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 from rag_service.stack.process import Child, is_ready
-from retriever.embedding.provider import names_provider
+from retriever.embedding.provider_name import names_provider
 
 if TYPE_CHECKING:
     from rich.console import Console

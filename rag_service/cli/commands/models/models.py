@@ -15,7 +15,7 @@ from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.model_cards import SWITCH, card_lines, card_row, hub_line, of_kind
 from rag_service.cli.options import Json, example
 from rag_service.settings import Settings, load_settings
-from retriever.embedding.provider import names_provider
+from retriever.embedding.provider_name import names_provider
 
 app = typer.Typer(help="Models: list, pull, find induction heads, compare number formats.", no_args_is_help=True)
 

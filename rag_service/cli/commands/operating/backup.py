@@ -18,7 +18,7 @@ from rag_service.cli.stack.data_folder import keep_private, only_one
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import UNREACHABLE, USAGE
-from retriever.embedding.provider import names_provider
+from retriever.embedding.provider_name import names_provider
 
 if TYPE_CHECKING:
     from rag_service.backup.manifest import Manifest

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag_service.access.api_keys import ApiKeys
-from rag_service.access.audit_log import AuditLog
 from rag_service.access.principal import OPERATOR_KEY, Principal
 from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import CliError, err, out, print_json, print_result
@@ -20,6 +18,10 @@ from rag_service.cli.stack.connect import stack_redis
 from rag_service.contract.keys import Role
 from rag_service.settings import load_settings
 from rag_service.stack.exit_status import USAGE
+
+if TYPE_CHECKING:
+    from rag_service.access.api_keys import ApiKeys
+    from rag_service.access.audit_log import AuditLog
 
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 
@@ -118,6 +120,9 @@ def revoke(
 @contextmanager
 def _keys() -> Iterator[tuple[ApiKeys, AuditLog]]:
     """The keys, and the log of their changes."""
+    from rag_service.access.api_keys import ApiKeys
+    from rag_service.access.audit_log import AuditLog
+
     with stack_redis("which stores the keys") as client:
         yield ApiKeys(client), AuditLog(client, load_settings().audit_days)
 
