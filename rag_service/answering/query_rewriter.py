@@ -23,11 +23,13 @@ import anyio.to_thread
 
 from rag_service.access.principal import Principal
 from rag_service.prompting import standalone as rewrite
-from rag_service.prompting.follow_up import needs_rewriting
+from rag_service.prompting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import Prompt
+from rag_service.prompting.rewrite_beginning import Beginning, beginning
 from rag_service.prompting.standalone import Exchange
 from rag_service.settings import Settings
+from retriever.languages import language_of
 from workers.broker.app import AsyncRedisClient
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Sampling, Segment, Speculation
 from workers.errors import QueueUnavailable
@@ -41,6 +43,8 @@ log = logging.getLogger(__name__)
 RECORD_S = 120
 """Seconds until the record of a rewrite expires if nobody deletes it."""
 POLL_MS = 400
+BANNED = -100.0
+"""Bias of the logit of a token that is not to be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class Rewriter:
         principal: Principal,
         session_id: str = "",
         collection: str | None = None,
+        complete: bool = False,
     ) -> Rewritten:
         """The question as it stands alone: its rewrite, or itself if it needs none or rewriting fails.
 
@@ -90,8 +95,9 @@ class Rewriter:
             past: the conversation, oldest first.
             session_id: "" if the client sends the history.
             collection: that the question asks; the model server of its answers rewrites it, too.
+            complete: whether the question says what it is about, unless its words point back.
         """
-        if not past or not needs_rewriting(question):
+        if not past or not (needs_rewriting(question) or (not complete and await _names_nothing(question))):
             return Rewritten(question)
         started = time.perf_counter()
         query = question
@@ -116,14 +122,20 @@ class Rewriter:
     async def _rewritten(
         self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None
     ) -> str:
-        segments = rewrite.prompt(question, past, self._tokens, self._window)
+        asked = [exchange.question for exchange in past]
+        begins = (
+            beginning(question, asked) if upstream is None else Beginning()
+        )  # a model server begins its replies itself
+        language = await anyio.to_thread.run_sync(language_of, f"{past[-1].question} {question}")
+        segments = rewrite.prompt(question, past, self._tokens, self._window, language=language, beginning=begins.text)
         if segments is None:
             return question
         digest = self._digest(segments, upstream)
         query = await self._cache.get(principal.owner, session_id, digest)
         if query is None:
-            reply = await self._generated(self._job(question, segments, principal, session_id, upstream))
-            query = (reply and rewrite.usable(reply, question, past)) or question
+            job = self._job(question, segments, principal, session_id, upstream, begins.without)
+            reply = await self._generated(job)
+            query = (reply and rewrite.usable(rewrite.completed(begins.text, reply), question, past)) or question
             await self._cache.put(principal.owner, session_id, digest, query)
         return query
 
@@ -151,6 +163,7 @@ class Rewriter:
         principal: Principal,
         session_id: str,
         upstream: str | None,
+        without: Sequence[str],
     ) -> GenerateJob:
         exact: Literal["default", "strict"] = "strict" if upstream is None else "default"
         return make_job(
@@ -160,11 +173,18 @@ class Rewriter:
             session_id="",
             question=question,
             turn=NO_TURN,
-            sampling=Sampling(max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact),
+            sampling=Sampling(
+                max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact, logit_bias=self._banned(without)
+            ),
             speculation=Speculation(drafter=self._settings.drafter),
             rewrites=session_id,
             upstream=upstream,
         )
+
+    def _banned(self, words: Sequence[str]) -> dict[int, float]:
+        """Biases that keep words out; none for a word of several tokens, which would keep out others with its parts."""
+        forms = [self._tokens.encode_content(form).ids for word in words for form in (word, f" {word}")]
+        return {ids[0]: BANNED for ids in forms if len(ids) == 1}
 
     def _digest(self, segments: Sequence[Segment], upstream: str | None) -> str:
         """Names a question in its conversation, for this model."""
@@ -172,3 +192,7 @@ class Rewriter:
         model = self._settings.model if upstream is None else models[upstream]
         texts = [model, self._tokens.hash, *(segment.text for segment in segments)]
         return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+async def _names_nothing(question: str) -> bool:
+    return await anyio.to_thread.run_sync(lambda: names_nothing(question, language_of(question)))

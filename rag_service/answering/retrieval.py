@@ -45,6 +45,7 @@ class Rewrites(Protocol):
         principal: Principal,
         session_id: str = "",
         collection: str | None = None,
+        complete: bool = False,
     ) -> Rewritten: ...
 
 
@@ -113,6 +114,7 @@ class Retrieval:
                 principal=principal,
                 session_id=question.session_id,
                 collection=collection,
+                complete=self._names_documents(question.question),
             )
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
@@ -150,6 +152,10 @@ class Retrieval:
         search_ms = 1e3 * (time.perf_counter() - started)
         filtered = in_words(options.filter) if options.filter and not found.passages else ""
         return replace(found, search_ms=search_ms, not_rewritten=rewritten.failure, filtered=filtered)
+
+    def _names_documents(self, question: str) -> bool:
+        """Whether a question asks for whole documents, or for a list of them."""
+        return any(self._templates.asked(kind, question) for kind in ("whole", "listing"))
 
 
 def _whole(library: Library, names: Sequence[str], document_id: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Decides whether a question needs the conversation before it to be understood. Pure, and cheap: it reads the words.
 
 It errs towards yes: a question that stands alone costs one short rewrite, which leaves it as it is; one that does not
-would retrieve the wrong passages. Knows words of English, German, French and Spanish, and some of Chinese and Japanese.
-In every language, a question with almost no content words counts as incomplete. Knows no model.
+would retrieve the wrong passages. Knows words of English, German, Dutch, French and Spanish, and some of Chinese and
+Japanese. In every language, a question with almost no content words counts as incomplete. Knows no model.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _PRONOUNS = """
     he him his she her hers they them their theirs it its this these those
     er sie ihn ihm ihnen ihr ihre ihren ihrem ihrer ihres seine seinen seinem seiner seines diese dieser diesen diesem
     dieses dessen deren dort davon damit dafür dazu darüber darin daran darauf
+    hij hem zij ze haar hun hen deze daar daarvan daarmee daarvoor daarin ervan ermee ervoor erin eraan erop erover
     il ils elle elles eux lui leur leurs celui celle ceux celles cela ça ceci
     él ella ellos ellas eso esto ese esa esos esas este esta estos estas allí ahí
 """
@@ -31,6 +32,8 @@ _EMPTY = """
     aber alle als auch auf aus bei bitte da das dass dem den denn der des dies doch du ein eine einem einen einer
     eines es für gibt ich im ist ja kann mehr nach nein nicht noch nur oder sein sich sind und uns unter vom
     von vor wann waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
+    aan bij dat de dit een geen heeft het hebben hoe hoeveel ik je jij maar mijn moet moeten naar niet nog om onze ook op
+    te uit van voor waar waarom wanneer wat welk welke wij worden wordt
     alors au aussi avec ce ces cet cette comment dans de donc du en est et je la le les là ma mais mes moi mon ne non
     nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses si son
     sont sur ta tes toi ton tu un une vous y à été être
@@ -49,6 +52,7 @@ _OPENING = re.compile(
     r"|why not|how (?:so|come)|tell me more|go on|continue|explain|elaborate|another|more|again"
     r"|for (?:example|instance)|in short|in other words|compared (?:to|with)"
     r"|und|aber|oder|dann|sonst|warum nicht|was ist mit|wie (?:ist|sieht) es"
+    r"|en|maar|of|en dan|hoe zit het|hoe zit dat|wat is er met|waarom niet|vertel|ga (?:verder|door)"
     r"|et|mais|ou|donc|alors|sinon|pourquoi pas|qu['’]en est-il"
     r"|y|e|pero|o|entonces|además|por qué no|qué (?:hay|tal))\b"
 )
@@ -58,7 +62,8 @@ _PHRASE = re.compile(
     r"|\bthere\W*$|\byou (?:said|mentioned|wrote|quoted)\b"
     r"|它|[他她]|[这那][个些里样]|那么|呢|[それこ][れのこ]|彼"
 )
-_EXPLETIVE = re.compile(r"\b(?:is|was) it (?:possible|necessary|allowed|ok|okay|true|mandatory) ")
+EXPLETIVE = re.compile(r"\b(?:is|was) it (?:possible|necessary|allowed|ok|okay|true|mandatory) ", re.IGNORECASE)
+"""Where `it` stands for nothing."""
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
@@ -72,19 +77,36 @@ def content_words(text: str) -> list[str]:
 
 def pronouns(text: str) -> int:
     """The number of pronouns in a text."""
-    return sum(word in PRONOUNS for word in _WORD.findall(_EXPLETIVE.sub(" ", _plain(text))))
+    return sum(word in PRONOUNS for word in _WORD.findall(EXPLETIVE.sub(" ", _plain(text))))
 
 
 def needs_rewriting(question: str) -> bool:
     """Whether a question refers to its conversation, or omits words that the conversation has."""
     if len(question) > LONGEST:
         return False
-    text = _EXPLETIVE.sub(" ", _plain(question))
+    text = EXPLETIVE.sub(" ", _plain(question))
     if _OPENING.match(text) or _PHRASE.search(text) or not REFERENCES.isdisjoint(_WORD.findall(text)):
         return True
     words = content_words(text)
     unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(words)))
     return len(words) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS
+
+
+def names_nothing(question: str, language: str) -> bool:
+    """Whether a question has neither a name nor a number, and so may be silently about what was asked before.
+
+    "How long are spare parts available?" after a question about one machine is about that machine. A name is a word with
+    a capital that does not begin the question. German writes all nouns so, and there only numbers count; a script
+    without capitals does not tell.
+
+    Args:
+        language: of the question, an ISO 639-1 code.
+    """
+    if len(question) > LONGEST or not any(character.islower() for character in question):
+        return False
+    first, *others = _WORD.findall(question)
+    named = [] if language == "de" else [word for word in others if len(word) > 1 and word[0].isupper()]
+    return not named and not any(character.isdigit() for character in question)
 
 
 def _plain(text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rag_service.prompting.follow_up import content_words, pronouns
 from rag_service.prompting.prompt import PromptTokens, content_segment, length
+from rag_service.prompting.rewrite_examples import EXAMPLES, Example
 from workers.broker.messages import Segment, TurnRecord
 
 EXCHANGES = 4
@@ -19,7 +20,8 @@ EXCHANGES = 4
 ANSWER_CHARS = 320
 """Most characters of an answer in the prompt; its beginning says what it is about."""
 PROMPT_TOKENS = 1024
-"""Most tokens of the prompt; the oldest exchanges are dropped first."""
+"""Most tokens of the prompt; the last examples are dropped first, then the oldest exchanges."""
+FEWEST_EXAMPLES = 3
 MOST_TOKENS = 64
 """Most tokens of a rewritten question. A longer one is cut off and not used."""
 MOST_ADDED_CHARS = 160
@@ -33,25 +35,6 @@ TASK = (
     "Rewrite the last question so that it can be understood without the conversation: put the names in place of words "
     "like it, he or there, and add what is left out. Keep its language. Do not answer it."
 )
-EXAMPLES = (
-    (
-        "Question: What is the capital of France?\nAnswer: The capital of France is Paris.\n"
-        "Last question: And of Spain?",
-        "What is the capital of Spain?",
-    ),
-    (
-        "Question: Who wrote Faust?\nAnswer: Faust was written by Johann Wolfgang von Goethe.\n"
-        "Last question: When was he born?",
-        "When was Johann Wolfgang von Goethe born?",
-    ),
-    (
-        "Question: How long is the warranty of the pump?\nAnswer: The pump has a warranty of two years.\n"
-        "Last question: What does it not cover?",
-        "What does the warranty of the pump not cover?",
-    ),
-)
-"""Messages and the expected replies. Small models follow these rather than the task."""
-
 _LABEL = re.compile(r"^(?:(?:rewritten|standalone|last)?\s*question|rewrite)\s*:\s*", re.IGNORECASE)
 _QUOTES = "\"'`“”‘’«»*"
 
@@ -71,29 +54,49 @@ def exchanges(turns: Sequence[TurnRecord]) -> list[Exchange]:
     ]
 
 
-def prompt(question: str, past: Sequence[Exchange], tokens: PromptTokens, window: int) -> list[Segment] | None:
+def prompt(
+    question: str,
+    past: Sequence[Exchange],
+    tokens: PromptTokens,
+    window: int,
+    *,
+    language: str = "en",
+    beginning: str = "",
+) -> list[Segment] | None:
     """The prompt that asks for a question's rewrite.
 
     Args:
         past: oldest first.
         window: tokens that the model can hold.
+        language: of the conversation, an ISO 639-1 code; that of the examples.
+        beginning: words of the reply that the prompt already holds.
 
     Returns None if not even the last exchange fits.
     """
     room = min(window - MOST_TOKENS, PROMPT_TOKENS)
+    examples = EXAMPLES.get(language, EXAMPLES["en"])
     for first in range(max(len(past) - EXCHANGES, 0), len(past)):
-        segments = _segments(question, past[first:], tokens)
-        if sum(length(segment, tokens) for segment in segments) <= room:
-            return segments
+        for shown in (examples, examples[:FEWEST_EXAMPLES]):
+            segments = _segments(question, past[first:], tokens, shown, beginning)
+            if sum(length(segment, tokens) for segment in segments) <= room:
+                return segments
     return None
+
+
+def completed(beginning: str, reply: str) -> str:
+    """The rewrite, of which the prompt held the beginning. A model may write it again."""
+    text = reply.lstrip()
+    if text.casefold().startswith(beginning.casefold()):
+        return text
+    return f"{beginning} {text}" if text[:1].isalnum() else f"{beginning}{text}"
 
 
 def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     """The model's rewrite without label and quotes, or None if it cannot be used.
 
-    A usable rewrite is short and repeats no earlier question. It keeps at least two thirds of the question's content
-    words, adds at least one, and takes most of its words from the question or the conversation. If the question has
-    pronouns, the rewrite has fewer.
+    A usable rewrite is short, repeats no earlier question, and answers none. It keeps at least two thirds of the
+    question's content words, adds at least one, and takes most of its words from the question or the conversation, but
+    none from our examples alone. If the question has pronouns, the rewrite has fewer.
     """
     line = next((line for line in text.splitlines() if line.strip()), "").strip()
     line = _LABEL.sub("", line).strip().strip(_QUOTES).strip()
@@ -102,30 +105,51 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
         return None
     if not words or len(line) > len(question) + MOST_ADDED_CHARS:
         return None
+    if question.rstrip().endswith("?") and line.endswith("."):
+        return None
     question_stems, stems = _stems(question), _stems(line)
     if stems <= question_stems or 0 < pronouns(question) <= pronouns(line):
         return None
     if 3 * len(question_stems & stems) < 2 * len(question_stems):
         return None
     known = question_stems.union(*(_stems(exchange.question) | _stems(exchange.answer) for exchange in past))
-    return line if len(stems - known) <= max(1, MOST_UNKNOWN * len(stems)) else None
+    unknown = stems - known
+    return line if unknown.isdisjoint(_OURS) and len(unknown) <= max(1, MOST_UNKNOWN * len(stems)) else None
 
 
 def _stems(text: str) -> set[str]:
     return {word[:STEM] for word in content_words(text)}
 
 
-def _segments(question: str, past: Sequence[Exchange], tokens: PromptTokens) -> list[Segment]:
-    messages = [TASK, *(text for example in EXAMPLES for text in example)]
+_OURS = frozenset(
+    stem
+    for group in EXAMPLES.values()
+    for example in group
+    for text in example
+    for stem in _stems(text)
+    if len(stem) > 2
+)
+"""Words of our examples."""
+
+
+def _segments(
+    question: str, past: Sequence[Exchange], tokens: PromptTokens, examples: Sequence[Example], beginning: str
+) -> list[Segment]:
+    messages = [TASK]
+    for example in examples:
+        asked = f"Question: {example.question}\nAnswer: {example.answer}\nLast question: {example.follow_up}"
+        messages += [asked, example.meant]
     contents = [[content_segment("system" if n == 0 else "instruction", text)] for n, text in enumerate(messages)]
     shown = [
         content_segment("question", f"Question: {_line(e.question)}\nAnswer: {_excerpt(e.answer)}\n") for e in past
     ]
     contents.append([*shown, content_segment("question", f"Last question: {_line(question)}")])
-    roles = ["system", *(["user", "assistant"] * len(EXAMPLES)), "user"]
+    roles = ["system", *(["user", "assistant"] * (len(messages) // 2)), "user"]
     segments: list[Segment] = []
     for piece in tokens.template_pieces([{"role": role, "content": ""} for role in roles], True):
         segments += [content_segment("template", piece)] if isinstance(piece, str) else contents[piece]
+    if beginning:
+        segments.append(content_segment("instruction", beginning))
     return segments
 
 

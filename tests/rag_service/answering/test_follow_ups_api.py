@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.answering.query_rewriter import Rewriter
+from rag_service.answering.query_rewriter import BANNED, Rewriter
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
 from rag_service.langchain import ChatRagService
@@ -65,6 +65,43 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
     turns = (await client.get(f"/v1/sessions/{session}")).json()["turns"]
     assert [turn["question"] for turn in turns] == [FIRST["question"], "And when?"], "the user's words"
     assert [turn["retrieval_query"] for turn in turns] == [FIRST["question"], MEANT]
+
+
+@pytest.mark.decoder_only("a model server begins its replies itself, and is sent no biases of token ids")
+async def test_the_model_completes_the_beginning_of_a_rewrite(
+    client: httpx.AsyncClient, world: Any, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    biases: list[dict[int, float]] = []
+    before = world.stage.before_step
+
+    def watched(sequence: Any) -> None:
+        if world.stage.rewrites_a_question(sequence.prompt) and not sequence.tokens:
+            biases.append(dict(sequence.params.logit_bias))
+        before(sequence)
+
+    monkeypatch.setattr(world.place.runtime._engine, "_before_step", watched)
+    world.stage.rewritten = " the fox jump over in Spain?"
+    answer = await ask(client, "And in Spain?", session_id=session)
+    assert answer["retrieval_query"] == "What does the fox jump over in Spain?"
+    world.stage.rewritten = " foxes jump over the dog?"
+    answer = await ask(client, "Why do they jump?", session_id=session)
+    assert answer["retrieval_query"] == "Why do foxes jump over the dog?"
+    asked = [prompt.splitlines()[-1] for prompt in world.stage.rewrites]
+    assert asked == ["What does", "Why do"]
+    forms = [ids[0] for form in ("they", " they") if len(ids := world.tokens.encode_content(form).ids) == 1]
+    assert biases == [{}, dict.fromkeys(forms, BANNED)]
+    assert forms, "or nothing is tested"
+
+
+async def test_a_question_without_a_name_may_be_about_what_was_asked_before(
+    client: httpx.AsyncClient, world: Any, session: str
+) -> None:
+    world.stage.rewritten = "How often does the fox run in the morning?"
+    answer = await ask(client, "How often does anybody run in the morning?", session_id=session)
+    assert answer["retrieval_query"] == world.stage.rewritten
+    world.stage.rewrites.clear()
+    await ask(client, "Which documents mention foxes?", session_id=session)
+    assert world.stage.rewrites == [], "it asks for a list of all documents"
 
 
 async def test_a_follow_up_to_a_collection_that_is_gone_says_so(client: httpx.AsyncClient, world: Any) -> None:

@@ -1,0 +1,132 @@
+"""How rewrites begin, which words they leave out, and what becomes of the model's reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_service.prompting import standalone as rewrite
+from rag_service.prompting.follow_up import names_nothing
+from rag_service.prompting.rewrite_beginning import Beginning, beginning
+from rag_service.prompting.rewrite_examples import EXAMPLES
+from rag_service.prompting.standalone import Exchange, completed, usable
+from workers.tokens.tokenizer import Tokens
+
+KEPT = "How long are backups kept?"
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("And in Spain?", "How long"),
+        ("what about the red one", "How long"),
+        ("Und beim Archiv?", "How long"),
+        ("Wie sieht es mit Kopien aus?", "How long"),
+        ("En in West?", "How long"),
+        ("Hoe zit het met kopieën?", "How long"),
+        ("¿Y en España?", "How long"),
+        ("Et en Espagne ?", "How long"),
+        ("And in which year?", ""),
+        ("And who may restore them?", "And who may restore"),
+        ("And thanks!", ""),
+        ("And tell me more", ""),
+        ("Does that apply to interns?", ""),
+        ("In Spain?", ""),
+        ("And if the backup was made by somebody in another town than ours?", ""),
+    ],
+)
+def test_what_puts_something_else_in_place_begins_as_the_question_before(question: str, text: str) -> None:
+    assert beginning(question, [KEPT]).text == text
+
+
+def test_the_question_before_is_one_that_says_what_is_asked() -> None:
+    past = ["How long are backups kept?", "Restore?", "And in Spain?"]
+    assert beginning("And in France?", past).text == "How long"
+    assert beginning("And in France?", ["Restore?", "And in Spain?"]) == Beginning()
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "without"),
+    [
+        ("When was he born?", "When was", ("he",)),
+        ("What is its capital?", "What is", ("its",)),
+        ("How much do they cost there?", "How much do", ("they", "there")),
+        ("Wie viel erhält sie dafür im Jahr?", "Wie viel erhält", ("sie", "dafür")),
+        ("Op welk toestel is hij te bereiken?", "Op welk toestel is", ("hij",)),
+        ("Hoe laat gaat die op zaterdag dicht?", "Hoe laat gaat", ("die",)),
+        ("Bij welke temperatuur wordt het bewaard?", "Bij welke temperatuur wordt", ("het",)),
+        ("Wanneer wordt het museum geopend?", "", ()),
+        ("Until when is it possible to cancel?", "", ()),
+        ("Was empfehlen Sie?", "", ()),
+        ("How does a student renew his card?", "", ()),
+        ("How do employees renew cards when they expire?", "", ()),
+        ("Can a customer return a pump if it is broken?", "", ()),
+        ("Who deployed its army in 1979?", "", ()),
+        ("What is the capital of Spain?", "", ()),
+    ],
+)
+def test_a_pronoun_is_kept_out_unless_its_question_may_say_what_it_means(
+    question: str, text: str, without: tuple[str, ...]
+) -> None:
+    assert beginning(question, [KEPT]) == Beginning(text, without)
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "found"),
+    [
+        ("How long are spare parts available?", "en", True),
+        ("how much is the fine if I return a book late?", "en", True),
+        ("Wat betalen externe huurders per dagdeel?", "nl", True),
+        ("Welche Kündigungsfrist gilt?", "de", True),
+        ("Who designed the Northgate Bridge?", "en", False),
+        ("How much memory does version 5 need?", "en", False),
+        ("Wie lange gilt die Garantie der P200?", "de", False),
+        ("西班牙的首都是什么城市", "zh", False),
+        ("…", "en", False),
+        (f"why {'really ' * 60}", "en", False),
+    ],
+)
+def test_a_question_without_a_name_may_be_about_what_was_asked_before(
+    question: str, language: str, found: bool
+) -> None:
+    assert names_nothing(question, language) is found
+
+
+@pytest.mark.parametrize(
+    ("start", "reply", "text"),
+    [
+        ("How long", " are backups kept in Spain?", "How long are backups kept in Spain?"),
+        ("How long", "are backups kept in Spain?", "How long are backups kept in Spain?"),
+        ("How long", "How long are backups kept in Spain?", "How long are backups kept in Spain?"),
+        ("What is the name of Ann", "'s book?", "What is the name of Ann's book?"),
+        ("", " When was Bell born?", "When was Bell born?"),
+    ],
+)
+def test_a_reply_completes_its_beginning(start: str, reply: str, text: str) -> None:
+    assert completed(start, reply) == text
+
+
+def test_an_answer_and_words_of_the_examples_are_no_rewrite() -> None:
+    past = [Exchange("How long are backups kept?", "Backups are kept for 35 days.")]
+    assert usable("Backups are kept for 35 days in Spain.", "And in Spain?", past) is None
+    assert usable("How long are backups kept at the Rhine?", "And for how long?", past) is None
+    assert usable("How long are backups kept in Spain?", "And in Spain?", past) == "How long are backups kept in Spain?"
+
+
+def test_the_examples_are_of_the_conversations_language_and_the_prompt_ends_with_the_beginning(tokens: Tokens) -> None:
+    past = [Exchange("Hoe lang worden kopieën bewaard?", "35 dagen.")]
+    segments = rewrite.prompt("En in Spanje?", past, tokens, 4000, language="nl", beginning="Hoe lang")
+    assert segments is not None
+    assert [(one.kind, one.text) for one in segments[-1:]] == [("instruction", "Hoe lang")]
+    text = "".join(segment.text for segment in segments)
+    assert "En van Spanje?" in text
+    assert "And of Spain?" not in text
+    others = rewrite.prompt("…", past, tokens, 4000, language="el")
+    assert others is not None
+    assert "And of Spain?" in "".join(segment.text for segment in others)
+
+
+def test_every_language_has_the_same_examples() -> None:
+    for group in EXAMPLES.values():
+        assert len(group) == 6
+        assert group[-1].meant == group[-1].follow_up, "a question about something else stays as it is"
+        assert all(example.meant != example.follow_up for example in group[:-1])
