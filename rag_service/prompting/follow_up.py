@@ -32,8 +32,8 @@ _EMPTY = """
     aber alle als auch auf aus bei bitte da das dass dem den denn der des dies doch du ein eine einem einen einer
     eines es für gibt ich im ist ja kann mehr nach nein nicht noch nur oder sein sich sind und uns unter vom
     von vor wann waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
-    aan bij dat de dit een geen heeft het hebben hoe hoeveel ik je jij maar mijn moet moeten naar niet nog om onze ook op
-    te uit van voor waar waarom wanneer wat welk welke wij worden wordt
+    aan bij dat de dit een geen heeft het hebben hoe hoeveel ik je jij maar mijn moet moeten naar niet nog om onze ook
+    op te uit van voor waar waarom wanneer wat welk welke wij worden wordt
     alors au aussi avec ce ces cet cette comment dans de donc du en est et je la le les là ma mais mes moi mon ne non
     nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses si son
     sont sur ta tes toi ton tu un une vous y à été être
@@ -95,8 +95,8 @@ def needs_rewriting(question: str) -> bool:
 def names_nothing(question: str, language: str) -> bool:
     """Whether a question has neither a name nor a number, and so may be silently about what was asked before.
 
-    "How long are spare parts available?" after a question about one machine is about that machine. A name is a word with
-    a capital that does not begin the question. German writes all nouns so, and there only numbers count; a script
+    "How long are spare parts available?" after a question about one machine is about that machine. A name is a word
+    with a capital that does not begin the question. German writes all nouns so, and there only numbers count; a script
     without capitals does not tell.
 
     Args:
@@ -104,7 +104,7 @@ def names_nothing(question: str, language: str) -> bool:
     """
     if len(question) > LONGEST or not any(character.islower() for character in question):
         return False
-    first, *others = _WORD.findall(question)
+    _, *others = _WORD.findall(question)
     named = [] if language == "de" else [word for word in others if len(word) > 1 and word[0].isupper()]
     return not named and not any(character.isdigit() for character in question)
 

@@ -29,8 +29,7 @@ _INSTEAD = re.compile(
     re.IGNORECASE,
 )
 """What a follow-up begins with that puts something else in the place of what was asked about."""
-_ASKS = frozenset(
-    """
+_ASKS_IN_LINES = """
     what who whom whose which when where why how if
     wer wen wem wessen was welche welcher welches welchen welchem wann wo wohin woher warum wieso weshalb wie wieviel
     womit wofür wodurch ob wenn
@@ -43,36 +42,33 @@ _ASKS = frozenset(
     est sont peut peuvent doit doivent es son puede pueden debe
     tell show explain list give please thanks thank sag sagen zeig zeige erkläre nenne bitte danke geef noem vertel leg
     bedankt dank dis explique montre merci dime explica muestra gracias
-    """.split()
-)
+    """
+_ASKS = frozenset(_ASKS_IN_LINES.split())
 """Words with which a follow-up asks something itself, or asks for something else than an answer."""
-_DETERMINERS = frozenset(
-    """
+_DETERMINERS_IN_LINES = """
     this these diese dieser diesen diesem dieses deze este esta estos estas ese esa esos esas ceux celles celui celle
-    """.split()
-)
-"""Pronouns that mostly stand before a noun, which a name cannot replace alone."""
-_POSSESSIVES = frozenset(
     """
+_DETERMINERS = frozenset(_DETERMINERS_IN_LINES.split())
+"""Pronouns that mostly stand before a noun, which a name cannot replace alone."""
+_POSSESSIVES_IN_LINES = """
     his her its their seine seinen seinem seiner seines ihre ihren ihrem ihrer ihres ihr haar hun sa ses son su sus leur
     leurs
-    """.split()
-)
+    """
+_POSSESSIVES = frozenset(_POSSESSIVES_IN_LINES.split())
 """Often of somebody in the question itself: "How does a student renew his card?"."""
 _WITHIN = re.compile(
     r",|\b(?:an?|the|any|each|every|my|our|ein|eine|einen|einem|einer|das|der|die|den|dem|een|un|une|una|le|la|les|el|los)\b",
     re.IGNORECASE,
 )
 """What stands before a noun that a later pronoun may mean."""
-_CONJUNCTIONS = frozenset(
-    """
+_CONJUNCTIONS_IN_LINES = """
     if when that whether because before after while as than and or what who where how
     wenn dass ob weil bevor nachdem als und oder wer wo wie
     dat of omdat voordat nadat terwijl en wat wie waar hoe si que quand et ou y o cuando
-    """.split()
-)
+    """
+_CONJUNCTIONS = frozenset(_CONJUNCTIONS_IN_LINES.split())
 """Words after which a pronoun begins a clause, mostly about something in the one before."""
-_POLITE = frozenset("Sie Ihnen Ihr Ihre Ihren Ihrem Ihrer Ihres".split())
+_POLITE = frozenset({"Sie", "Ihnen", "Ihr", "Ihre", "Ihren", "Ihrem", "Ihrer", "Ihres"})
 _AFTER = (
     r"(?=\W*$|\s+(?:op|in|van|voor|bij|aan|uit|naar|om|te|niet|ook|nog|open|dicht|klaar|per|dan|er|precies|nu|als|met"
     r"|zonder|(?:ge|be|ver|ont|her)\w+(?:d|t|en))\b)"
@@ -137,4 +133,4 @@ def _means_itself(before: str, pronoun: str) -> bool:
     words = _WORD.findall(before.casefold())
     if pronoun.casefold() in _POSSESSIVES:
         return bool(content_words(before))
-    return bool(_WITHIN.search(before)) or words[-1:] != [] and words[-1] in _CONJUNCTIONS
+    return bool(_WITHIN.search(before)) or (bool(words) and words[-1] in _CONJUNCTIONS)
