@@ -25,7 +25,7 @@ MOST_WORDS = 8
 _INSTEAD = re.compile(
     r"[¿¡\s]*(?:what about|how about|was ist mit|wie (?:ist|sieht) (?:es|das)(?: (?:mit|bei|in))?|wat is er met"
     r"|hoe (?:zit|is) (?:het|dat)(?: (?:met|bij|in))?|qu['’]en est-il|qué (?:hay|tal)|and|but|or|und|aber|oder|en|maar"
-    r"|et|mais|y|e|pero|o)\b",
+    r"|et|mais|y|e|pero|o)(?=\s)",
     re.IGNORECASE,
 )
 """What a follow-up begins with that puts something else in the place of what was asked about."""
@@ -70,7 +70,7 @@ _CONJUNCTIONS = frozenset(_CONJUNCTIONS_IN_LINES.split())
 """Words after which a pronoun begins a clause, mostly about something in the one before."""
 _POLITE = frozenset({"Sie", "Ihnen", "Ihr", "Ihre", "Ihren", "Ihrem", "Ihrer", "Ihres"})
 _AFTER = (
-    r"(?=\W*$|\s+(?:op|in|van|voor|bij|aan|uit|naar|om|te|niet|ook|nog|open|dicht|klaar|per|dan|er|precies|nu|als|met"
+    r"(?=\W*$|\s+(?:op|in|van|voor|bij|aan|uit|naar|niet|ook|nog|open|dicht|klaar|per|dan|er|precies|nu|als|met"
     r"|zonder|(?:ge|be|ver|ont|her)\w+(?:d|t|en))\b)"
 )
 _DUTCH = re.compile(
@@ -79,6 +79,10 @@ _DUTCH = re.compile(
     re.IGNORECASE,
 )
 """Dutch words that are pronouns after a verb and articles or conjunctions elsewhere."""
+_NOTHING = re.compile(
+    r"\bit\b.* (?:to|if|that|when|for \w+ to) |\bhet\b.* (?:om|te|dat|als) |-(?:il|elle)\b", re.IGNORECASE
+)
+"""Where a pronoun stands for what follows, or for nothing, and inverted French ones, which hang on the verb."""
 _THERE = re.compile(r"\b(?P<it>there)(?=\W*$)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
@@ -97,6 +101,8 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
         question: as it was asked.
         past: the questions before it as they were understood, oldest first.
     """
+    if _NOTHING.search(question):
+        return Beginning()
     if text := _as_before(question, past):
         return Beginning(text)
     found = sorted({(match.start("it"), match["it"]) for match in _pronouns(question)})

@@ -31,6 +31,7 @@ KEPT = "How long are backups kept?"
         ("And tell me more", ""),
         ("Does that apply to interns?", ""),
         ("In Spain?", ""),
+        ("E-mail address?", ""),
         ("And if the backup was made by somebody in another town than ours?", ""),
     ],
 )
@@ -56,6 +57,10 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
         ("Bij welke temperatuur wordt het bewaard?", "Bij welke temperatuur wordt", ("het",)),
         ("Wanneer wordt het museum geopend?", "", ()),
         ("Until when is it possible to cancel?", "", ()),
+        ("How much does it cost to rent a car?", "", ()),
+        ("Is it safe if somebody leans on the rail?", "", ()),
+        ("Wat kost het om een band te brengen?", "", ()),
+        ("Y a-t-il un parking ?", "", ()),
         ("Was empfehlen Sie?", "", ()),
         ("How does a student renew his card?", "", ()),
         ("How do employees renew cards when they expire?", "", ()),
