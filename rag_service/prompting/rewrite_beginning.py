@@ -118,10 +118,16 @@ def _as_before(question: str, past: Sequence[str]) -> str:
     own = _WORD.findall(question[instead.end() :].casefold())
     if not 0 < len(own) <= MOST_WORDS or not _ASKS.isdisjoint(own):
         return ""
-    whole = (
-        words for text in reversed(past) if len(words := text.split()) >= FEWEST_WORDS and not _INSTEAD.match(text)
-    )
-    return " ".join(next(whole, [])[:OPENING_WORDS])
+    whole = next((text for text in reversed(past) if _is_whole(text)), "")
+    return " ".join(whole.split()[:OPENING_WORDS])
+
+
+def _is_whole(question: str) -> bool:
+    """Whether it says what it asks. Instructions of edits are among the questions before, too."""
+    words = question.casefold().split()
+    if len(words) < FEWEST_WORDS or _INSTEAD.match(question):
+        return False
+    return question.rstrip().endswith("?") or not _ASKS.isdisjoint(words[:FEWEST_WORDS])
 
 
 def _pronouns(question: str) -> list[re.Match[str]]:

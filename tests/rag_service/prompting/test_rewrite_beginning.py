@@ -42,6 +42,8 @@ def test_what_puts_something_else_in_place_begins_as_the_question_before(questio
 def test_the_question_before_is_one_that_says_what_is_asked() -> None:
     past = ["How long are backups kept?", "Restore?", "And in Spain?"]
     assert beginning("And in France?", past).text == "How long"
+    assert beginning("And in France?", [*past, "Make it shorter and friendlier."]).text == "How long"
+    assert beginning("and in france", ["how long are backups kept"]).text == "how long"
     assert beginning("And in France?", ["Restore?", "And in Spain?"]) == Beginning()
 
 
