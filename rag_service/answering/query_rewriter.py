@@ -22,12 +22,12 @@ import anyio
 import anyio.to_thread
 
 from rag_service.access.principal import Principal
-from rag_service.prompting import standalone as rewrite
-from rag_service.prompting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import Prompt
-from rag_service.prompting.rewrite_beginning import Beginning, beginning
-from rag_service.prompting.standalone import Exchange
+from rag_service.prompting.rewriting import standalone as rewrite
+from rag_service.prompting.rewriting.beginning import Beginning, beginning
+from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import Settings
 from retriever.languages import language_of
 from workers.broker.app import AsyncRedisClient
@@ -122,10 +122,9 @@ class Rewriter:
     async def _rewritten(
         self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None
     ) -> str:
-        asked = [exchange.question for exchange in past]
-        begins = (
-            beginning(question, asked) if upstream is None else Beginning()
-        )  # a model server begins its replies itself
+        begins = Beginning()  # a model server begins its replies itself
+        if upstream is None:
+            begins = beginning(question, [exchange.question for exchange in past])
         language = await anyio.to_thread.run_sync(language_of, f"{past[-1].question} {question}")
         segments = rewrite.prompt(question, past, self._tokens, self._window, language=language, beginning=begins.text)
         if segments is None:

@@ -28,8 +28,8 @@ from rag_service.prompting.prompt import (
     passage_segment,
 )
 from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.prompting.shown import Passage
-from rag_service.prompting.standalone import Exchange
 from rag_service.prompting.template import PromptTemplate
 from workers.broker.messages import Calls, GenerateJob, Segment, SegmentKind
 from workers.tokens.chat_template import Piece, Shape

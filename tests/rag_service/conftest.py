@@ -20,7 +20,7 @@ import uvicorn
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.main import create_app
-from rag_service.prompting import standalone as rewrite
+from rag_service.prompting.rewriting import standalone as rewrite
 from rag_service.settings import Settings
 from retriever import Library, SourceDocument
 from tests.support.fake_workers import FakeEngine, make_worker_context, running_worker, save_tokenizer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.prompting import standalone as rewrite
-from rag_service.prompting.follow_up import names_nothing
-from rag_service.prompting.rewrite_beginning import Beginning, beginning
-from rag_service.prompting.rewrite_examples import EXAMPLES
-from rag_service.prompting.standalone import Exchange, completed, usable
+from rag_service.prompting.rewriting import standalone as rewrite
+from rag_service.prompting.rewriting.beginning import Beginning, beginning
+from rag_service.prompting.rewriting.examples import EXAMPLES
+from rag_service.prompting.rewriting.follow_up import names_nothing
+from rag_service.prompting.rewriting.standalone import Exchange, completed, usable
 from workers.tokens.tokenizer import Tokens
 
 KEPT = "How long are backups kept?"

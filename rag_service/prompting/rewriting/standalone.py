@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rag_service.prompting.follow_up import content_words, pronouns
 from rag_service.prompting.prompt import PromptTokens, content_segment, length
-from rag_service.prompting.rewrite_examples import EXAMPLES, Example
+from rag_service.prompting.rewriting.examples import EXAMPLES, Example
+from rag_service.prompting.rewriting.follow_up import content_words, pronouns
 from workers.broker.messages import Segment, TurnRecord
 
 EXCHANGES = 4

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_service.prompting.follow_up import EXPLETIVE, PRONOUNS, content_words
+from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, content_words
 
 OPENING_WORDS = 2
 """Words of the question before that a rewrite begins with."""
