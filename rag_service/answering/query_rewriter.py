@@ -25,7 +25,7 @@ from rag_service.access.principal import Principal
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.rewriting import standalone as rewrite
-from rag_service.prompting.rewriting.beginning import Beginning, beginning
+from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import Settings
@@ -45,6 +45,11 @@ RECORD_S = 120
 POLL_MS = 400
 BANNED = -100.0
 """Bias of the logit of a token that is not to be chosen."""
+UNLIKELY_END = -2.0
+"""Bias of question marks where a question may go on. A model of 1.5B leaves questions about something else as they are
+up to about -3.5, and completes most of the others from -1.5 on (docs/log.md)."""
+ENDS = ("?", " ?", "?\n", "?\n\n", '?"')
+"""How questions end; many vocabularies have a token for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,8 @@ class Rewriter:
     ) -> str:
         begins = Beginning()  # a model server begins its replies itself
         if upstream is None:
-            begins = beginning(question, [exchange.question for exchange in past])
+            asked = [exchange.question for exchange in past]
+            begins = beginning(question, asked) if needs_rewriting(question) else going_on(question)
         language = await anyio.to_thread.run_sync(language_of, f"{past[-1].question} {question}")
         segments = rewrite.prompt(question, past, self._tokens, self._window, language=language, beginning=begins.text)
         if segments is None:
@@ -132,7 +138,7 @@ class Rewriter:
         digest = self._digest(segments, upstream)
         query = await self._cache.get(principal.owner, session_id, digest)
         if query is None:
-            job = self._job(question, segments, principal, session_id, upstream, begins.without)
+            job = self._job(question, segments, principal, session_id, upstream, self._biases(begins))
             reply = await self._generated(job)
             query = (reply and rewrite.usable(rewrite.completed(begins.text, reply), question, past)) or question
             await self._cache.put(principal.owner, session_id, digest, query)
@@ -162,7 +168,7 @@ class Rewriter:
         principal: Principal,
         session_id: str,
         upstream: str | None,
-        without: Sequence[str],
+        logit_bias: dict[int, float],
     ) -> GenerateJob:
         exact: Literal["default", "strict"] = "strict" if upstream is None else "default"
         return make_job(
@@ -173,17 +179,19 @@ class Rewriter:
             question=question,
             turn=NO_TURN,
             sampling=Sampling(
-                max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact, logit_bias=self._banned(without)
+                max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact, logit_bias=logit_bias
             ),
             speculation=Speculation(drafter=self._settings.drafter),
             rewrites=session_id,
             upstream=upstream,
         )
 
-    def _banned(self, words: Sequence[str]) -> dict[int, float]:
-        """Biases that keep words out; none for a word of several tokens, which would keep out others with its parts."""
-        forms = [self._tokens.encode_content(form).ids for word in words for form in (word, f" {word}")]
-        return {ids[0]: BANNED for ids in forms if len(ids) == 1}
+    def _biases(self, begins: Beginning) -> dict[int, float]:
+        """By token. None for a word of several tokens, which would keep out others with its parts."""
+        biases = dict.fromkeys(ENDS, UNLIKELY_END) if begins.goes_on else {}
+        biases |= {form: BANNED for word in begins.without for form in (word, f" {word}")}
+        ids = {form: self._tokens.encode_content(form).ids for form in biases}
+        return {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
 
     def _digest(self, segments: Sequence[Segment], upstream: str | None) -> str:
         """Names a question in its conversation, for this model."""

@@ -1,8 +1,9 @@
 """How the rewrite of a follow-up begins, so that a small model completes it instead of repeating the follow-up. Pure.
 
 "And in Lisbon?" asks what the question before it asked, so its rewrite begins as that question does. "How long does it
-take?" keeps its own words up to the pronoun, and the model may not write the pronoun again. Of ten follow-ups that
-leave words out, a model of 1.5B rewrote three by itself and nine from such beginnings (docs/log.md).
+take?" keeps its own words up to the pronoun, and the model may not write the pronoun again. "How long is the notice?"
+keeps all of them, and the model says whether it goes on. Of ten follow-ups that leave words out, a model of 1.5B
+rewrote three by itself and nine from such beginnings (docs/log.md).
 
 Knows words of English, German, Dutch, French and Spanish; knows no model.
 """
@@ -29,6 +30,20 @@ _INSTEAD = re.compile(
     re.IGNORECASE,
 )
 """What a follow-up begins with that puts something else in the place of what was asked about."""
+_PLACE = re.compile(
+    r"(?P<at>in|on|at|for|of|from|with|without|during|after|bei|beim|im|am|für|von|vom|mit|ohne|während|nach|op|bij|voor|van|met"
+    r"|zonder|tijdens|na|dans|pour|chez|avec|sans|pendant|au|para|con|sin|durante)\s",
+    re.IGNORECASE,
+)
+"""What another place, time or person begins with."""
+_CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
+"""Prepositions with an article in them, and without it."""
+_WHICH_IN_LINES = """
+    which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
+    cuántos cuántas
+    """
+_WHICH = frozenset(_WHICH_IN_LINES.split())
+"""Words before the thing that the next question may put something else in place of."""
 _ASKS_IN_LINES = """
     what who whom whose which when where why how if
     wer wen wem wessen was welche welcher welches welchen welchem wann wo wohin woher warum wieso weshalb wie wieviel
@@ -83,15 +98,33 @@ _NOTHING = re.compile(
     r"\bit\b.* (?:to|if|that|when|for \w+ to) |\bhet\b.* (?:om|te|dat|als) |-(?:il|elle)\b", re.IGNORECASE
 )
 """Where a pronoun stands for what follows, or for nothing, and inverted French ones, which hang on the verb."""
-_THERE = re.compile(r"\b(?P<it>there)(?=\W*$)", re.IGNORECASE)
+_GERMAN = re.compile(
+    r"\b(?:ist|sind|war|wird|hat|kann|darf|muss|soll|gilt|kostet|dauert|geht|liegt|steht|kommt|läuft|endet|beginnt|deckt"
+    r"|macht|braucht) (?P<it>das|dem|den|der|die)"
+    r"(?=\W*$|\s+(?:auch|noch|denn|dann|nicht|nur|immer|genau|dort|hier|für|bei|mit|auf|zu|\w+(?:en|t)\W*$)\b)",
+)
+"""German words that are pronouns after a verb and articles elsewhere."""
+_LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 
 
 class Beginning(NamedTuple):
-    """Words that the rewrite begins with ("" for none), and words that it must not contain."""
+    """How a rewrite begins.
+
+    Attributes:
+        text: its first words; "" for none.
+        without: words that it must not contain.
+        goes_on: whether it should rather go on than end; what the question is about may still have to be said.
+    """
 
     text: str = ""
     without: tuple[str, ...] = ()
+    goes_on: bool = False
+
+
+def going_on(question: str) -> Beginning:
+    """That of a question which lacks no word, but may silently be about what was asked before."""
+    return Beginning(question.strip().rstrip(" ?!.…"), goes_on=True)
 
 
 def beginning(question: str, past: Sequence[str]) -> Beginning:
@@ -105,21 +138,43 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
         return Beginning()
     if text := _as_before(question, past):
         return Beginning(text)
-    found = sorted({(match.start("it"), match["it"]) for match in _pronouns(question)})
-    if not found or _means_itself(question[: found[0][0]], found[0][1]):
+    found = _pronouns(question)
+    if not found or _means_itself(before := question[: found[0].start("it")], found[0]["it"]):
         return Beginning()
-    return Beginning(question[: found[0][0]].strip(), tuple(dict.fromkeys(word for _, word in found)))
+    return Beginning(before.strip(), tuple(dict.fromkeys(match["it"] for match in found)))
+
+
+def own_words(question: str) -> str:
+    """The question without what its rewrite replaces: an opening such as "and for", and pronouns."""
+    instead = _INSTEAD.match(question)
+    text = question[instead.end() :] if instead else question
+    for match in reversed(_pronouns(text)):
+        text = text[: match.start("it")] + text[match.end("it") :]
+    return text
 
 
 def _as_before(question: str, past: Sequence[str]) -> str:
     instead = _INSTEAD.match(question)
-    if not instead:
+    rest = question[instead.end() if instead else 0 :].lstrip()
+    place = _PLACE.match(rest)
+    own = _WORD.findall(rest.casefold())
+    if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not _ASKS.isdisjoint(own):
         return ""
-    own = _WORD.findall(question[instead.end() :].casefold())
-    if not 0 < len(own) <= MOST_WORDS or not _ASKS.isdisjoint(own):
-        return ""
-    whole = next((text for text in reversed(past) if _is_whole(text)), "")
-    return " ".join(whole.split()[:OPENING_WORDS])
+    words = next((text for text in reversed(past) if _is_whole(text)), "").split()
+    if place and (same := _same_place(words, place["at"])):
+        return " ".join([*words[:same], rest.rstrip(" ?!.…")])
+    which = not place and words and words[0].casefold() in _WHICH
+    return " ".join(words[: 1 if which else OPENING_WORDS])
+
+
+def _same_place(words: Sequence[str], at: str) -> int:
+    """Where a question names what the next one names otherwise: in Ghent, in Lille. 0 for nowhere."""
+    wanted = _uncontracted(at)
+    return max((n for n, word in enumerate(words) if _uncontracted(word) == wanted), default=0)
+
+
+def _uncontracted(word: str) -> str:
+    return _CONTRACTED.get(word.casefold(), word.casefold())
 
 
 def _is_whole(question: str) -> bool:
@@ -137,7 +192,8 @@ def _pronouns(question: str) -> list[re.Match[str]]:
         for match in re.finditer(r"(?P<it>\w+)", text)
         if match["it"].casefold() in PRONOUNS - _DETERMINERS and match["it"] not in _POLITE
     ]
-    return [*plain, *_DUTCH.finditer(text), *_THERE.finditer(text)]
+    found = [*plain, *(match for form in (_DUTCH, _GERMAN, _LAST) for match in form.finditer(text))]
+    return sorted({match.start("it"): match for match in found}.values(), key=lambda match: match.start("it"))
 
 
 def _means_itself(before: str, pronoun: str) -> bool:

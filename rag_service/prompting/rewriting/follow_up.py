@@ -62,6 +62,13 @@ _PHRASE = re.compile(
     r"|\bthere\W*$|\byou (?:said|mentioned|wrote|quoted)\b"
     r"|它|[他她]|[这那][个些里样]|那么|呢|[それこ][れのこ]|彼"
 )
+_BACK = re.compile(
+    r"\b(?:first|second|third|both|either|former|earlier|previous|before|than|compared|difference|back to|together|all of"
+    r"|erste[nrs]?|zweite[nrs]?|beide[nrs]?|vorher|zuvor|als|vergleich|unterschied|zurück zu[mr]?|zusammen"
+    r"|eerste|tweede|beide|allebei|eerder|vorige|dan|vergeleken|verschil|terug naar|samen"
+    r"|premi(?:er|ère)|deuxième|deux|avant|différence|primer[oa]?|segund[oa]|ambos|ambas|antes|diferencia)\b"
+    r"|第一|第二|两个|之前|相比"
+)
 EXPLETIVE = re.compile(r"\b(?:is|was) it (?:possible|necessary|allowed|ok|okay|true|mandatory) ", re.IGNORECASE)
 """Where `it` stands for nothing."""
 
@@ -90,6 +97,11 @@ def needs_rewriting(question: str) -> bool:
     words = content_words(text)
     unspaced = len(re.findall(f"[{_UNSPACED}]", "".join(words)))
     return len(words) - unspaced + unspaced // _UNSPACED_PER_WORD < FEWEST_WORDS
+
+
+def looks_back(question: str) -> bool:
+    """Whether a question may mean more of its conversation than the last exchange: it compares, or goes back."""
+    return bool(_BACK.search(_plain(question)))
 
 
 def names_nothing(question: str, language: str) -> bool:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag_service.prompting.prompt import PromptTokens, content_segment, length
+from rag_service.prompting.rewriting.beginning import own_words
 from rag_service.prompting.rewriting.examples import EXAMPLES, Example
-from rag_service.prompting.rewriting.follow_up import content_words, pronouns
+from rag_service.prompting.rewriting.follow_up import content_words, looks_back, pronouns
 from workers.broker.messages import Segment, TurnRecord
 
 EXCHANGES = 4
-"""Most earlier questions in the prompt, the last ones."""
+"""Most exchanges in the prompt, the last ones, for a question that compares or goes back. Others see the last one only,
+or a model of 1.5B takes the subject of an earlier one."""
 ANSWER_CHARS = 320
 """Most characters of an answer in the prompt; its beginning says what it is about."""
 PROMPT_TOKENS = 1024
@@ -48,10 +50,15 @@ class Exchange:
 
 
 def exchanges(turns: Sequence[TurnRecord]) -> list[Exchange]:
-    """The exchanges of a session, with rewritten questions in place of the original ones."""
-    return [
-        Exchange(turn.instruction or turn.retrieval_query or turn.question, turn.segments[-1].text) for turn in turns
-    ]
+    """The exchanges of a session, with rewritten questions in place of the original ones.
+
+    An edit answers the question of the answer that it changed: "Shorter." says nothing of what it is about.
+    """
+    meant: dict[str, str] = {}
+    for turn in turns:
+        before = meant.get(turn.base or "", turn.question)
+        meant[turn.answer_id] = turn.retrieval_query or before
+    return [Exchange(meant[turn.answer_id], turn.segments[-1].text) for turn in turns]
 
 
 def prompt(
@@ -75,7 +82,7 @@ def prompt(
     """
     room = min(window - MOST_TOKENS, PROMPT_TOKENS)
     examples = EXAMPLES.get(language, EXAMPLES["en"])
-    for first in range(max(len(past) - EXCHANGES, 0), len(past)):
+    for first in range(max(len(past) - (EXCHANGES if looks_back(question) else 1), 0), len(past)):
         for shown in (examples, examples[:FEWEST_EXAMPLES]):
             segments = _segments(question, past[first:], tokens, shown, beginning)
             if sum(length(segment, tokens) for segment in segments) <= room:
@@ -107,7 +114,7 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
         return None
     if question.rstrip().endswith("?") and line.endswith("."):
         return None
-    question_stems, stems = _stems(question), _stems(line)
+    question_stems, stems = _stems(own_words(question)), _stems(line)
     if stems <= question_stems or 0 < pronouns(question) <= pronouns(line):
         return None
     if 3 * len(question_stems & stems) < 2 * len(question_stems):
@@ -127,7 +134,7 @@ _OURS = frozenset(
     for example in group
     for text in example
     for stem in _stems(text)
-    if len(stem) > 2
+    if len(stem) > 3
 )
 """Words of our examples."""
 
@@ -143,7 +150,7 @@ def _segments(
     shown = [
         content_segment("question", f"Question: {_line(e.question)}\nAnswer: {_excerpt(e.answer)}\n") for e in past
     ]
-    contents.append([*shown, content_segment("question", f"Last question: {_line(question)}")])
+    contents.append([*shown, content_segment("question", f"Last question: {_asked(question)}")])
     roles = ["system", *(["user", "assistant"] * (len(messages) // 2)), "user"]
     segments: list[Segment] = []
     for piece in tokens.template_pieces([{"role": role, "content": ""} for role in roles], True):
@@ -155,6 +162,12 @@ def _segments(
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _asked(question: str) -> str:
+    """With its question mark, which many do not type: its rewrite ends with one, or goes on before it."""
+    line = _line(question)
+    return f"{line}?" if line[-1:].isalnum() else line
 
 
 def _excerpt(text: str) -> str:
