@@ -46,7 +46,7 @@ POLL_MS = 400
 BANNED = -100.0
 """Bias of the logit of a token that is not to be chosen."""
 UNLIKELY_END = -2.0
-"""Bias of question marks where a question may go on. A model of 1.5B leaves questions about something else as they are
+"""Bias of question marks and ends where a question may go on. A model of 1.5B leaves questions about something else as they are
 up to about -3.5, and completes most of the others from -1.5 on (docs/log.md)."""
 ENDS = ("?", " ?", "?\n", "?\n\n", '?"')
 """How questions end; many vocabularies have a token for each."""
@@ -129,8 +129,9 @@ class Rewriter:
     ) -> str:
         begins = Beginning()  # a model server begins its replies itself
         if upstream is None:
-            asked = [exchange.question for exchange in past]
-            begins = beginning(question, asked) if needs_rewriting(question) else going_on(question)
+            begins = beginning(question, [exchange.question for exchange in past])
+            if begins == Beginning() and not needs_rewriting(question):
+                begins = going_on(question)
         language = await anyio.to_thread.run_sync(language_of, f"{past[-1].question} {question}")
         segments = rewrite.prompt(question, past, self._tokens, self._window, language=language, beginning=begins.text)
         if segments is None:
@@ -178,9 +179,7 @@ class Rewriter:
             session_id="",
             question=question,
             turn=NO_TURN,
-            sampling=Sampling(
-                max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact, logit_bias=logit_bias
-            ),
+            sampling=Sampling(max_tokens=rewrite.MOST_TOKENS, seed=0, stop=["\n"], exact=exact, logit_bias=logit_bias),
             speculation=Speculation(drafter=self._settings.drafter),
             rewrites=session_id,
             upstream=upstream,
@@ -191,7 +190,8 @@ class Rewriter:
         biases = dict.fromkeys(ENDS, UNLIKELY_END) if begins.goes_on else {}
         biases |= {form: BANNED for word in begins.without for form in (word, f" {word}")}
         ids = {form: self._tokens.encode_content(form).ids for form in biases}
-        return {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
+        found = {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
+        return found | dict.fromkeys(self._tokens.eos_ids if begins.goes_on else (), UNLIKELY_END)
 
     def _digest(self, segments: Sequence[Segment], upstream: str | None) -> str:
         """Names a question in its conversation, for this model."""

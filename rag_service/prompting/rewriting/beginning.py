@@ -101,7 +101,8 @@ _NOTHING = re.compile(
 _GERMAN = re.compile(
     r"\b(?:ist|sind|war|wird|hat|kann|darf|muss|soll|gilt|kostet|dauert|geht|liegt|steht|kommt|läuft|endet|beginnt|deckt"
     r"|macht|braucht) (?P<it>das|dem|den|der|die)"
-    r"(?=\W*$|\s+(?:auch|noch|denn|dann|nicht|nur|immer|genau|dort|hier|für|bei|mit|auf|zu|\w+(?:en|t)\W*$)\b)",
+    r"(?=\W*$|\s+(?:auch|noch|denn|dann|nicht|nur|immer|genau|dort|hier|für|bei|mit|auf|zu)\b"
+    r"|\s+[a-zäöüß]+(?:en|t)\W*$)",
 )
 """German words that are pronouns after a verb and articles elsewhere."""
 _LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)

@@ -63,7 +63,7 @@ _PHRASE = re.compile(
     r"|它|[他她]|[这那][个些里样]|那么|呢|[それこ][れのこ]|彼"
 )
 _BACK = re.compile(
-    r"\b(?:first|second|third|both|either|former|earlier|previous|before|than|compared|difference|back to|together|all of"
+    r"\b(?:first|second|third|both|either|former|earlier|previous|before|than|compared|difference|back to|together"
     r"|erste[nrs]?|zweite[nrs]?|beide[nrs]?|vorher|zuvor|als|vergleich|unterschied|zurück zu[mr]?|zusammen"
     r"|eerste|tweede|beide|allebei|eerder|vorige|dan|vergeleken|verschil|terug naar|samen"
     r"|premi(?:er|ère)|deuxième|deux|avant|différence|primer[oa]?|segund[oa]|ambos|ambas|antes|diferencia)\b"

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.answering.query_rewriter import BANNED, Rewriter
+from rag_service.answering.query_rewriter import BANNED, UNLIKELY_END, Rewriter
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
 from rag_service.langchain import ChatRagService
@@ -93,10 +93,38 @@ async def test_the_model_completes_the_beginning_of_a_rewrite(
     assert forms, "or nothing is tested"
 
 
+@pytest.mark.decoder_only("a model server begins its replies itself, and is sent no biases of token ids")
+async def test_a_question_that_lacks_nothing_goes_on_or_stays(
+    client: httpx.AsyncClient, world: Any, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    biases: list[dict[int, float]] = []
+    before = world.stage.before_step
+
+    def watched(sequence: Any) -> None:
+        if world.stage.rewrites_a_question(sequence.prompt) and not sequence.tokens:
+            biases.append(dict(sequence.params.logit_bias))
+        before(sequence)
+
+    monkeypatch.setattr(world.place.runtime._engine, "_before_step", watched)
+    world.stage.rewritten = " over the dog?"
+    answer = await ask(client, "how high is the jump", session_id=session)
+    assert answer["retrieval_query"] == "how high is the jump over the dog?"
+    world.stage.rewritten = "?"
+    answer = await ask(client, "How wide is the river?", session_id=session)
+    assert answer["retrieval_query"] == "How wide is the river?"
+    assert [prompt.splitlines()[-1] for prompt in world.stage.rewrites] == [
+        "how high is the jump",
+        "How wide is the river",
+    ]
+    mark = world.tokens.encode_content("?").ids[0]
+    assert [one[mark] for one in biases] == [UNLIKELY_END, UNLIKELY_END]
+    assert all(one[end] == UNLIKELY_END for one in biases for end in world.tokens.eos_ids)
+
+
 async def test_a_question_without_a_name_may_be_about_what_was_asked_before(
     client: httpx.AsyncClient, world: Any, session: str
 ) -> None:
-    world.stage.rewritten = "How often does the fox run in the morning?"
+    world.stage.rewritten = "How often does anybody run in the morning with the fox?"
     answer = await ask(client, "How often does anybody run in the morning?", session_id=session)
     assert answer["retrieval_query"] == world.stage.rewritten
     world.stage.rewrites.clear()
@@ -147,9 +175,10 @@ async def test_the_passages_are_those_of_the_rewritten_question(
         patch.setattr(library, "find", watched)
         first = (await client.get(f"/v1/sessions/{session}")).json()["turns"][0]["passages"]
         await ask(client, "And the bridge of Köln, who?", session_id=session)
+        meant, world.stage.rewritten = world.stage.rewritten, "What do many naïve café owners visit?"
         await ask(client, "What do many naïve café owners visit?", session_id=session)
     found = [("animals", passage["chunk_id"]) for passage in first]
-    assert searched[0] == (world.stage.rewritten, found), "the last turn's passages stay candidates"
+    assert searched[0] == (meant, found), "the last turn's passages stay candidates"
     assert searched[1][0] == "What do many naïve café owners visit?"
 
 

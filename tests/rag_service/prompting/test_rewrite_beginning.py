@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag_service.prompting.rewriting import standalone as rewrite
-from rag_service.prompting.rewriting.beginning import Beginning, beginning
+from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, own_words
 from rag_service.prompting.rewriting.examples import EXAMPLES
 from rag_service.prompting.rewriting.follow_up import names_nothing
 from rag_service.prompting.rewriting.standalone import Exchange, completed, usable
@@ -30,7 +30,10 @@ KEPT = "How long are backups kept?"
         ("And thanks!", ""),
         ("And tell me more", ""),
         ("Does that apply to interns?", ""),
-        ("In Spain?", ""),
+        ("In Spain?", "How long"),
+        ("with tax", "How long"),
+        ("In which year?", ""),
+        ("For how long?", ""),
         ("E-mail address?", ""),
         ("And if the backup was made by somebody in another town than ours?", ""),
     ],
@@ -48,6 +51,43 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "question", "text"),
+    [
+        ("How many days are there in Lisbon for travel?", "And in Berlin?", "How many days are there in Berlin"),
+        ("When does the club close on weekdays?", "on bank holidays", "When does the club close on bank holidays"),
+        ("Was kostet ein Platz im Parkhaus Nord?", "Und in Linz?", "Was kostet ein Platz in Linz"),
+        ("Wat kost een kaartje voor kinderen?", "En voor ouderen?", "Wat kost een kaartje voor ouderen"),
+        ("Who pays for the trip in May?", "And in June?", "Who pays for the trip in June"),
+        ("In which year was it founded?", "And in Spain?", "In which"),
+        ("Hoeveel gist gaat er in het brood?", "En zout?", "Hoeveel"),
+        ("Welche Batterie braucht das Thermometer?", "Und Kabel?", "Welche"),
+        ("Which paper fits the printer?", "And toner?", "Which"),
+    ],
+)
+def test_what_is_asked_about_another_place_keeps_the_words_before_the_place(
+    before: str, question: str, text: str
+) -> None:
+    assert beginning(question, [before]).text == text
+
+
+def test_a_question_that_lacks_nothing_may_go_on() -> None:
+    assert going_on("How long is the notice? ") == Beginning("How long is the notice", goes_on=True)
+    assert going_on("wie hoch ist der verbrauch") == Beginning("wie hoch ist der verbrauch", goes_on=True)
+
+
+def test_what_a_rewrite_replaces_need_not_be_kept() -> None:
+    assert own_words("Was ist mit dem kleinen?") == " dem kleinen?"
+    assert own_words("Hoe zit dat met de kleine?") == " de kleine?"
+    assert own_words("Wat kost die?").split() == ["Wat", "kost", "?"]
+    past = [Exchange("Welche Batterie braucht das große Thermometer von Ott?", "Eine vom Typ AA.")]
+    meant = "Welche Batterie braucht das kleine Thermometer von Ott?"
+    assert usable(meant, "Was ist mit dem kleinen?", past) == meant
+    past = [Exchange("Dürfen auf den Balkonen Grillgeräte benutzt werden?", "Ja, Elektrogrills dürfen benutzt werden.")]
+    meant = "Bis wie viel Uhr darf man die Grillgeräte auf den Balkonen benutzen?"
+    assert usable(meant, "Bis wie viel Uhr darf man sie benutzen?", past) == meant
+
+
+@pytest.mark.parametrize(
     ("question", "text", "without"),
     [
         ("When was he born?", "When was", ("he",)),
@@ -57,6 +97,11 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
         ("Op welk toestel is hij te bereiken?", "Op welk toestel is", ("hij",)),
         ("Hoe laat gaat die op zaterdag dicht?", "Hoe laat gaat", ("die",)),
         ("Bij welke temperatuur wordt het bewaard?", "Bij welke temperatuur wordt", ("het",)),
+        ("Who has to approve that?", "Who has to approve", ("that",)),
+        ("Wer muss dem zustimmen?", "Wer muss", ("dem",)),
+        ("Was kostet das?", "Was kostet", ("das",)),
+        ("Was kostet das neue Gerät?", "", ()),
+        ("Wer hat das Gerät bestellt?", "", ()),
         ("Wanneer wordt het museum geopend?", "", ()),
         ("Until when is it possible to cancel?", "", ()),
         ("How much does it cost to rent a car?", "", ()),
