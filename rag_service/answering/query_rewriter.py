@@ -46,8 +46,8 @@ POLL_MS = 400
 BANNED = -100.0
 """Bias of the logit of a token that is not to be chosen."""
 UNLIKELY_END = -2.0
-"""Bias of question marks and ends where a question may go on. A model of 1.5B leaves questions about something else as they are
-up to about -3.5, and completes most of the others from -1.5 on (docs/log.md)."""
+"""Bias of question marks and ends where a question may go on. A model of 1.5B completes most questions about the same
+thing from -1.5 on, and leaves those about something else as they are up to -3.5 (docs/log.md)."""
 ENDS = ("?", " ?", "?\n", "?\n\n", '?"')
 """How questions end; many vocabularies have a token for each."""
 
