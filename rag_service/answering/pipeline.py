@@ -130,8 +130,13 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         self.admission.check_engine(request, collection)
         outdated = await anyio.to_thread.run_sync(outdated_turns, self.library, turns)
-        question = QuestionInContext.in_session(request.question, session_id, turns)
-        retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+        revised = None
+        if turns and len(turns) - 1 not in outdated and self.templates.is_revision(request.question):
+            revised = turns[-1].segments[-1]
+            retrieved = Retrieved(passages=[one for one in turns[-1].passages if one.get("in_prompt", True)])
+        else:
+            question = QuestionInContext.in_session(request.question, session_id, turns)
+            retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language
         template, support = await anyio.to_thread.run_sync(
             self._template, asked, collection, request.abstain, request.prompt
@@ -154,6 +159,7 @@ class Pipeline(Service):
             repetitions=self._repetitions,
             support=support,
             outdated=outdated,
+            revised=revised,
         )
         return await anyio.to_thread.run_sync(make)
 

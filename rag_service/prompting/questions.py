@@ -42,6 +42,7 @@ def job(
     repetitions: Repetitions,
     support: Support | None,
     outdated: Collection[int] = (),
+    revised: Segment | None = None,
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -55,6 +56,7 @@ def job(
         repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
         outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
+        revised: the last answer, if the request only says how to write it; the passages are that answer's.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -71,6 +73,7 @@ def job(
         grounded=grounded,
         whole=retrieved.whole,
         outdated=outdated,
+        edited=revised,
     )
     built = build(retrieved.read, max_tokens=max_tokens)
     parts: list[list[Segment]] = []
@@ -83,6 +86,11 @@ def job(
             notes = by_parts.places(parts)
             built = build([], max_tokens=max_tokens + len(notes) * by_parts.NOTES, notes=notes)
             built = built.citing(retrieved.passages, read)
+    checking = None
+    if support and revised:
+        checking = support.of_edit(request.question, built)
+    elif support and not retrieved.stated:
+        checking = support.of(request.question, retrieved, built)
     again = question_again(template, retrieved, request.question, built.passages)
     return make_job(
         answer_id,
@@ -96,7 +104,7 @@ def job(
         sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
-        checking=support.of(request.question, retrieved, built) if support and not retrieved.stated else None,
+        checking=checking,
         stated=retrieved.stated,
         parts=parts,
         notes_tokens=by_parts.NOTES,

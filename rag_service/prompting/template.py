@@ -39,10 +39,12 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 """The slots that a field must have, each once, in any order. Other fields have none."""
 UNTOLD = (
-    *("refusal", "greetings", "whole_questions", "listing_questions"),
+    *("refusal", "greetings", "revisions", "whole_questions", "listing_questions"),
     *("listing", "listing_apart", "listing_none", "listing_line", "listing_more", "listing_and", "listing_or"),
 )
 """Texts that no model reads."""
+MOST_OF_A_REVISION = 12
+"""Words of a message about the last answer; a longer one has something else to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class PromptTemplate:
         check: in the question's place, whether the passages state the answer to it; the model replies Yes or No.
         refusal: the answer in place of one that is refused.
         greetings: words, separated by spaces; a message of these words alone is no question about documents.
+        revisions: words of messages that are about the last answer, and after `|` words that may stand around them.
         edit: an answer, and what to change about it.
         whole: a question about one whole document, after its passages.
         notes: what to write down about a part of a document that is too long to be read at once.
@@ -76,6 +79,7 @@ class PromptTemplate:
     check: str
     refusal: str
     greetings: str
+    revisions: str
     edit: str
     whole: str
     notes: str
@@ -234,8 +238,24 @@ class Templates:
 
     def is_greeting(self, question: str) -> bool:
         """Whether a message is only a greeting or a word of thanks, in any language."""
-        words = re.findall(r"\w+", question.casefold())
+        words = _words(question)
         return 0 < len(words) <= 4 and all(word in self._greetings for word in words)
+
+    def is_revision(self, message: str) -> bool:
+        """Whether a message only says how the last answer is to be written: "Shorter, please." """
+        words = _words(message)
+        return len(words) <= MOST_OF_A_REVISION and any(
+            not own.isdisjoint(words) and own | around >= set(words) for own, around in self._revisions
+        )
+
+    @cached_property
+    def _revisions(self) -> list[tuple[frozenset[str], frozenset[str]]]:
+        """By language: words of revisions, and words around them."""
+        found = []
+        for one in self._templates.values():
+            own, _, around = one.revisions.casefold().partition("|")
+            found.append((frozenset(own.split()), frozenset(around.split())))
+        return found
 
     @cached_property
     def _greetings(self) -> frozenset[str]:
@@ -244,6 +264,11 @@ class Templates:
     def instructions(self) -> list[str]:
         """The texts of all languages."""
         return [text for template in self._templates.values() for text in template.instructions()]
+
+
+def _words(message: str) -> list[str]:
+    """In lower case. A message in a script without spaces is one word up to its punctuation."""
+    return re.findall(r"\w+", message.casefold())
 
 
 @cache

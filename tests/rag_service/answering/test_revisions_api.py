@@ -1,0 +1,68 @@
+"""Messages that only say how the last answer is to be written: nothing is searched for, and the answer is quoted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from rag_service.prompting.template import Templates
+
+FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
+
+
+async def ask(client: httpx.AsyncClient, question: str, **changes: Any) -> dict[str, Any]:
+    response = await client.post("/v1/query", json={**FIRST, "question": question, **changes})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.mark.parametrize("message", ["Make that shorter.", "Kürzer bitte!", "Kun je het korter maken?"])
+async def test_the_last_answer_is_quoted_and_nothing_is_searched_for(
+    client: httpx.AsyncClient, world: Any, message: str
+) -> None:
+    first = await ask(client, FIRST["question"])
+    again = await ask(client, message, session_id=first["session_id"])
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    _, _, shown = prompt.rpartition(FIRST["question"])
+    assert shown.count(first["answer"]) == 2, "as the turn before, and as what is to be changed"
+    assert shown.rindex(first["answer"]) < shown.index(message)
+    assert again["retrieval_query"] is None
+    assert world.stage.rewrites == []
+    assert [one["chunk_id"] for one in again["passages"]] == [one["chunk_id"] for one in first["passages"]]
+    assert again["note"] is None
+    turns = (await client.get(f"/v1/sessions/{first['session_id']}")).json()["turns"]
+    assert [(turn["question"], turn["base"]) for turn in turns] == [(FIRST["question"], None), (message, None)]
+
+
+async def test_without_an_answer_before_it_such_a_message_is_a_question(client: httpx.AsyncClient) -> None:
+    alone = await ask(client, "Make that shorter.")
+    assert alone["retrieval_query"] == "Make that shorter."
+
+
+@pytest.mark.parametrize(
+    ("message", "is_one"),
+    [
+        ("Shorter, please.", True),
+        ("Please rewrite your answer as a bulleted list", True),
+        ("can you put that in one short sentence?", True),
+        ("Translate it into German.", True),
+        ("Fasse das bitte in zwei Sätzen zusammen", True),
+        ("Maak het wat korter", True),
+        ("Hazlo más corto, por favor", True),
+        ("请简短一点", True),
+        ("Shorter hours?", False),
+        ("And in German?", False),
+        ("How short is it?", False),
+        ("Make a list of all suppliers", False),
+        ("Summarise the travel policy", False),
+        ("Again?", False),
+        ("Bitte", False),
+        ("", False),
+        ("shorter " * 13, False),
+    ],
+)
+def test_a_message_of_these_words_alone_is_about_the_last_answer(message: str, is_one: bool) -> None:
+    assert Templates().is_revision(message) is is_one
