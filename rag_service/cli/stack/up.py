@@ -278,6 +278,9 @@ def _pull(settings: Settings, stop: _Stop) -> None:
             missing.append(model)
     if missing:
         err().print(f"Pulling {' and '.join(missing)}, this once …")
+        usual = Settings.model_fields["data_dir"].default / "models"
+        if all((usual / model).is_dir() for model in missing):
+            err().print(f"(They are in {usual}, too: RAG_MODELS_DIR={usual} uses those instead.)")
         command = [sys.executable, "-m", "rag_service.cli", "models", "pull", *missing]
         environment = {**os.environ, "RAG_MODELS_DIR": str(settings.models_folder)}
         failed = subprocess.run(command, env=environment, check=False).returncode

@@ -301,11 +301,19 @@ def test_a_pull_that_fails_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(up.sys, "executable", shutil.which("false"))
-    settings = Settings(_env_file=None, data_dir=tmp_path)  # type: ignore[call-arg]
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(_env_file=None, data_dir=tmp_path / "other")  # type: ignore[call-arg]
     with pytest.raises(typer.Exit) as ended:
         _pull(settings, cast(Any, SimpleNamespace(check=lambda: None)))
     assert ended.value.exit_code == 1
-    assert capfd.readouterr().err.splitlines() == [f"Pulling {DEFAULT_MODEL} and all-minilm-l6-v2, this once …"]
+    said = [f"Pulling {DEFAULT_MODEL} and all-minilm-l6-v2, this once …"]
+    assert capfd.readouterr().err.splitlines() == said
+    for model in (DEFAULT_MODEL, "all-minilm-l6-v2"):
+        (tmp_path / ".rag" / "models" / model).mkdir(parents=True)
+    with pytest.raises(typer.Exit):
+        _pull(settings, cast(Any, SimpleNamespace(check=lambda: None)))
+    said.append("(They are in .rag/models, too: RAG_MODELS_DIR=.rag/models uses those instead.)")
+    assert capfd.readouterr().err.splitlines() == said
     reranked = settings.model_copy(update={"reranker": "owner/reranker"})
     with pytest.raises(typer.Exit):
         _pull(reranked, cast(Any, SimpleNamespace(check=lambda: None)))
