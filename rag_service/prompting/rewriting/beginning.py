@@ -38,6 +38,32 @@ _PLACE = re.compile(
 """What another place, time or person begins with."""
 _CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
 """Prepositions with an article in them, and without it."""
+_ARTICLES = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "der",
+        "die",
+        "das",
+        "den",
+        "dem",
+        "ein",
+        "eine",
+        "einen",
+        "einem",
+        "einer",
+        "de",
+        "het",
+        "een",
+        "le",
+        "la",
+        "les",
+        "el",
+        "los",
+        "las",
+    ]
+)
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -162,20 +188,25 @@ def _as_before(question: str, past: Sequence[str]) -> str:
     if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not _ASKS.isdisjoint(own):
         return ""
     words = next((text for text in reversed(past) if _is_whole(text)), "").split()
-    if place and (same := _same_place(words, place["at"])):
+    if place and (same := _same_place(words, rest.split())):
         return " ".join([*words[:same], rest.rstrip(" ?!.…")])
     which = not place and words and words[0].casefold() in _WHICH
     return " ".join(words[: 1 if which else OPENING_WORDS])
 
 
-def _same_place(words: Sequence[str], at: str) -> int:
+def _same_place(words: Sequence[str], place: Sequence[str]) -> int:
     """Where a question names what the next one names otherwise: in Ghent, in Lille. 0 for nowhere."""
-    wanted = _uncontracted(at)
-    return max((n for n, word in enumerate(words) if _uncontracted(word) == wanted), default=0)
+    wanted = _shape(place)
+    return max((n for n in range(len(words)) if _shape(words[n:]) == wanted), default=0)
 
 
-def _uncontracted(word: str) -> str:
-    return _CONTRACTED.get(word.casefold(), word.casefold())
+def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
+    """A preposition, whether an article follows, and whether a name: "in the blue hall" does not become "in Lille"."""
+    at, others = words[0], words[1:]
+    bare = _CONTRACTED.get(at.casefold())
+    article = bare is None and bool(others) and others[0].casefold() in _ARTICLES
+    named = others[article : article + 1]
+    return bare or at.casefold(), article or bare is not None, bool(named) and named[0][:1].isupper()
 
 
 def _is_whole(question: str) -> bool:

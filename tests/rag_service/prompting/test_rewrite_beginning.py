@@ -55,7 +55,11 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
     [
         ("How many days are there in Lisbon for travel?", "And in Berlin?", "How many days are there in Berlin"),
         ("When does the club close on weekdays?", "on bank holidays", "When does the club close on bank holidays"),
-        ("Was kostet ein Platz im Parkhaus Nord?", "Und in Linz?", "Was kostet ein Platz in Linz"),
+        ("Was kostet ein Platz im Parkhaus?", "Und in der Garage?", "Was kostet ein Platz in der Garage"),
+        ("Was kostet ein Platz im Parkhaus Nord?", "Und in Linz?", "Was kostet"),
+        ("Wie viele passen in den größten Saal von Ost?", "Und in West?", "Wie viele"),
+        ("How many fit in the largest hall of East?", "And in West?", "How many"),
+        ("How many fit in the largest hall?", "And in the smallest?", "How many fit in the smallest"),
         ("Wat kost een kaartje voor kinderen?", "En voor ouderen?", "Wat kost een kaartje voor ouderen"),
         ("Who pays for the trip in May?", "And in June?", "Who pays for the trip in June"),
         ("In which year was it founded?", "And in Spain?", "In which"),
