@@ -38,32 +38,10 @@ _PLACE = re.compile(
 """What another place, time or person begins with."""
 _CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
 """Prepositions with an article in them, and without it."""
-_ARTICLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "der",
-        "die",
-        "das",
-        "den",
-        "dem",
-        "ein",
-        "eine",
-        "einen",
-        "einem",
-        "einer",
-        "de",
-        "het",
-        "een",
-        "le",
-        "la",
-        "les",
-        "el",
-        "los",
-        "las",
-    ]
-)
+_ARTICLES_IN_LINES = """
+    the a an der die das den dem ein eine einen einem einer de het een le la les el los las
+    """
+_ARTICLES = frozenset(_ARTICLES_IN_LINES.split())
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
