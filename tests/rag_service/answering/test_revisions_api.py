@@ -53,6 +53,7 @@ async def test_without_an_answer_before_it_such_a_message_is_a_question(client: 
         ("Maak het wat korter", True),
         ("Hazlo más corto, por favor", True),
         ("请简短一点", True),
+        ("List them.", False),
         ("Shorter hours?", False),
         ("And in German?", False),
         ("How short is it?", False),
