@@ -129,9 +129,7 @@ class Rewriter:
     ) -> str:
         begins = Beginning()  # a model server begins its replies itself
         if upstream is None:
-            begins = beginning(question, [exchange.question for exchange in past])
-            if begins == Beginning() and not needs_rewriting(question):
-                begins = going_on(question)
+            begins = beginning_of(question, past)
         language = await anyio.to_thread.run_sync(language_of, f"{past[-1].question} {question}")
         segments = rewrite.prompt(question, past, self._tokens, self._window, language=language, beginning=begins.text)
         if segments is None:
@@ -139,7 +137,7 @@ class Rewriter:
         digest = self._digest(segments, upstream)
         query = await self._cache.get(principal.owner, session_id, digest)
         if query is None:
-            job = self._job(question, segments, principal, session_id, upstream, self._biases(begins))
+            job = self._job(question, segments, principal, session_id, upstream, biases_of(begins, self._tokens))
             reply = await self._generated(job)
             query = (reply and rewrite.usable(rewrite.completed(begins.text, reply), question, past)) or question
             await self._cache.put(principal.owner, session_id, digest, query)
@@ -185,20 +183,27 @@ class Rewriter:
             upstream=upstream,
         )
 
-    def _biases(self, begins: Beginning) -> dict[int, float]:
-        """By token. None for a word of several tokens, which would keep out others with its parts."""
-        biases = dict.fromkeys(ENDS, UNLIKELY_END) if begins.goes_on else {}
-        biases |= {form: BANNED for word in begins.without for form in (word, f" {word}")}
-        ids = {form: self._tokens.encode_content(form).ids for form in biases}
-        found = {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
-        return found | dict.fromkeys(self._tokens.eos_ids if begins.goes_on else (), UNLIKELY_END)
-
     def _digest(self, segments: Sequence[Segment], upstream: str | None) -> str:
         """Names a question in its conversation, for this model."""
         models = {endpoint.name: f"{endpoint.url} {endpoint.model}" for endpoint in self._settings.endpoints}
         model = self._settings.model if upstream is None else models[upstream]
         texts = [model, self._tokens.hash, *(segment.text for segment in segments)]
         return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def beginning_of(question: str, past: Sequence[Exchange]) -> Beginning:
+    """How the rewrite of a question begins that is to be rewritten."""
+    begins = beginning(question, [exchange.question for exchange in past])
+    return going_on(question) if begins == Beginning() and not needs_rewriting(question) else begins
+
+
+def biases_of(begins: Beginning, tokens: Tokens) -> dict[int, float]:
+    """By token. None for a word of several tokens, which would keep out others with its parts."""
+    biases = dict.fromkeys(ENDS, UNLIKELY_END) if begins.goes_on else {}
+    biases |= {form: BANNED for word in begins.without for form in (word, f" {word}")}
+    ids = {form: tokens.encode_content(form).ids for form in biases}
+    found = {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
+    return found | dict.fromkeys(tokens.eos_ids if begins.goes_on else (), UNLIKELY_END)
 
 
 async def _names_nothing(question: str) -> bool:
