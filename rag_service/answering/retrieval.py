@@ -107,7 +107,9 @@ class Retrieval:
         if collection is None or mode == "none":
             return Retrieved()
         rewritten = Rewritten(question.question)
-        if self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
+        if question.past and self._templates.is_revision(question.question):
+            rewritten = Rewritten(question.past[-1].question)  # which the answer that is to be changed is about
+        elif self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
             rewritten = await self._rewriter.rewrite(
                 question.question,
                 question.past,

@@ -37,6 +37,19 @@ async def test_the_last_answer_is_quoted_and_nothing_is_searched_for(
     assert [(turn["question"], turn["base"]) for turn in turns] == [(FIRST["question"], None), (message, None)]
 
 
+async def test_in_a_history_that_the_client_sends_its_passages_are_found_again(
+    client: httpx.AsyncClient, world: Any
+) -> None:
+    said = [("user", FIRST["question"]), ("assistant", "The lazy dog."), ("user", "Shorter, please.")]
+    messages = [{"role": role, "content": text} for role, text in said]
+    body = {"model": "rag:animals", "messages": messages}
+    (choice,) = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+    assert choice["message"]["retrieval_query"] == FIRST["question"]
+    assert world.stage.rewrites == []
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    assert prompt.index("The lazy dog.") < prompt.index("Shorter, please."), "the model reads the user's words"
+
+
 async def test_without_an_answer_before_it_such_a_message_is_a_question(client: httpx.AsyncClient) -> None:
     alone = await ask(client, "Make that shorter.")
     assert alone["retrieval_query"] == "Make that shorter."
