@@ -26,6 +26,7 @@ from rag_service.answering.models import model_folder, window_of
 from rag_service.answering.query_rewriter import beginning_of, biases_of
 from rag_service.prompting.rewriting import standalone
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.replacement import replaced
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import load_settings
 from retriever.languages import language_of
@@ -75,6 +76,8 @@ def rewritten(question: str, past: Sequence[Exchange], engine: Engine, tokens: T
     """As `rag_service.answering.query_rewriter.Rewriter` does it."""
     if not (needs_rewriting(question) or names_nothing(question, language_of(question))):
         return question
+    if (other := replaced(question, past[-1].question, language_of(past[-1].question))) is not None:
+        return other
     begins = beginning_of(question, past)
     language = language_of(f"{past[-1].question} {question}")
     segments = standalone.prompt(question, past, tokens, window, language=language, beginning=begins.text)

@@ -46,7 +46,7 @@ AS_TYPED: dict[NotRewritten | None, str] = {
     "failed": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone "
     "failed. Ask in full if they do not fit.",
 }
-UNCHANGED = "The edit changed nothing: this version has the same text as the edited one."
+UNCHANGED = "Nothing was changed: this is the same text as before."
 REPEATED = (
     "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the "
     "version before."
@@ -220,12 +220,14 @@ def _timings(done: DoneEvent, job: GenerateJob) -> dict[str, float]:
 
 
 def _of_edit(done: DoneEvent, job: GenerateJob) -> str | None:
-    if job.edit is None or done.finish_reason == "cancelled":
+    """Of an edit, and of a message that only said how the last answer is to be written."""
+    edited = next((one for one in job.segments[job.new_from :] if one.kind == "edited"), None)
+    if edited is None or done.finish_reason == "cancelled":
         return None
-    if job.segments[job.edit.segment].text.strip() == done.text.strip():
+    if edited.text.strip() == done.text.strip():
         return UNCHANGED
     said = _words(done.text)
-    return REPEATED if said and said == _words(job.edit.instruction) else None
+    return REPEATED if said and said == _words(job.edit.instruction if job.edit else job.question) else None
 
 
 def _words(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.rewriting import standalone as rewrite
 from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.replacement import replaced
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import Settings
 from retriever.languages import language_of
@@ -105,6 +106,8 @@ class Rewriter:
         if not past or not (needs_rewriting(question) or (not complete and await _names_nothing(question))):
             return Rewritten(question)
         started = time.perf_counter()
+        if (other := await _replaced(question, past[-1].question)) is not None:
+            return Rewritten(other, 1e3 * (time.perf_counter() - started))
         query = question
         failure: NotRewritten | None = None
         try:
@@ -204,6 +207,10 @@ def biases_of(begins: Beginning, tokens: Tokens) -> dict[int, float]:
     ids = {form: tokens.encode_content(form).ids for form in biases}
     found = {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
     return found | dict.fromkeys(tokens.eos_ids if begins.goes_on else (), UNLIKELY_END)
+
+
+async def _replaced(question: str, before: str) -> str | None:
+    return await anyio.to_thread.run_sync(lambda: replaced(question, before, language_of(before)))
 
 
 async def _names_nothing(question: str) -> bool:

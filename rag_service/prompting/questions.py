@@ -86,11 +86,6 @@ def job(
             notes = by_parts.places(parts)
             built = build([], max_tokens=max_tokens + len(notes) * by_parts.NOTES, notes=notes)
             built = built.citing(retrieved.passages, read)
-    checking = None
-    if support and revised:
-        checking = support.of_edit(request.question, built)
-    elif support and not retrieved.stated:
-        checking = support.of(request.question, retrieved, built)
     again = question_again(template, retrieved, request.question, built.passages)
     return make_job(
         answer_id,
@@ -104,7 +99,9 @@ def job(
         sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
-        checking=checking,
+        checking=support.of(request.question, retrieved, built)
+        if support and not (retrieved.stated or revised)
+        else None,
         stated=retrieved.stated,
         parts=parts,
         notes_tokens=by_parts.NOTES,

@@ -23,7 +23,7 @@ FEWEST_WORDS = 4
 MOST_WORDS = 8
 """Of a follow-up that leaves out what it asks; a longer one says it."""
 
-_INSTEAD = re.compile(
+INSTEAD = re.compile(
     r"[¿¡\s]*(?:what about|how about|was ist mit|wie (?:ist|sieht) (?:es|das)(?: (?:mit|bei|in))?|wat is er met"
     r"|hoe (?:zit|is) (?:het|dat)(?: (?:met|bij|in))?|qu['’]en est-il|qué (?:hay|tal)|and|but|or|und|aber|oder|en|maar"
     r"|et|mais|y|e|pero|o)(?=\s)",
@@ -41,7 +41,7 @@ _CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
 _ARTICLES_IN_LINES = """
     the a an der die das den dem ein eine einen einem einer de het een le la les el los las
     """
-_ARTICLES = frozenset(_ARTICLES_IN_LINES.split())
+ARTICLES = frozenset(_ARTICLES_IN_LINES.split())
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -62,7 +62,7 @@ _ASKS_IN_LINES = """
     tell show explain list give please thanks thank sag sagen zeig zeige erkläre nenne bitte danke geef noem vertel leg
     bedankt dank dis explique montre merci dime explica muestra gracias
     """
-_ASKS = frozenset(_ASKS_IN_LINES.split())
+ASKS = frozenset(_ASKS_IN_LINES.split())
 """Words with which a follow-up asks something itself, or asks for something else than an answer."""
 _DETERMINERS_IN_LINES = """
     this these diese dieser diesen diesem dieses deze este esta estos estas ese esa esos esas ceux celles celui celle
@@ -151,7 +151,7 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
 
 def own_words(question: str) -> str:
     """The question without what its rewrite replaces: an opening such as "and for", and pronouns."""
-    instead = _INSTEAD.match(question)
+    instead = INSTEAD.match(question)
     text = question[instead.end() :] if instead else question
     for match in reversed(_pronouns(text)):
         text = text[: match.start("it")] + text[match.end("it") :]
@@ -159,11 +159,11 @@ def own_words(question: str) -> str:
 
 
 def _as_before(question: str, past: Sequence[str]) -> str:
-    instead = _INSTEAD.match(question)
+    instead = INSTEAD.match(question)
     rest = question[instead.end() if instead else 0 :].lstrip()
     place = _PLACE.match(rest)
     own = _WORD.findall(rest.casefold())
-    if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not _ASKS.isdisjoint(own):
+    if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not ASKS.isdisjoint(own):
         return ""
     words = next((text for text in reversed(past) if _is_whole(text)), "").split()
     if place and (same := _same_place(words, rest.split())):
@@ -182,7 +182,7 @@ def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
     """A preposition, whether an article follows, and whether a name: "in the blue hall" does not become "in Lille"."""
     at, others = words[0], words[1:]
     bare = _CONTRACTED.get(at.casefold())
-    article = bare is None and bool(others) and others[0].casefold() in _ARTICLES
+    article = bare is None and bool(others) and others[0].casefold() in ARTICLES
     named = others[article : article + 1]
     return bare or at.casefold(), article or bare is not None, bool(named) and named[0][:1].isupper()
 
@@ -190,9 +190,9 @@ def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
 def _is_whole(question: str) -> bool:
     """Whether it says what it asks. Instructions of edits are among the questions before, too."""
     words = question.casefold().split()
-    if len(words) < FEWEST_WORDS or _INSTEAD.match(question):
+    if len(words) < FEWEST_WORDS or INSTEAD.match(question):
         return False
-    return question.rstrip().endswith("?") or not _ASKS.isdisjoint(words[:FEWEST_WORDS])
+    return question.rstrip().endswith("?") or not ASKS.isdisjoint(words[:FEWEST_WORDS])
 
 
 def _pronouns(question: str) -> list[re.Match[str]]:

@@ -101,9 +101,9 @@ def completed(beginning: str, reply: str) -> str:
 def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     """The model's rewrite without label and quotes, or None if it cannot be used.
 
-    A usable rewrite is short, repeats no earlier question, and answers none. It keeps at least two thirds of the
-    question's content words, adds at least one, and takes most of its words from the question or the conversation, but
-    none from our examples alone. If the question has pronouns, the rewrite has fewer.
+    A usable rewrite is one short question, repeats no earlier one, and answers none. It keeps at least two thirds of
+    the question's content words, adds at least one, and takes most of its words from the question or the conversation,
+    but none from our examples alone. If the question has pronouns, the rewrite has fewer.
     """
     line = next((line for line in text.splitlines() if line.strip()), "").strip()
     line = _LABEL.sub("", line).strip().strip(_QUOTES).strip()
@@ -112,7 +112,7 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
         return None
     if not words or len(line) > len(question) + MOST_ADDED_CHARS:
         return None
-    if question.rstrip().endswith("?") and line.endswith("."):
+    if (question.rstrip().endswith("?") and line.endswith(".")) or "?" in line.rstrip("?"):
         return None
     question_stems, stems = _stems(own_words(question)), _stems(line)
     if stems <= question_stems or 0 < pronouns(question) <= pronouns(line):

@@ -139,7 +139,7 @@ export default {
   "No passage was found for this question, so the answer is not based on your documents.": "Zu dieser Frage wurde keine Textstelle gefunden, also beruht die Antwort nicht auf Ihren Dokumenten.",
   "No passage was found among the documents that pass the filter {filter}, so the answer is not based on your documents.": "Unter den Dokumenten, die den Filter {filter} erfüllen, wurde keine Textstelle gefunden, also beruht die Antwort nicht auf Ihren Dokumenten.",
   "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the version before.": "Das Modell hat nur wiederholt, was Sie verlangt haben, statt die Antwort zu ändern. Sagen Sie es mit anderen Worten, oder bearbeiten Sie die Fassung davor.",
-  "The edit changed nothing: this version has the same text as the edited one.": "Die Bearbeitung hat nichts geändert: Diese Fassung hat denselben Text wie die bearbeitete.",
+  "Nothing was changed: this is the same text as before.": "Es wurde nichts geändert: Der Text ist derselbe wie vorher.",
   "This answer was generated without retrieval, so it is not based on your documents.": "Für diese Antwort wurde nicht gesucht, also beruht sie nicht auf Ihren Dokumenten.",
   "No collection was searched: none was named and there is none called 'default'. So the answer does not rest on your documents.": "Keine Sammlung wurde durchsucht: Keine war genannt, und keine heißt 'default'. Die Antwort beruht also nicht auf Ihren Dokumenten.",
   "a small demo model for tests; its answers are often wrong": "ein kleines Vorführmodell für Tests; seine Antworten sind oft falsch",

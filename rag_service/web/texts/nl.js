@@ -139,7 +139,7 @@ export default {
   "No passage was found for this question, so the answer is not based on your documents.": "Bij deze vraag is geen passage gevonden, dus het antwoord berust niet op uw documenten.",
   "No passage was found among the documents that pass the filter {filter}, so the answer is not based on your documents.": "Bij de documenten die aan het filter {filter} voldoen is geen passage gevonden, dus het antwoord berust niet op uw documenten.",
   "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the version before.": "Het model heeft alleen herhaald wat u vroeg, in plaats van het antwoord te wijzigen. Zeg het in andere woorden, of bewerk de versie ervoor.",
-  "The edit changed nothing: this version has the same text as the edited one.": "De bewerking heeft niets veranderd: deze versie heeft dezelfde tekst als de bewerkte.",
+  "Nothing was changed: this is the same text as before.": "Er is niets veranderd: de tekst is dezelfde als ervoor.",
   "This answer was generated without retrieval, so it is not based on your documents.": "Voor dit antwoord is niet gezocht, dus het berust niet op uw documenten.",
   "No collection was searched: none was named and there is none called 'default'. So the answer does not rest on your documents.": "Er is in geen verzameling gezocht: er is er geen genoemd, en er is er geen die 'default' heet. Het antwoord berust dus niet op uw documenten.",
   "a small demo model for tests; its answers are often wrong": "een klein demomodel voor tests; zijn antwoorden zijn vaak fout",

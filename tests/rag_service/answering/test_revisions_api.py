@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_service.answering.answers import UNCHANGED
 from rag_service.prompting.template import Templates
 
 FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
@@ -32,7 +33,7 @@ async def test_the_last_answer_is_quoted_and_nothing_is_searched_for(
     assert again["retrieval_query"] is None
     assert world.stage.rewrites == []
     assert [one["chunk_id"] for one in again["passages"]] == [one["chunk_id"] for one in first["passages"]]
-    assert again["note"] is None
+    assert (again["answer"], again["note"], again["support"]) == (first["answer"], UNCHANGED, None)
     turns = (await client.get(f"/v1/sessions/{first['session_id']}")).json()["turns"]
     assert [(turn["question"], turn["base"]) for turn in turns] == [(FIRST["question"], None), (message, None)]
 

@@ -1,0 +1,80 @@
+"""Another name in the place of the one that the question before asked about."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag_service.prompting.rewriting.replacement import replaced
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "meant"),
+    [
+        (
+            "How many desks does the Hamburg office have?",
+            "And in Lisbon?",
+            "How many desks does the Lisbon office have?",
+        ),
+        ("What is the rent at the Hamburg office?", "And in Lisbon?", "What is the rent at the Lisbon office?"),
+        ("Where is the Graz office?", "And the one in Lisbon?", "Where is the Lisbon office?"),
+        ("Where is the Graz office?", "What about the Lisbon office", "Where is the Lisbon office?"),
+        ("What is the rent in Hamburg?", "And Lisbon?", "What is the rent in Lisbon?"),
+        ("What is the rent in Hamburg?", "In Lisbon?", "What is the rent in Lisbon?"),
+        ("How often must the X200 be serviced?", "And the X500?", "How often must the X500 be serviced?"),
+        ("When is St Anne's Library open?", "And Millfield Library?", "When is Millfield Library open?"),
+        ("How far is it from Porto?", "And from Lyon?", "How far is it from Lyon?"),
+        ("What does the trip to Porto cost?", "And Lyon?", "What does the trip to Lyon cost?"),
+    ],
+)
+def test_a_name_takes_the_place_of_a_name(before: str, question: str, meant: str) -> None:
+    assert replaced(question, before, "en") == meant
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "meant"),
+    [
+        ("Wie viele Plätze hat das Büro Graz?", "Und in Lissabon?", "Wie viele Plätze hat das Büro Lissabon?"),
+        ("Wer genehmigt das Homeoffice in Leipzig?", "Und in Graz?", "Wer genehmigt das Homeoffice in Graz?"),
+        ("Was kostet der Mixer Cosmo?", "Und der Toaster Brio?", "Was kostet der Toaster Brio?"),
+        ("Was kostet der Mixer Cosmo?", "Und die Kamera Nova?", "Was kostet die Kamera Nova?"),
+        ("Was kostet es in der Garage Ost?", "Und im Parkhaus West?", "Was kostet es im Parkhaus West?"),
+        ("Was kostet der Mixer Cosmo?", "Und Ersatzteile?", None),
+        ("Wo liegt das Büro Graz?", "Und für Rechnungen?", None),
+        ("Wann öffnet die Garage Ost?", "Und im Parkhaus West?", None),
+        ("Was kostet der Mixer?", "Und der Toaster?", None),
+    ],
+)
+def test_german_writes_all_nouns_like_names(before: str, question: str, meant: str | None) -> None:
+    assert replaced(question, before, "de") == meant
+
+
+def test_dutch() -> None:
+    before = "Hoeveel personen passen er in de grootste zaal van gebouw Oost?"
+    meant = "Hoeveel personen passen er in de grootste zaal van gebouw West?"
+    assert replaced("En in West?", before, "nl") == meant
+    assert replaced("Hoe zit het met gebouw West?", before, "nl") == meant
+
+
+@pytest.mark.parametrize(
+    ("before", "question"),
+    [
+        ("What is the rent in Lisbon?", "And in July?"),
+        ("What is the rent in Lisbon?", "And the deposit?"),
+        ("What is the rent in Lisbon?", "And the deposit in Porto?"),
+        ("What is the rent in Lisbon?", "And in Porto and Lyon?"),
+        ("What is the rent in Lisbon?", "And for Anna?"),
+        ("What is the rent in Lisbon?", "And who manages Porto?"),
+        ("What is the rent in Lisbon?", "Really?"),
+        ("What is the rent in Lisbon?", "Thanks!"),
+        ("What is the rent in Lisbon?", "And the X500?"),
+        ("What is the rent?", "And in Porto?"),
+        ("Who sold Porto to Lyon?", "And Lisbon?"),
+        ("Can Anna approve trips?", "And in Lisbon?"),
+        ("How high was the rent in 2023?", "And in 2024?"),
+        ("How far is it to Porto?", "And from Lyon?"),
+        ("what is the rent in lisbon", "and in porto"),
+        ("What is the rent in Lisbon?", ""),
+    ],
+)
+def test_other_follow_ups_are_left_to_the_model(before: str, question: str) -> None:
+    assert replaced(question, before, "en") is None
