@@ -130,14 +130,13 @@ class Pipeline(Service):
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         self.admission.check_engine(request, collection)
         outdated = await anyio.to_thread.run_sync(outdated_turns, self.library, turns)
-        revised = None
+        question, revised = QuestionInContext.in_session(request.question, session_id, turns), None
         if turns and len(turns) - 1 not in outdated and self.templates.is_revision(request.question):
             revised = turns[-1].segments[-1]
             retrieved = Retrieved(passages=[one for one in turns[-1].passages if one.get("in_prompt", True)])
         else:
-            question = QuestionInContext.in_session(request.question, session_id, turns)
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-        asked = retrieved.in_full(request.question)  # a follow-up is often too short to tell its language
+        asked = self._telling(retrieved.in_full(request.question), question)
         template, support = await anyio.to_thread.run_sync(
             self._template, asked, collection, request.abstain, request.prompt
         )
@@ -225,7 +224,7 @@ class Pipeline(Service):
         retrieved = await self.retrieval.find(
             self.library, self.principal, collection, request.retrieval, question, lists=prose
         )
-        asked = retrieved.in_full(request.question)
+        asked = self._telling(retrieved.in_full(request.question), question)
         template, support = await anyio.to_thread.run_sync(self._template, asked, collection, request.abstain)
         return retrieved, template, support
 
@@ -256,6 +255,10 @@ class Pipeline(Service):
     def _addressed(self, job: GenerateJob) -> GenerateJob:
         """The job with the model server that its collections choose; none with our own engine."""
         return job.model_copy(update={"upstream": self.settings.upstream_of(job.collection)})
+
+    def _telling(self, asked: str, question: QuestionInContext) -> str:
+        """A question in words that tell its language."""
+        return asked if self.templates.is_greeting(asked) else question.telling(asked)
 
     def _template(
         self,

@@ -33,6 +33,9 @@ from retriever import Library, UnknownDocument
 from retriever.languages import language_of
 from workers.broker.messages import TurnRecord
 
+FEW_WORDS = 3
+"""Of a question whose language they do not tell: "And in Hamburg?" is taken for German."""
+
 
 class Rewrites(Protocol):
     """The part of `query_rewriter.Rewriter` that retrieval needs."""
@@ -70,6 +73,16 @@ class QuestionInContext:
         last = turns[-1].passages if turns else []
         candidates = [(str(one.get("collection")), str(one["chunk_id"])) for one in last if not one.get("earlier")]
         return cls(question, exchanges(turns), session_id, candidates)
+
+    def telling(self, asked: str) -> str:
+        """A question, behind the one before it if its own words are too few to tell its language.
+
+        Args:
+            asked: the question, or its rewrite.
+        """
+        if not self.past or len(asked.split()) > FEW_WORDS:
+            return asked
+        return f"{self.past[-1].question} {asked}"
 
 
 class Retrieval:

@@ -147,17 +147,6 @@ async def test_a_follow_up_to_a_collection_that_is_gone_says_so(client: httpx.As
     assert "'fleeting'" in refused.json()["detail"]
 
 
-async def test_the_language_is_that_of_the_rewritten_question(
-    client: httpx.AsyncClient, world: Any, session: str
-) -> None:
-    """`And in Berlin?` alone is taken for German, and was answered in German."""
-    world.stage.rewritten = "What does the fox jump over in Berlin?"
-    await ask(client, "And in Berlin?", session_id=session)
-    prompt = world.tokens.decode(world.stage.prompts[-1])
-    assert world.stage.rewritten in prompt
-    assert "German" not in prompt
-
-
 async def test_the_passages_are_those_of_the_rewritten_question(
     client: httpx.AsyncClient, world: Any, session: str
 ) -> None:

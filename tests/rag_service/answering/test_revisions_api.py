@@ -67,6 +67,8 @@ async def test_without_an_answer_before_it_such_a_message_is_a_question(client: 
         ("Maak het wat korter", True),
         ("Hazlo más corto, por favor", True),
         ("请简短一点", True),
+        ("Answer in German please", True),
+        ("Antworte auf Englisch", True),
         ("List them.", False),
         ("Shorter hours?", False),
         ("And in German?", False),
