@@ -12,7 +12,7 @@ import httpx
 from rag_service.access import local_key
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
-from rag_service.cli.stack.running import api_url, redis_url
+from rag_service.cli.stack.addresses import api_url, redis_url
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import UNREACHABLE, USAGE
 
