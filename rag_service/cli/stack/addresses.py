@@ -36,6 +36,16 @@ def with_password(settings: Settings) -> str:
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{password}@{parts.netloc.rpartition('@')[2]}"))
 
 
+def not_found(settings: Settings, url: str | None = None) -> str:
+    """A sentence for a command whose address is the default: in which data folder no stack runs. Else ""."""
+    if running.known_address(settings.data_dir, url, settings.url):
+        return ""
+    return (
+        f"No running service was found in the data folder {settings.data_dir.resolve()}: run this command in the "
+        "folder where `rag up` was started, or set RAG_DATA_DIR to its data folder."
+    )
+
+
 def api_url(settings: Settings, url: str | None = None) -> str:
     """The address of the API: `url`, else the setting's, else the running stack's, else the default."""
     if address := running.known_address(settings.data_dir, url, settings.url):
