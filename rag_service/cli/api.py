@@ -63,6 +63,7 @@ class Api(Connection):
         patience: seconds for which requests rejected with 429 or 503 are sent again.
         api_key: sent with every request.
         key_from: a sentence that says where the key came from, or where none was found.
+        not_found: a sentence that says where no stack was found; "" if the address is no guess.
         asking: whether the command asks a collection; it is told how to make one that does not exist.
 
     Every method raises Rejected, and CliError if nothing answers.
@@ -76,10 +77,12 @@ class Api(Connection):
         *,
         api_key: str | None = None,
         key_from: str = "",
+        not_found: str = "",
         asking: bool = False,
     ) -> None:
         retries = Retries(_UNLIMITED if patience else 0, patience, lost=False)
         self._key_from = key_from
+        self._not_found = not_found
         self._asking = asking
         with self._command_errors():
             super().__init__(url, api_key or "", retries=retries, transport=transport)
@@ -105,7 +108,8 @@ class Api(Connection):
             raise Rejected(problem, self._key_from, self._asking) from None
         except RagError as error:
             status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
-            raise CliError(_for_command_line(str(error)), status) from None
+            guessed = self._not_found if isinstance(error, RagConnectionError) and not error.sent else ""
+            raise CliError(f"{_for_command_line(str(error))} {guessed}".rstrip(), status) from None
 
 
 def _for_command_line(text: str, asking: bool = False) -> str:

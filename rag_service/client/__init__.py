@@ -1,6 +1,6 @@
 """A client of the service: `RagClient`, and `AsyncRagClient` for asyncio and trio.
 
-    with RagClient() as rag:  # address and key come from RAG_URL and RAG_API_KEY
+    with RagClient() as rag:  # the service that `rag up` started here, else that at RAG_URL
         rag.ingest("handbook", ["travel-policy.md"])
         print(rag.query("How much is the hotel limit?", collection="handbook").answer)
 

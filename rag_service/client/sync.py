@@ -35,7 +35,8 @@ class RagClient(Connection):
     """A running service. A context manager; `close` it otherwise. Threads may share one.
 
     Args:
-        base_url: the service's address; else RAG_URL, else http://127.0.0.1:8080.
+        base_url: the service's address; else RAG_URL, else that of the stack that `rag up` started on the
+            data folder (RAG_DATA_DIR, else `.rag`), else http://127.0.0.1:8080.
         api_key: the key to send; else RAG_API_KEY, else the local key, to this machine alone.
         timeout: seconds of silence after which a request fails.
         retries: when a request is sent again.

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from rag_service.access import local_key
+from rag_service.access import local_key, running
 from rag_service.client.errors import RagConnectionError, RagError, RagProblem
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -90,7 +90,7 @@ def user_agent() -> str:
 
 @dataclass(frozen=True)
 class Address:
-    """The service's address and the key sent to it. None stands for RAG_URL and RAG_API_KEY.
+    """The service's address and the key sent to it. None stands for `address_of` and RAG_API_KEY.
 
     Without any key, a service on this machine is sent the local key, if it can be read: the file `key` in RAG_DATA_DIR,
     else in `.rag`. The key "" sends none.
@@ -105,7 +105,7 @@ class Address:
 
     @classmethod
     def of(cls, base_url: str | None, api_key: str | None, timeout: float | None) -> Address:
-        url = base_url or os.environ.get("RAG_URL") or DEFAULT_URL
+        url = address_of(base_url)
         key = api_key if api_key is not None else os.environ.get("RAG_API_KEY")
         if key is None:
             key = _local_key(url)
@@ -128,8 +128,20 @@ class Address:
         }
 
 
+def address_of(base_url: str | None = None) -> str:
+    """The service's address: `base_url`, else RAG_URL, else that of the stack of the data folder, else DEFAULT_URL.
+
+    The data folder is RAG_DATA_DIR, else `.rag` in the current folder.
+    """
+    return running.known_address(_data_dir(), base_url, os.environ.get("RAG_URL")) or DEFAULT_URL
+
+
+def _data_dir() -> Path:
+    return Path(os.environ.get("RAG_DATA_DIR") or ".rag")
+
+
 def _local_key(url: str) -> str | None:
-    file = local_key.key_file(Path(os.environ.get("RAG_DATA_DIR", ".rag")))
+    file = local_key.key_file(_data_dir())
     if not os.access(file, os.R_OK):  # another user's, or none
         return None
     try:

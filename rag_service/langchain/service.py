@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from langchain_core.load.serializable import Serializable
-from langchain_core.utils import from_env, secret_from_env
+from langchain_core.utils import secret_from_env
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr
 
 from rag_service.client import AsyncRagClient, RagClient, Retries
-from rag_service.client.transport import DEFAULT_URL, TIMEOUT_S
+from rag_service.client.transport import TIMEOUT_S, address_of
 
 NAMESPACE = __name__.split(".")[:-1]
 """The package that has the classes."""
@@ -20,8 +20,8 @@ class Service(Serializable):
 
     model_config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
 
-    base_url: str = Field(default_factory=from_env("RAG_URL", default=DEFAULT_URL))
-    """The service's address; else RAG_URL, else http://127.0.0.1:8080."""
+    base_url: str = Field(default_factory=address_of)
+    """The service's address; else as for `RagClient`."""
     api_key: SecretStr | None = Field(default_factory=secret_from_env("RAG_API_KEY", default=None))
     """The key to send; else RAG_API_KEY, else the local key, to this machine alone."""
     timeout: float = Field(default=TIMEOUT_S, gt=0)

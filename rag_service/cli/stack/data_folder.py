@@ -12,8 +12,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rag_service.access import running
 from rag_service.cli.console import CliError
-from rag_service.cli.stack import running
 
 LOCK = "up.lock"
 _OURS = ("collections", "tenants", "uploads", "redis", "logs", "learned", "key", "run.json", LOCK)

@@ -15,11 +15,12 @@ import httpx
 import typer
 
 from decoder import dtypes
+from rag_service.access import running
 from rag_service.answering.models import model_folder, models_of
 from rag_service.cli.console import count, out, print_json
 from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import Json
-from rag_service.cli.stack import model_servers, running
+from rag_service.cli.stack import addresses, model_servers
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
@@ -106,12 +107,12 @@ def check(settings: Settings) -> Iterator[Finding]:
         for what, found in sign_in.states(settings.oidc):
             yield Finding(what, found.ok, found.found, found.fix)
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
-    yield _redis(running.redis_url(settings))
+    yield _redis(addresses.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
-    yield _service(running.api_url(settings), models_missing, running.read(settings.data_dir))
-    yield from _worker_memory(running.redis_url(settings))
+    yield _service(addresses.api_url(settings), models_missing, running.read(settings.data_dir))
+    yield from _worker_memory(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
-        workers = _workers(running.redis_url(settings))
+        workers = _workers(addresses.redis_url(settings))
         yield from _fastest_format(settings.number_format, sum(int(worker.get("running", 0)) for worker in workers))
 
 

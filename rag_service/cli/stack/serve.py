@@ -10,7 +10,7 @@ import typer
 
 from rag_service.cli.console import CliError
 from rag_service.cli.options import Host, Port, without_none
-from rag_service.cli.stack import access_log, running
+from rag_service.cli.stack import access_log, addresses
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private
 from rag_service.cli.stack.in_force import settings_in_force
@@ -139,7 +139,7 @@ def _begin_log() -> None:
 
 
 def _with_redis(settings: Settings) -> Settings:
-    url = running.redis_url(settings)
+    url = addresses.redis_url(settings)
     if url is None:
         raise CliError(
             "No Redis is set. Set RAG_REDIS_URL (redis://host:port/0), or run `rag up`, which starts its own.",

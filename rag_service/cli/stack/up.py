@@ -20,13 +20,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from rag_service.access import local_key
+from rag_service.access import local_key, running
 from rag_service.answering.models import model_folder, models_of
 from rag_service.answering.served_model import described
 from rag_service.cli.console import CliError, err, out
 from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import Host, Port, without_none
-from rag_service.cli.stack import running
+from rag_service.cli.stack import addresses
 from rag_service.cli.stack.connect import local_key_of
 from rag_service.cli.stack.data_folder import keep_private, missing, only_one, removed_on_failure
 from rag_service.cli.stack.in_force import settings_in_force
@@ -164,7 +164,7 @@ class _Steps:
 def _redis(settings: Settings, stack: contextlib.ExitStack) -> tuple[EmbeddedRedis | None, str]:
     """The private Redis, started unless a Redis is configured, and the address of the Redis in use."""
     if settings.redis_url is not None:
-        return None, running.with_password(settings)
+        return None, addresses.with_password(settings)
     from workers.broker.embedded_redis import EmbeddedRedis, EmbeddedRedisError
     from workers.worker.heartbeat import forget_workers
 
@@ -214,7 +214,7 @@ def _welcome(settings: Settings, url: str) -> None:
         screen.print("For real use, set RAG_MODEL to another one: `rag models list`.", style="yellow")
     _sign_in(settings, url)
     if url != DEFAULT_URL:
-        screen.print(f"Programs need RAG_URL={url}", style="dim")
+        screen.print(f"Programs in other folders need RAG_URL={url}", style="dim")
     screen.print("Next, in another terminal:")
     before, after = _reaching(settings, url)
     screen.print(f"  {before}rag ingest PATH…{after}")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_service.cli.stack import running
+from rag_service.access import running
+from rag_service.cli.stack import addresses
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag
 
@@ -113,10 +114,10 @@ def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) 
 def test_run_json_of_a_stack_that_is_gone_is_ignored(tmp_path: Path) -> None:
     running.write(tmp_path, running.Running(os.getpid(), "http://a", "redis://b"))
     assert running.read(tmp_path) == running.Running(os.getpid(), "http://a", "redis://b")
-    assert running.api_url(Settings(data_dir=tmp_path)) == "http://a"
+    assert addresses.api_url(Settings(data_dir=tmp_path)) == "http://a"
     assert running.run_file(tmp_path).stat().st_mode & 0o077 == 0
     running.write(tmp_path, running.Running(2**22 - 1, "http://a", "redis://b"))
     assert running.read(tmp_path) is None
     running.run_file(tmp_path).write_text("{")
     assert running.read(tmp_path) is None
-    assert running.api_url(Settings(data_dir=tmp_path, host="0.0.0.0")) == "http://127.0.0.1:8080"
+    assert addresses.api_url(Settings(data_dir=tmp_path, host="0.0.0.0")) == "http://127.0.0.1:8080"

@@ -16,7 +16,8 @@ import typer
 
 from decoder.bench.format_times import FormatTimes
 from decoder.catalogue import DEFAULT_MODEL
-from rag_service.cli.stack import doctor, running, up
+from rag_service.access import running
+from rag_service.cli.stack import doctor, up
 from rag_service.cli.stack.doctor import Finding, _device, _dtype, _fastest_format, _text_recognition
 from rag_service.cli.stack.up import _pull
 from rag_service.errors import InvalidSettings

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
-from rag_service.access import local_key
+from rag_service.access import local_key, running
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
 from rag_service.cli.stack.connect import key_from
 from rag_service.settings import Settings
+from tests.support.command_line import nowhere, rag_in
 
 
 def test_a_broken_stream_is_resumed_where_it_broke_off() -> None:
@@ -84,6 +86,30 @@ def test_a_server_of_another_kind_is_told_from_the_service() -> None:
     proxy = httpx.MockTransport(lambda asked: httpx.Response(502, text="<html>"))
     with Api("http://rag", transport=proxy) as api, pytest.raises(CliError, match="answered with status 502"):
         api.request("GET", "/v1/collections")
+
+
+def test_in_another_folder_the_data_folder_without_a_service_is_named(tmp_path: Path) -> None:
+    address = nowhere()
+    guess = {"RAG_PORT": address.rpartition(":")[2]}
+    ask = ("search", "What?", "-c", "animals")
+    told = f"No running service was found in the data folder {tmp_path / '.rag'}: run this command in the folder where"
+    for command in (ask, ("chat",), ("docs", "list", "-c", "animals")):
+        away = rag_in(tmp_path, guess, *command)
+        assert away.exit_code == 3
+        assert f"Nothing answers at {address} " in away.stderr
+        assert told in away.stderr
+    other = rag_in(tmp_path, {**guess, "RAG_DATA_DIR": "other"}, *ask)
+    assert f"the data folder {tmp_path / 'other'}: " in other.stderr
+    (tmp_path / "other").mkdir(exist_ok=True)
+    running.write(tmp_path / "other", running.Running(os.getpid(), address, "redis://b"))
+    for settings, options in (
+        ({"RAG_URL": address}, ()),
+        (guess, ("--url", address)),
+        ({"RAG_DATA_DIR": "other"}, ()),
+    ):
+        known = rag_in(tmp_path, settings, *ask, *options)
+        assert f"Nothing answers at {address} " in known.stderr
+        assert "data folder" not in known.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rag_service.cli.stack import running
+from rag_service.cli.stack import addresses
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, setting_names
 from rag_service.unknown_settings import COMPOSE_VARIABLES
@@ -126,10 +126,10 @@ def test_redis_wants_a_password_that_no_command_line_shows(tmp_path: Path) -> No
 def test_the_password_of_redis_is_read_from_its_file(url: str, with_password: str, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("p@ss/word\n")
     settings = Settings(_env_file=None, redis_url=url, redis_password_file=tmp_path / "password")  # type: ignore[call-arg]
-    assert running.redis_url(settings) == with_password
+    assert addresses.redis_url(settings) == with_password
 
 
 def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     settings = Settings(_env_file=None, redis_url="redis://redis", redis_password_file=tmp_path / "none")  # type: ignore[call-arg]
     with pytest.raises(InvalidSettings, match=r"RAG_REDIS_PASSWORD_FILE: .*none cannot be read"):
-        running.redis_url(settings)
+        addresses.redis_url(settings)

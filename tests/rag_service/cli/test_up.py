@@ -118,6 +118,19 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
         httpx.get(where["url"])
 
 
+def test_the_command_of_the_tutorial_stops_it_in_the_background(stack: Stack, tmp_path: Path) -> None:
+    (command,) = re.findall(r"`(kill [^`]+)`", (ROOT / "docs" / "tutorial.md").read_text())
+    (tmp_path / ".rag").symlink_to(stack.data_dir)
+    stack.until(lambda: stack.process.poll() is not None or stack.run_json(), "getting ready")
+    children = stack.children()
+    assert len(children) == 3, stack.text
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    assert stack.process.wait(PATIENCE_S) == 0
+    assert all(gone(pid) for pid in children)
+    assert stack.run_json() is None
+
+
 def test_nothing_outlives_a_killed_up(stack: Stack) -> None:
     stack.until(lambda: len(stack.children()) == 3, "starting its processes")
     children = stack.children()

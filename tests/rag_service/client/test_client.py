@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from httpx_sse import EventSource
 
+from rag_service.access import local_key, running
 from rag_service.client import (
     AnswerFailed,
     AsyncRagClient,
@@ -34,6 +37,8 @@ from rag_service.client import (
     Unavailable,
 )
 from rag_service.client.events import server_event
+from rag_service.client.transport import DEFAULT_URL, Address
+from rag_service.langchain import ChatRagService
 
 ANSWER = {
     "answer_id": "a",
@@ -312,6 +317,34 @@ def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> 
     ]
     with pytest.raises(RagError, match="copy it again"):
         RagClient(api_key="two words")
+
+
+@pytest.mark.parametrize("kind", [RagClient, AsyncRagClient, ChatRagService])
+def test_without_an_address_the_stack_of_the_data_folder_is_used(
+    kind: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("RAG_URL", "RAG_API_KEY", "RAG_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def address(*url: str) -> Address:
+        made = kind(**dict(zip(["base_url"], url, strict=False)))
+        rag: RagClient | AsyncRagClient = made.client() if kind is ChatRagService else made
+        if isinstance(rag, RagClient):
+            rag.close()
+        return rag.address
+
+    assert address().base_url == DEFAULT_URL
+    for folder, port in ((tmp_path / ".rag", 8093), (tmp_path / "other", 8094)):
+        key = local_key.ensure(folder)
+        running.write(folder, running.Running(os.getpid(), f"http://127.0.0.1:{port}", "redis://b"))
+        assert (address().base_url, address().api_key) == (f"http://127.0.0.1:{port}", key)
+        monkeypatch.setenv("RAG_DATA_DIR", str(tmp_path / "other"))
+    monkeypatch.setenv("RAG_URL", "http://127.0.0.1:1")
+    assert (address().base_url, address("http://127.0.0.1:2").base_url) == ("http://127.0.0.1:1", "http://127.0.0.1:2")
+    monkeypatch.delenv("RAG_URL")
+    running.write(tmp_path / "other", running.Running(2**22 - 1, "http://127.0.0.1:8094", "redis://b"))
+    assert address().base_url == DEFAULT_URL, "that stack is gone"
 
 
 def test_names_are_written_into_paths_as_they_are() -> None:

@@ -73,7 +73,8 @@ def chat(
 ) -> None:
     """Talk about your documents. /help lists the commands; /quit or Ctrl-D leaves.
 
-    With questions from a pipe, the exit status is that of the first one that failed.
+    With questions from a pipe, each is printed before its answer, and the exit status is that of the first one that
+    failed.
     """
     options = without_none(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
@@ -93,6 +94,8 @@ def chat(
             if line.strip() in (QUIT if as_json else QUIT_AT_A_PROMPT):
                 break
             if line.strip():
+                if not (interactive or as_json):  # nobody typed it here, so nothing shows which answer is whose
+                    out().print(f"> {line.strip()}")
                 conversation.handle(line.strip())
     if conversation.status and not interactive:
         raise typer.Exit(conversation.status)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import CliError, count, print_result, progress_bar, say_dim, say_warning
 from rag_service.cli.options import Json
-from rag_service.cli.stack import running
+from rag_service.cli.stack import addresses
 from rag_service.cli.stack.data_folder import keep_private, only_one
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
@@ -68,7 +68,7 @@ def restore(
             text = f"{file} is whole: {_contents(manifest)}, saved {manifest.created} by {manifest.service_version}."
             print_result({"file": str(file), **_told(manifest)}, text, as_json)
             return
-        url = None if settings.redis_url is None else running.with_password(settings)
+        url = None if settings.redis_url is None else addresses.with_password(settings)
         say_dim(f"Restoring into {_places(settings)}.")
         keep_private(settings.data_dir)
         stack.enter_context(_stopped(settings))
@@ -105,7 +105,7 @@ def _redis(settings: Settings) -> Iterator[RedisClient]:
     from workers.broker.embedded_redis import EmbeddedRedis
 
     with ExitStack() as stack:
-        url = running.redis_url(settings)
+        url = addresses.redis_url(settings)
         if url is None:
             if not settings.data_dir.is_dir():
                 raise CliError(f"There is no data folder {settings.data_dir}. Set RAG_DATA_DIR to the service's.")

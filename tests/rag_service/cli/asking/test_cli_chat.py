@@ -30,7 +30,7 @@ def test_a_conversation(api_url: str, world: Any) -> None:
     said = "/help\n/stats\nWhat jumps?\n\n/sources\n/edit Say that it rests.\n/stats\n/edit\n/dance\n/reset\n/stats\n"
     result = rag("chat", "-c", "animals", "--url", api_url, said=said)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith(chat.HELP)
+    assert result.stdout.startswith(f"> /help\n{chat.HELP}\n> /stats\n")
     assert result.stdout.splitlines().count(world.stage.text) == 2
     assert "copied “The quick brown fox" in result.stdout
     assert "version 2, an edit of" in result.stdout
@@ -70,6 +70,15 @@ def test_a_conversation_that_cannot_be_ends_before_the_first_question(api_url: s
         talked = rag("chat", "--json", "--url", nowhere, said="What?\n")
     assert "rag up" in json.loads(talked.stdout)["error"]
     assert talked.exit_code == 3
+
+
+def test_lines_from_a_pipe_stand_before_their_answers(api_url: str, world: Any) -> None:
+    result = rag(
+        "chat", "-c", "animals", "--url", api_url, said="What [b]jumps[/b]?\n\n  When?  \n/edit Shorter.\n/quit\n"
+    )
+    answer = world.stage.text
+    kept = [line for line in result.stdout.splitlines() if line == answer or line.startswith(">")]
+    assert kept == ["> What [b]jumps[/b]?", answer, "> When?", answer, "> /edit Shorter.", answer]
 
 
 @pytest.mark.parametrize("word", ["/quit", "/exit", "quit", "exit"])

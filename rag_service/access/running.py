@@ -1,0 +1,54 @@
+"""The stack that runs on a data folder: the file `run.json`, which `rag up` writes; commands and clients read it.
+
+Knows files and processes; knows no settings and no HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stack that `rag up` started."""
+
+    pid: int
+    url: str
+    redis_url: str
+
+
+def run_file(data_dir: Path) -> Path:
+    return data_dir / "run.json"
+
+
+def write(data_dir: Path, running: Running) -> None:
+    file = run_file(data_dir)
+    new = file.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        json.dump(asdict(running), opened)
+    new.rename(file)
+
+
+def read(data_dir: Path) -> Running | None:
+    """The running stack; None if there is none, or if it ended without removing its file."""
+    try:
+        running = Running(**json.loads(run_file(data_dir).read_text(encoding="utf-8")))
+        os.kill(running.pid, 0)
+    except PermissionError:
+        return running
+    except (OSError, ValueError, TypeError):
+        return None
+    return running
+
+
+def known_address(data_dir: Path, *given: str | None) -> str | None:
+    """The first address that is given, else that of the running stack; None if there is neither."""
+    for address in given:
+        if address:
+            return address
+    running = read(data_dir)
+    return running.url if running else None
