@@ -116,7 +116,7 @@ async def test_an_edit_that_changes_nothing_says_so(client: httpx.AsyncClient, w
     assert second["note"] is None
     third = await edit(client, second, instruction="Write it as it is.")
     assert third["answer"] == second["answer"]
-    assert "changed nothing" in third["note"]
+    assert "Nothing was changed" in third["note"]
     assert (await client.get(f"/v1/answers/{third['answer_id']}")).json()["note"] == third["note"]
 
 
