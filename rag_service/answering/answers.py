@@ -241,7 +241,8 @@ def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str
         return None
     job = record["job"]
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
-        return None if job.checking is not None and job.checking.abstain == "off" else UNSUPPORTED
+        edited = any(segment.kind == "edited" for segment in job.segments[job.new_from :])
+        return None if edited or (job.checking is not None and job.checking.abstain == "off") else UNSUPPORTED
     searched = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     if not searched:
         return RETRIEVAL_OFF

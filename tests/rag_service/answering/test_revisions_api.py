@@ -38,6 +38,13 @@ async def test_the_last_answer_is_quoted_and_nothing_is_searched_for(
     assert [(turn["question"], turn["base"]) for turn in turns] == [(FIRST["question"], None), (message, None)]
 
 
+async def test_what_was_asked_for_is_not_warned_of(client: httpx.AsyncClient, world: Any) -> None:
+    first = await ask(client, FIRST["question"])
+    world.stage.text = "Zebras rarely sing."
+    again = await ask(client, "Shorter, please.", session_id=first["session_id"])
+    assert (again["answer"], again["note"]) == ("Zebras rarely sing.", None)
+
+
 async def test_in_a_history_that_the_client_sends_its_passages_are_found_again(
     client: httpx.AsyncClient, world: Any
 ) -> None:
