@@ -23,7 +23,7 @@ from decoder import Engine, SamplingParams, load_engine
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
 from rag_service.answering.models import model_folder, window_of
-from rag_service.answering.query_rewriter import beginning_of, biases_of
+from rag_service.answering.search.query_rewriter import beginning_of, biases_of
 from rag_service.prompting.rewriting import standalone
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.rewriting.replacement import replaced
@@ -73,7 +73,7 @@ def rewritten_in_turn(item: Mapping[str, Any], engine: Engine, tokens: Tokens, w
 
 
 def rewritten(question: str, past: Sequence[Exchange], engine: Engine, tokens: Tokens, window: int) -> str:
-    """As `rag_service.answering.query_rewriter.Rewriter` does it."""
+    """As `rag_service.answering.search.query_rewriter.Rewriter` does it."""
     if not (needs_rewriting(question) or names_nothing(question, language_of(question))):
         return question
     if (other := replaced(question, past[-1].question, language_of(past[-1].question))) is not None:

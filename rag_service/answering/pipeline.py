@@ -17,7 +17,7 @@ import anyio
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.answering.outdated import outdated_turns
-from rag_service.answering.retrieval import QuestionInContext
+from rag_service.answering.search.retrieval import QuestionInContext
 from rag_service.answering.service import Service
 from rag_service.answering.turns import busy, check_room, claim
 from rag_service.contract.answer import Answer

@@ -26,8 +26,8 @@ from rag_service.answering import query_threads
 from rag_service.answering.admission import Admission
 from rag_service.answering.answer_reader import AnswerReader
 from rag_service.answering.models import embedder_of, model_folder, reranking_of, window_of
-from rag_service.answering.query_rewriter import RECORD_S, Rewriter
-from rag_service.answering.retrieval import Retrieval
+from rag_service.answering.search.query_rewriter import RECORD_S, Rewriter
+from rag_service.answering.search.retrieval import Retrieval
 from rag_service.errors import Conflict, InvalidSettings
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from typer.testing import CliRunner
 
 from rag_service.answering.names import NO_COLLECTION
-from rag_service.answering.query_rewriter import BANNED, UNLIKELY_END, Rewriter
+from rag_service.answering.search.query_rewriter import BANNED, UNLIKELY_END, Rewriter
 from rag_service.cli import app
 from rag_service.client import Passages, RagClient
 from rag_service.langchain import ChatRagService
@@ -39,6 +39,21 @@ async def ask(client: httpx.AsyncClient, question: str = "And when?", **changes:
 async def session(client: httpx.AsyncClient) -> str:
     """A session with one turn."""
     return str((await ask(client, FIRST["question"]))["session_id"])
+
+
+@pytest.fixture
+def biases(world: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[int, float]]:
+    """The logit biases of each rewriting that begins."""
+    found: list[dict[int, float]] = []
+    before = world.stage.before_step
+
+    def watched(sequence: Any) -> None:
+        if world.stage.rewrites_a_question(sequence.prompt) and not sequence.tokens:
+            found.append(dict(sequence.params.logit_bias))
+        before(sequence)
+
+    monkeypatch.setattr(world.place.runtime._engine, "_before_step", watched)
+    return found
 
 
 async def test_a_follow_up_is_looked_for_by_what_it_means(
@@ -69,17 +84,8 @@ async def test_a_follow_up_is_looked_for_by_what_it_means(
 
 @pytest.mark.decoder_only("a model server begins its replies itself, and is sent no biases of token ids")
 async def test_the_model_completes_the_beginning_of_a_rewrite(
-    client: httpx.AsyncClient, world: Any, session: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, world: Any, session: str, biases: list[dict[int, float]]
 ) -> None:
-    biases: list[dict[int, float]] = []
-    before = world.stage.before_step
-
-    def watched(sequence: Any) -> None:
-        if world.stage.rewrites_a_question(sequence.prompt) and not sequence.tokens:
-            biases.append(dict(sequence.params.logit_bias))
-        before(sequence)
-
-    monkeypatch.setattr(world.place.runtime._engine, "_before_step", watched)
     world.stage.rewritten = " the fox jump over in Spain?"
     answer = await ask(client, "And in Spain?", session_id=session)
     assert answer["retrieval_query"] == "What does the fox jump over in Spain?"
@@ -95,17 +101,8 @@ async def test_the_model_completes_the_beginning_of_a_rewrite(
 
 @pytest.mark.decoder_only("a model server begins its replies itself, and is sent no biases of token ids")
 async def test_a_question_that_lacks_nothing_goes_on_or_stays(
-    client: httpx.AsyncClient, world: Any, session: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, world: Any, session: str, biases: list[dict[int, float]]
 ) -> None:
-    biases: list[dict[int, float]] = []
-    before = world.stage.before_step
-
-    def watched(sequence: Any) -> None:
-        if world.stage.rewrites_a_question(sequence.prompt) and not sequence.tokens:
-            biases.append(dict(sequence.params.logit_bias))
-        before(sequence)
-
-    monkeypatch.setattr(world.place.runtime._engine, "_before_step", watched)
     world.stage.rewritten = " over the dog?"
     answer = await ask(client, "how high is the jump", session_id=session)
     assert answer["retrieval_query"] == "how high is the jump over the dog?"
@@ -374,7 +371,7 @@ def test_clients_and_the_command_line_show_it(live_url: str, world: Any) -> None
 
 async def test_a_passage_that_left_the_window_may_come_back(client: httpx.AsyncClient, session: str) -> None:
     """The candidates are what the last turn found itself, not what it had from earlier ones."""
-    from rag_service.answering.retrieval import QuestionInContext
+    from rag_service.answering.search.retrieval import QuestionInContext
 
     answer = Segment(kind="answer", key="a", text="Yes.")
     own = [{"chunk_id": "a:0"}, {"chunk_id": "b:0", "earlier": True}, {"chunk_id": "c:0", "in_prompt": False}]

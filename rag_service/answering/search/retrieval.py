@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from rag_service.access.principal import Principal
-from rag_service.answering.query_rewriter import Rewritten
+from rag_service.answering.search.query_rewriter import Rewritten
 from rag_service.contract.collections import split
 from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.documents import listing
