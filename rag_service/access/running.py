@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,21 @@ def read(data_dir: Path) -> Running | None:
     return running
 
 
+def _is_here(url: str) -> bool:
+    """Whether an address is this machine's: keys are sent to it, and a folder may come from anybody."""
+    host = urlsplit(url).hostname or ""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as bound:
+        try:
+            bound.bind((host, 0))
+        except OSError:
+            return False
+    return bool(host)
+
+
 def known_address(data_dir: Path, *given: str | None) -> str | None:
-    """The first address that is given, else that of the running stack; None if there is neither."""
+    """The first address that is given, else that of the running stack, if it is on this machine; None for neither."""
     for address in given:
         if address:
             return address
     running = read(data_dir)
-    return running.url if running else None
+    return running.url if running and _is_here(running.url) else None

@@ -345,6 +345,9 @@ def test_without_an_address_the_stack_of_the_data_folder_is_used(
     monkeypatch.delenv("RAG_URL")
     running.write(tmp_path / "other", running.Running(2**22 - 1, "http://127.0.0.1:8094", "redis://b"))
     assert address().base_url == DEFAULT_URL, "that stack is gone"
+    for elsewhere in ("http://192.0.2.1:8094", "https://rag.example", "http://[2001:db8::1]:80", "nowhere"):
+        running.write(tmp_path / "other", running.Running(os.getpid(), elsewhere, "redis://b"))
+        assert address().base_url == DEFAULT_URL, "a folder may come from anybody, and the key goes to the address"
 
 
 def test_names_are_written_into_paths_as_they_are() -> None:
