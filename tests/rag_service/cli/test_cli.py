@@ -112,11 +112,11 @@ def test_config_shows_values_without_passwords(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_run_json_of_a_stack_that_is_gone_is_ignored(tmp_path: Path) -> None:
-    running.write(tmp_path, running.Running(os.getpid(), "http://a", "redis://b"))
-    assert running.read(tmp_path) == running.Running(os.getpid(), "http://a", "redis://b")
-    assert addresses.api_url(Settings(data_dir=tmp_path)) == "http://a"
+    running.write(tmp_path, running.Running(os.getpid(), "http://127.0.0.1:18099", "redis://b"))
+    assert running.read(tmp_path) == running.Running(os.getpid(), "http://127.0.0.1:18099", "redis://b")
+    assert addresses.api_url(Settings(data_dir=tmp_path)) == "http://127.0.0.1:18099"
     assert running.run_file(tmp_path).stat().st_mode & 0o077 == 0
-    running.write(tmp_path, running.Running(2**22 - 1, "http://a", "redis://b"))
+    running.write(tmp_path, running.Running(2**22 - 1, "http://127.0.0.1:18099", "redis://b"))
     assert running.read(tmp_path) is None
     running.run_file(tmp_path).write_text("{")
     assert running.read(tmp_path) is None
