@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
-from rag_service.cli.console import say_dim
+from rag_service.cli.console import CliError, say_dim
 from rag_service.client import calls
+from rag_service.stack.exit_status import USAGE
 
 NAMED_COLLECTIONS = 8
 """Most collections that the advice names."""
@@ -14,17 +15,26 @@ NAMED_COLLECTIONS = 8
 def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None]:
     """The collection of a question that names none, and what to say before its answer.
 
-    The only collection that the key sees is taken, which is said on standard error, unless `session` has turns already
-    and so collections of its own. The collection is None where the service chooses: `default`, the session's, or none.
-    The advice is None where there is nothing to choose.
+    The only collection that the key sees is taken, which is said on standard error. The collection is None where the
+    service chooses: `default`, or that of `session`, if it has turns already. It is also None if there is no collection
+    at all, which the advice says.
+
+    Raises:
+        CliError: there are several to choose from.
     """
     names = _names(api)
-    if DEFAULT_COLLECTION in names:
+    if DEFAULT_COLLECTION in names or _exists(api, session):
         return None, None
-    if len(names) == 1 and not _exists(api, session):
-        say_dim(f"Searching {names[0]!r}, the only collection; -c names another.")
-        return names[0], None
-    return None, _advice(names) if session is None else None
+    if not names:
+        return None, _advice(names)
+    if len(names) > 1:
+        raise CliError(
+            f"Which collection? None is named and none is called {DEFAULT_COLLECTION!r}. You have {_listed(names)}: "
+            f"choose with -c, or several: -c {','.join(names[:2])}.",
+            USAGE,
+        )
+    say_dim(f"Searching {names[0]!r}, the only collection; -c names another.")
+    return names[0], None
 
 
 def collections_to_choose(api: Api) -> str | None:
@@ -40,11 +50,14 @@ def _names(api: Api) -> list[str]:
 def _advice(names: list[str]) -> str:
     if not names:
         return "There are no collections, so answers do not rest on documents. `rag ingest PATH…` makes one."
-    more = ", …" if len(names) > NAMED_COLLECTIONS else ""
     return (
         f"No collection is named and none is called {DEFAULT_COLLECTION!r}, so answers do not rest on your documents. "
-        f"You have {', '.join(names[:NAMED_COLLECTIONS])}{more}: choose with -c."
+        f"You have {_listed(names)}: choose with -c."
     )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:NAMED_COLLECTIONS]) + (", …" if len(names) > NAMED_COLLECTIONS else "")
 
 
 def _exists(api: Api, session: str | None) -> bool:

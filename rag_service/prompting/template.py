@@ -43,6 +43,8 @@ UNTOLD = (
     *("listing", "listing_apart", "listing_none", "listing_line", "listing_more", "listing_and", "listing_or"),
 )
 """Texts that no model reads."""
+ASKS_ON = frozenset({"and", "und", "en", "y"})
+"""Words of revisions that begin no revision."""
 MOST_OF_A_REVISION = 12
 """Words of a message about the last answer; a longer one has something else to say."""
 
@@ -242,10 +244,15 @@ class Templates:
         return 0 < len(words) <= 4 and all(word in self._greetings for word in words)
 
     def is_revision(self, message: str) -> bool:
-        """Whether a message only says how the last answer is to be written: "Shorter, please." """
+        """Whether a message only says how the last answer is to be written: "Shorter, please."
+
+        One that begins with a word such as "and" asks on: "And in German?" may be about a manual.
+        """
         words = _words(message)
-        return len(words) <= MOST_OF_A_REVISION and any(
-            not own.isdisjoint(words) and own | around >= set(words) for own, around in self._revisions
+        return (
+            len(words) <= MOST_OF_A_REVISION
+            and ASKS_ON.isdisjoint(words[:1])
+            and any(not own.isdisjoint(words) and own | around >= set(words) for own, around in self._revisions)
         )
 
     @cached_property

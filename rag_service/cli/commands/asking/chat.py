@@ -23,6 +23,7 @@ from rag_service.cli.answers import (
     say_model,
     show_sources,
 )
+from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
@@ -50,6 +51,8 @@ HELP = """\
 /edit INSTRUCTION  change the last answer
 /sources           what the last answer cites, and its passages
 /stats             how the last answer was decoded
+/collection        which collections the next questions search
+/collection NAME   search this one; several with commas
 /reset             start a new session
 /help              this list
 /quit              leave, as do /exit and Ctrl-D
@@ -148,8 +151,7 @@ class Conversation:
             CliError: one of them does not.
         """
         if self._collection is not None:
-            for name in self._collection.split(","):
-                self._api.send(calls.collection(name))
+            self._search_in(self._collection)
         elif self.last is None:
             self._collection, advice = choose(self._api)
             if advice is not None:
@@ -163,6 +165,8 @@ class Conversation:
                 self._ask(line)
             elif command == "/edit":
                 self._edit(arguments.strip())
+            elif command == "/collection":
+                self._choose(arguments.strip())
             elif command == "/reset":
                 self._session, self.last = None, None
                 self._say("A new session starts.")
@@ -196,6 +200,17 @@ class Conversation:
             collection=self._collection or None, session_id=self._session or None, retrieval=self._retrieval
         )
         return calls.query(question, {**self._options, **place})
+
+    def _search_in(self, names: str) -> None:
+        for name in names.split(","):
+            self._api.send(calls.collection(name.strip()))
+        self._collection = names
+
+    def _choose(self, names: str) -> None:
+        if names:
+            self._search_in(names)
+        searched = self._collection or (self.last or {}).get("collection") or DEFAULT_COLLECTION
+        self._say(f"The next questions search {searched}.")
 
     def _edit(self, instruction: str) -> None:
         if not instruction:

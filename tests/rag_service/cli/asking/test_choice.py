@@ -64,7 +64,7 @@ def test_a_new_session_takes_it_and_an_old_one_keeps_its_own(only: tuple[str, ..
     assert (json.loads(first.stdout)["collection"], first.stderr) == ("animals", NOTE)
     again = rag("ask", "What else?", "-s", "choosing", "--json", *only)
     assert (json.loads(again.stdout)["collection"], again.stderr) == ("animals", "")
-    rag("ask", "Hello?", "-s", "without", *one_key())
+    rag("ask", "Hello?", "-s", "without", *one_key(collections=["none"]))
     after = rag("chat", "-s", "without", "--json", *only, said="And?\n")
     assert json.loads(after.stdout)["session_id"] == "without"
     assert NOTE not in after.stderr
@@ -88,24 +88,41 @@ def test_verify_takes_it(only: tuple[str, ...]) -> None:
     assert NOTE in verified.stderr
 
 
-def test_who_names_no_collection_is_told_which_there_are(several: str, world: Any) -> None:
-    asked = rag("ask", "What jumps?", "--url", several)
-    assert asked.exit_code == 0
-    assert "No collection was searched" in asked.stdout
-    assert re.search(r"none is called 'default', .*\. You have .*animals.*: choose with -c\.", asked.stderr)
-    assert asked.output.index("choose with -c") < asked.output.index("No collection was searched"), "told before"
-    session = re.search(r"Session (\S+)", asked.stdout)
-    assert session is not None
-    assert asked.stderr.count("choose with -c") == 1
-    again = rag("ask", "What else?", "-s", session[1], "--url", several)
-    assert again.stderr.count("choose with -c") == 1
-    assert "choose with -c" in rag("ask", "What jumps?", "--json", "--url", several).stderr
-    chat = rag("chat", "--url", several, said="/quit\n").stderr
-    assert "choose with -c" in chat
+@pytest.mark.parametrize(
+    "command", [("ask", "What jumps?"), ("ask", "What jumps?", "--json"), ("search", "fox"), ("verify", "What jumps?")]
+)
+def test_who_names_none_of_several_collections_is_told_which_there_are(several: str, command: tuple[str, ...]) -> None:
+    asked = rag(*command, "--url", several)
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert re.search(r"none is called 'default'\. You have .*animals.*: choose with -c, or several: -c", asked.stderr)
+    assert rag(*command, "-c", "animals", "--url", several).exit_code < 2
+
+
+def test_a_conversation_among_several_collections_starts_with_one(several: str, world: Any) -> None:
+    asked = rag("chat", "--url", several, said="What jumps?\n")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert "choose with -c" in asked.stderr
+    chat = rag("chat", "-c", "animals", "--url", several, said="/quit\n").stderr
     assert "Model: smollm2-135m" in chat
     assert (", a small demo model for tests" in chat) == (world.engine == "decoder")
-    assert "choose with -c" not in rag("ask", "What jumps?", "-c", "animals", "--url", several).stderr
 
 
-def test_a_search_names_no_collection_of_several(several: str) -> None:
-    assert "no collection 'default'" in rag("search", "fox", "--url", several).stderr
+def test_a_session_without_documents_is_told_which_collections_there_are(several: str, one_key: Any) -> None:
+    first = rag("ask", "What jumps?", "-s", "bare", "--json", *one_key(collections=["none"]))
+    assert "There are no collections" in first.stderr
+    again = rag("ask", "What jumps?", "-s", "bare", *one_key())
+    assert again.exit_code == 0
+    assert "No collection was searched" in again.stdout
+    assert again.stderr.count("choose with -c") == 1
+
+
+def test_a_conversation_changes_its_collection(several: str) -> None:
+    said = "/collection\n/collection nothing\n/collection unseen\nWho sees it?\n/sources\n/collection\n/quit\n"
+    talked = rag("chat", "-c", "animals", "--url", several, said=said)
+    assert [line for line in talked.stderr.splitlines() if "next questions" in line] == [
+        "The next questions search animals.",
+        "The next questions search unseen.",
+        "The next questions search unseen.",
+    ]
+    assert "There is no collection 'nothing'" in talked.stderr
+    assert "a.md" in talked.stdout
