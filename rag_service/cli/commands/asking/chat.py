@@ -14,6 +14,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.answers import (
     Cancelled,
     decoding_lines,
@@ -23,7 +24,6 @@ from rag_service.cli.answers import (
     say_model,
     show_sources,
 )
-from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
