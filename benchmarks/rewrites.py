@@ -23,10 +23,9 @@ from decoder import Engine, SamplingParams, load_engine
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
 from rag_service.answering.models import model_folder, window_of
-from rag_service.answering.search.query_rewriter import beginning_of, biases_of
+from rag_service.answering.search.query_rewriter import beginning_of, biases_of, without_model
 from rag_service.prompting.rewriting import standalone
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
-from rag_service.prompting.rewriting.replacement import replaced
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import load_settings
 from retriever.languages import language_of
@@ -76,7 +75,7 @@ def rewritten(question: str, past: Sequence[Exchange], engine: Engine, tokens: T
     """As `rag_service.answering.search.query_rewriter.Rewriter` does it."""
     if not (needs_rewriting(question) or names_nothing(question, language_of(question))):
         return question
-    if (other := replaced(question, past[-1].question, language_of(past[-1].question))) is not None:
+    if (other := without_model(question, past)) is not None:
         return other
     begins = beginning_of(question, past)
     language = language_of(f"{past[-1].question} {question}")

@@ -27,6 +27,7 @@ from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.rewriting import standalone as rewrite
 from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.ordinals import resolved
 from rag_service.prompting.rewriting.replacement import replaced
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import Settings
@@ -106,7 +107,7 @@ class Rewriter:
         if not past or not (needs_rewriting(question) or (not complete and await _names_nothing(question))):
             return Rewritten(question)
         started = time.perf_counter()
-        if (other := await _replaced(question, past[-1].question)) is not None:
+        if (other := await anyio.to_thread.run_sync(without_model, question, past)) is not None:
             return Rewritten(other, 1e3 * (time.perf_counter() - started))
         query = question
         failure: NotRewritten | None = None
@@ -194,6 +195,14 @@ class Rewriter:
         return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
+def without_model(question: str, past: Sequence[Exchange]) -> str | None:
+    """The question as it stands alone, where names alone have to be put in."""
+    asked = [exchange.question for exchange in past]
+    language = language_of(asked[-1])
+    named = resolved(question, asked, language)
+    return replaced(named or question, asked[-1], language) or named
+
+
 def beginning_of(question: str, past: Sequence[Exchange]) -> Beginning:
     """How the rewrite of a question begins that is to be rewritten."""
     begins = beginning(question, [exchange.question for exchange in past])
@@ -207,10 +216,6 @@ def biases_of(begins: Beginning, tokens: Tokens) -> dict[int, float]:
     ids = {form: tokens.encode_content(form).ids for form in biases}
     found = {ids[form][0]: bias for form, bias in biases.items() if len(ids[form]) == 1}
     return found | dict.fromkeys(tokens.eos_ids if begins.goes_on else (), UNLIKELY_END)
-
-
-async def _replaced(question: str, before: str) -> str | None:
-    return await anyio.to_thread.run_sync(lambda: replaced(question, before, language_of(before)))
 
 
 async def _names_nothing(question: str) -> bool:

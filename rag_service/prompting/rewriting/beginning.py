@@ -36,7 +36,7 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 """What another place, time or person begins with."""
-_CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
+CONTRACTED = {"im": "in", "am": "an", "vom": "von", "beim": "bei"}
 """Prepositions with an article in them, and without it."""
 _ARTICLES_IN_LINES = """
     the a an der die das den dem ein eine einen einem einer de het een le la les el los las
@@ -181,7 +181,7 @@ def _same_place(words: Sequence[str], place: Sequence[str]) -> int:
 def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
     """A preposition, whether an article follows, and whether a name: "in the blue hall" does not become "in Lille"."""
     at, others = words[0], words[1:]
-    bare = _CONTRACTED.get(at.casefold())
+    bare = CONTRACTED.get(at.casefold())
     article = bare is None and bool(others) and others[0].casefold() in ARTICLES
     named = others[article : article + 1]
     return bare or at.casefold(), article or bare is not None, bool(named) and named[0][:1].isupper()

@@ -35,10 +35,10 @@ _NO_NAMES_IN_LINES = """
     januar februar märz mai juni juli oktober dezember montag dienstag mittwoch donnerstag freitag samstag sonntag i
     """
 _NO_NAMES = frozenset(_NO_NAMES_IN_LINES.split())
-_WORD = re.compile(r"[^\W_](?:[\w&.'’/-]*[\w'’])?")
+WORD = re.compile(r"[^\W_](?:[\w&.'’/-]*[\w'’])?")
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Words of a name: the first and the one behind the last."""
 
     start: int
@@ -53,16 +53,14 @@ def replaced(question: str, before: str, language: str) -> str | None:
         language: of `before`, an ISO 639-1 code.
     """
     opening = INSTEAD.match(question)
-    own = _WORD.findall(question[opening.end() if opening else 0 :])
-    words = list(_WORD.finditer(before))
+    own = WORD.findall(question[opening.end() if opening else 0 :])
+    words = list(WORD.finditer(before))
     asked = [match.group() for match in words]
     german = language == "de"
-    found, names = _runs(own, first=bool(opening)), _runs(asked)
-    if german:  # and the runs of the question before that are names
-        names = [run for run in names if run.end - run.start > 1 or asked[run.start - 1].casefold() in _PREPOSITIONS]
-    if not 0 < len(own) <= MOST_WORDS or len(found) != 1 or len(names) != 1:
+    found, old_names = _runs(own, first=bool(opening)), names(asked, language)
+    if not 0 < len(own) <= MOST_WORDS or len(found) != 1 or len(old_names) != 1:
         return None
-    new, named = found[0], names[0]
+    new, named = found[0], old_names[0]
     known = {word.casefold() for word in asked} | _PREPOSITIONS | ARTICLES | _ONES
     others = {word.casefold() for word in (*own[: new.start], *own[new.end :])}
     if not others <= known - ASKS:
@@ -83,16 +81,24 @@ def replaced(question: str, before: str, language: str) -> str | None:
     return before[: words[first].start()] + name + before[words[old.end - 1].end() :]
 
 
-def _runs(words: Sequence[str], first: bool = False) -> list[_Run]:
+def names(words: Sequence[str], language: str) -> list[Run]:
+    """The names in the words of a question."""
+    found = _runs(words)
+    if language != "de":
+        return found
+    return [run for run in found if run.end - run.start > 1 or words[run.start - 1].casefold() in _PREPOSITIONS]
+
+
+def _runs(words: Sequence[str], first: bool = False) -> list[Run]:
     """The names. `first`: whether the first word may be one, since it does not begin a sentence."""
-    found: list[_Run] = []
+    found: list[Run] = []
     for n, word in enumerate(words):
         if not _is_name(word) or (n == 0 and not first):
             continue
         if found and found[-1].end == n:
             found[-1] = found[-1]._replace(end=n + 1)
         else:
-            found.append(_Run(n, n + 1))
+            found.append(Run(n, n + 1))
     return found
 
 
@@ -109,7 +115,7 @@ def _same_kind(new: Sequence[str], old: Sequence[str]) -> bool:
     return digits[0] == digits[1] and not any(plain)
 
 
-def _fits(own: Sequence[str], new: _Run, asked: Sequence[str], old: _Run, german: bool) -> bool:
+def _fits(own: Sequence[str], new: Run, asked: Sequence[str], old: Run, german: bool) -> bool:
     """Whether the names stand for the same: "Can Anna approve trips?" is not about "in Lisbon"."""
     at = _preposition(own[: new.start])
     place = _preposition(asked[max(old.start - 3, 0) : old.start])
@@ -131,7 +137,7 @@ def _led(words: Sequence[str], end: int) -> int:
     return end
 
 
-def _german(own: Sequence[str], new: _Run, old: _Run) -> _Run | None:
+def _german(own: Sequence[str], new: Run, old: Run) -> Run | None:
     """What of a run of nouns is replaced: all of it by as many, its last word by one behind a preposition."""
     count = new.end - new.start
     led = bool(_preposition(own[: new.start]))

@@ -129,6 +129,15 @@ async def test_a_question_without_a_name_may_be_about_what_was_asked_before(
     assert world.stage.rewrites == [], "it asks for a list of all documents"
 
 
+async def test_names_are_put_in_without_the_model(client: httpx.AsyncClient, world: Any) -> None:
+    first = await ask(client, "How many foxes fit in the Basalt room?")
+    second = await ask(client, "And in the Quartz room?", session_id=first["session_id"])
+    third = await ask(client, "Is the first one larger than the second?", session_id=first["session_id"])
+    meant = ["How many foxes fit in the Quartz room?", "Is Basalt larger than Quartz?"]
+    assert [second["retrieval_query"], third["retrieval_query"]] == meant
+    assert world.stage.rewrites == []
+
+
 async def test_a_follow_up_to_a_collection_that_is_gone_says_so(client: httpx.AsyncClient, world: Any) -> None:
     """It was answered from `default`, and nobody was told."""
     with contextlib.closing(Library(world.data_dir, HashEmbedder())) as library:
