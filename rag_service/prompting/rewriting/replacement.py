@@ -65,7 +65,7 @@ def replaced(question: str, before: str, language: str) -> str | None:
     others = {word.casefold() for word in (*own[: new.start], *own[new.end :])}
     if not others <= known - ASKS:
         return None
-    old = _german(own, new, named) if german else named
+    old = _german(own, new, asked, named) if german else named
     if old is None or not _same_kind(own[new.start : new.end], asked[old.start : old.end]):
         return None
     if not _fits(own, new, asked, named, german):
@@ -137,10 +137,12 @@ def _led(words: Sequence[str], end: int) -> int:
     return end
 
 
-def _german(own: Sequence[str], new: Run, old: Run) -> Run | None:
-    """What of a run of nouns is replaced: all of it by as many, its last word by one behind a preposition."""
+def _german(own: Sequence[str], new: Run, asked: Sequence[str], old: Run) -> Run | None:
+    """What of a run of nouns is replaced: all of it by as many or behind the same words, its last word by one."""
     count = new.end - new.start
-    led = bool(_preposition(own[: new.start]))
-    if count == old.end - old.start and (count > 1 or led):
+    led, place = own[_led(own, new.start) : new.start], asked[_led(asked, old.start) : old.start]
+    if led and [word.casefold() for word in led] == [word.casefold() for word in place]:
         return old
-    return old._replace(start=old.end - 1) if count == 1 and led else None
+    if count == old.end - old.start and (count > 1 or _preposition(led)):
+        return old
+    return old._replace(start=old.end - 1) if count == 1 and _preposition(own[: new.start]) else None
