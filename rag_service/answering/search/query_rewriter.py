@@ -62,11 +62,13 @@ class Rewritten:
         query: the question or its rewrite.
         ms: time of rewriting; None if it was not tried.
         failure: why the question is used as it was typed, although it was to be rewritten.
+        completed: whether the question lacks nothing, so that it may be about something else than the query.
     """
 
     query: str
     ms: float | None = None
     failure: NotRewritten | None = None
+    completed: bool = False
 
 
 class Rewriter:
@@ -104,7 +106,8 @@ class Rewriter:
             collection: that the question asks; the model server of its answers rewrites it, too.
             complete: whether the question says what it is about, unless its words point back.
         """
-        if not past or not (needs_rewriting(question) or (not complete and await _names_nothing(question))):
+        lacks = needs_rewriting(question)
+        if not past or not (lacks or (not complete and await _names_nothing(question))):
             return Rewritten(question)
         started = time.perf_counter()
         if (other := await anyio.to_thread.run_sync(without_model, question, past)) is not None:
@@ -126,7 +129,7 @@ class Rewriter:
             log.warning(
                 "rewriting a question failed (%s: %s); the question is used unchanged", type(error).__name__, error
             )
-        return Rewritten(query, 1e3 * (time.perf_counter() - started), failure)
+        return Rewritten(query, 1e3 * (time.perf_counter() - started), failure, not lacks and query != question)
 
     async def _rewritten(
         self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None

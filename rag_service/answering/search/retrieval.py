@@ -26,6 +26,7 @@ from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.documents import listing
 from rag_service.prompting.filter_words import in_words
 from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.rewriting.evidence import bears_out
 from rag_service.prompting.rewriting.standalone import Exchange, exchanges
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
@@ -133,8 +134,9 @@ class Retrieval:
             )
         top_k = options.top_k or min(self._settings.retrieval.top_k, self._settings.limits.passages)
 
+        names = split(collection)
+
         def search() -> Retrieved:
-            names = split(collection)
             if options.document_id is not None:
                 return Retrieved(None, _whole(library, names, options.document_id), rewritten.ms, whole=True)
             named = self._templates.asked("whole", rewritten.query) if options.filter is None else None
@@ -148,19 +150,25 @@ class Retrieval:
                     cited = [asdict(one.passage) for one in mentions.found[: listing.MOST]]
                     answer = listing.stated(phrases, joint, mentions, template)
                     return Retrieved(words, cited, rewritten.ms, stated=answer)
+            found = found_for(rewritten.query)
+            if rewritten.completed:
+                as_typed = found_for(question.question)
+                if not bears_out(rewritten.query, question.question, (*found.passages, *as_typed.passages)):
+                    return as_typed
+            return found
+
+        def found_for(query: str) -> Retrieved:
             found = library.find(
                 names,
-                rewritten.query,
+                query,
                 top_k,
                 mode,  # type: ignore[arg-type]
                 options.filter,
                 candidates=question.candidates,
-                language=language_of(rewritten.query),
+                language=language_of(query),
             )
             passages = [asdict(passage) for passage in found.passages]
-            return Retrieved(
-                rewritten.query, passages, rewritten.ms, {} if found.margin is None else {"margin": found.margin}
-            )
+            return Retrieved(query, passages, rewritten.ms, {} if found.margin is None else {"margin": found.margin})
 
         started = time.perf_counter()
         found = await anyio.to_thread.run_sync(search, limiter=self._threads)

@@ -114,17 +114,18 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
         return None
     if (question.rstrip().endswith("?") and line.endswith(".")) or "?" in line.rstrip("?"):
         return None
-    question_stems, stems = _stems(own_words(question)), _stems(line)
-    if stems <= question_stems or 0 < pronouns(question) <= pronouns(line):
+    question_stems, own = stems(own_words(question)), stems(line)
+    if own <= question_stems or 0 < pronouns(question) <= pronouns(line):
         return None
-    if 3 * len(question_stems & stems) < 2 * len(question_stems):
+    if 3 * len(question_stems & own) < 2 * len(question_stems):
         return None
-    known = question_stems.union(*(_stems(exchange.question) | _stems(exchange.answer) for exchange in past))
-    unknown = stems - known
-    return line if unknown.isdisjoint(_OURS) and len(unknown) <= max(1, MOST_UNKNOWN * len(stems)) else None
+    known = question_stems.union(*(stems(exchange.question) | stems(exchange.answer) for exchange in past))
+    unknown = own - known
+    return line if unknown.isdisjoint(_OURS) and len(unknown) <= max(1, MOST_UNKNOWN * len(own)) else None
 
 
-def _stems(text: str) -> set[str]:
+def stems(text: str) -> set[str]:
+    """The beginnings of a text's content words."""
     return {word[:STEM] for word in content_words(text)}
 
 
@@ -133,7 +134,7 @@ _OURS = frozenset(
     for group in EXAMPLES.values()
     for example in group
     for text in example
-    for stem in _stems(text)
+    for stem in stems(text)
     if len(stem) > 3
 )
 """Words of our examples."""

@@ -129,6 +129,17 @@ async def test_a_question_without_a_name_may_be_about_what_was_asked_before(
     assert world.stage.rewrites == [], "it asks for a list of all documents"
 
 
+async def test_what_no_paragraph_bears_out_is_not_added(client: httpx.AsyncClient, world: Any, session: str) -> None:
+    question = "How many visitors walk each year?"
+    world.stage.rewritten = "How many visitors walk each year with the fox?"
+    answer = await ask(client, question, session_id=session)
+    assert answer["retrieval_query"] == question
+    assert len(world.stage.rewrites) == 1
+    assert world.stage.rewritten not in world.tokens.decode(world.stage.prompts[-1])
+    world.stage.rewritten = "How many visitors walk each year over the bridge?"
+    assert (await ask(client, question, session_id=session))["retrieval_query"] == world.stage.rewritten
+
+
 async def test_names_are_put_in_without_the_model(client: httpx.AsyncClient, world: Any) -> None:
     first = await ask(client, "How many foxes fit in the Basalt room?")
     second = await ask(client, "And in the Quartz room?", session_id=first["session_id"])

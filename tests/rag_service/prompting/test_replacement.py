@@ -38,7 +38,11 @@ def test_a_name_takes_the_place_of_a_name(before: str, question: str, meant: str
         ("Was kostet der Mixer Cosmo?", "Und der Toaster Brio?", "Was kostet der Toaster Brio?"),
         ("Was kostet der Mixer Cosmo?", "Und die Kamera Nova?", "Was kostet die Kamera Nova?"),
         ("Was kostet es in der Garage Ost?", "Und im Parkhaus West?", "Was kostet es im Parkhaus West?"),
-        ("Was kostet der Eintritt im Hafenmuseum Elmau?", "Und im Torfmuseum?", "Was kostet der Eintritt im Torfmuseum?"),
+        (
+            "Was kostet der Eintritt im Hafenmuseum Elmau?",
+            "Und im Torfmuseum?",
+            "Was kostet der Eintritt im Torfmuseum?",
+        ),
         ("Was kostet der Mixer Cosmo?", "Und Ersatzteile?", None),
         ("Wo liegt das Büro Graz?", "Und für Rechnungen?", None),
         ("Wann öffnet die Garage Ost?", "Und im Parkhaus West?", None),
