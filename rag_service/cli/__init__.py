@@ -33,6 +33,9 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's
+            raise
         except (CliError, RagServiceError) as error:
             say_error(str(error))
             status = error.status if isinstance(error, CliError) else FAILED

@@ -18,6 +18,8 @@ from rag_service.stack.exit_status import INTERRUPTED
 
 QUOTED_CHARS = 90
 """Longest text of a citation that is shown."""
+NAMED_SOURCES = 3
+"""Most sources in the line below an answer of a conversation."""
 MODEL_SIGNALS = frozenset({"readout", "check"})
 """Signals of support that come from the model."""
 COPIED_COLOURS = {"passage": "green", "edited": "cyan", "prediction": "cyan"}
@@ -154,6 +156,17 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
         earlier = " – from an earlier turn" if passage["earlier"] else ""
         changed = " – changed or deleted since" if passage.get("changed") else ""
         screen.print(f"  [{passage['rank']}] {title} ({passage['document_id']}{page}){earlier}{changed}{omitted}")
+
+
+def sources_line(answer: dict[str, Any]) -> str:
+    """What an answer cites and its support, in a line; "" if it has neither."""
+    numbers = {(passage.get("collection"), passage["chunk_id"]): passage for passage in answer["passages"]}
+    cited = (numbers[citation.get("collection"), citation["chunk_id"]] for citation in answer["citations"])
+    titles = dict.fromkeys(f"[{passage['rank']}] {heading_line(passage)}" for passage in cited)
+    parts = [*list(titles)[:NAMED_SOURCES], *(["…"] if len(titles) > NAMED_SOURCES else [])]
+    if answer["support"] is not None:
+        parts.append(f"support {answer['support']:.2f}{_support_remark(answer)}")
+    return " · ".join(parts)
 
 
 def ending(answer: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from rag_service.cli.answers import (
     listen,
     say_model,
     show_sources,
+    sources_line,
 )
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.choice import choose
@@ -231,6 +232,8 @@ class Conversation:
             return
         if self.last["note"]:
             self._screen.print(self.last["note"], style="yellow")
+        if line := sources_line(self.last):
+            self._screen.print(line, style="dim")
         if self.last["finish_reason"] in ("length", "repetition"):
             self._screen.print(ending(self.last), style="dim")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -54,3 +55,12 @@ def test_what_a_support_is_short_of_is_said_as_it_is(
     }  # fmt: skip
     answers.show(answer, out(), verbose=False)
     assert said in capsys.readouterr().out
+
+
+def test_what_a_conversation_shows_of_the_sources_is_a_line() -> None:
+    passages = [{"chunk_id": f"c{n}", "rank": n, "title": f"{n}.md", "heading": "Top"} for n in range(1, 6)]
+    cited = [{"chunk_id": f"c{n}"} for n in (2, 1, 2, 3, 4)]
+    answer: dict[str, Any] = {"passages": passages, "citations": cited, "support": 0.5, "calibrated": True}
+    assert answers.sources_line(answer) == "[2] 2.md > Top · [1] 1.md > Top · [3] 3.md > Top · … · support 0.50"
+    assert answers.sources_line({**answer, "citations": cited[:1], "support": None}) == "[2] 2.md > Top"
+    assert answers.sources_line({**answer, "citations": [], "support": None}) == ""

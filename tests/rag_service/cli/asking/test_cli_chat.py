@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -33,6 +34,7 @@ def test_a_conversation(api_url: str, world: Any) -> None:
     assert result.stdout.startswith(f"> /help\n{chat.HELP}\n> /stats\n")
     assert result.stdout.splitlines().count(world.stage.text) == 2
     assert "copied “The quick brown fox" in result.stdout
+    assert re.search(r"^\[1\] \w", result.stdout, re.MULTILINE), "what it cites, without /sources"
     assert "version 2, an edit of" in result.stdout
     if world.engine == "decoder":  # a model server may say nothing of what it took
         assert "of the text under edit: accepted" in result.stdout
@@ -183,7 +185,9 @@ def test_edit_makes_a_new_version(api_url: str, world: Any) -> None:
 @pytest.mark.decoder_only("a model server decodes in its own way: `exact` is refused")
 def test_ask_takes_exact(api_url: str) -> None:
     assert "near_ties" in ask(api_url, "--exact", "strict")["speculation"]
-    assert rag("ask", "x", "-c", "animals", "--exact", "mostly", "--url", api_url).exit_code == 2
+    wrong = rag("ask", "x", "-c", "animals", "--exact", "mostly", "--url", api_url)
+    assert wrong.exit_code == 2
+    assert "Invalid value for '--exact': 'mostly' is not one of" in wrong.stderr
 
 
 def test_keys_are_made_listed_and_revoked(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
