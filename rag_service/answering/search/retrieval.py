@@ -26,7 +26,7 @@ from rag_service.contract.schemas import RetrievalOptions
 from rag_service.prompting.documents import listing
 from rag_service.prompting.filter_words import in_words
 from rag_service.prompting.retrieved import Retrieved
-from rag_service.prompting.rewriting.evidence import bears_out
+from rag_service.prompting.rewriting.completion import bears_out
 from rag_service.prompting.rewriting.standalone import Exchange, exchanges
 from rag_service.prompting.template import Templates
 from rag_service.settings import Settings

@@ -58,10 +58,10 @@ def test_wrong_usage_is_status_2_and_names_the_option() -> None:
 
 def test_values_that_the_service_alone_can_judge_are_status_2(api_url: str) -> None:
     for arguments, said in (
-        (("ask", " "), "question is empty"),
+        (("ask", " ", "-c", "animals"), "question is empty"),
         (("ask", "x", "-c", "no/name"), "collection name"),
-        (("ask", "x", "--temperature", "9"), "temperature"),
-        (("ask", "x", "--top-k", "99"), "top_k"),
+        (("ask", "x", "-c", "animals", "--temperature", "9"), "temperature"),
+        (("ask", "x", "-c", "animals", "--top-k", "99"), "top_k"),
     ):
         result = rag(*arguments, "--url", api_url)
         assert result.exit_code == 2, result.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_service.prompting.rewriting.evidence import bears_out
+from rag_service.prompting.rewriting.completion import bears_out
 
 LIBRARY = {
     "title": "rules.txt",
