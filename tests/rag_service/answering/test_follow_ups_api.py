@@ -118,37 +118,6 @@ async def test_a_question_that_lacks_nothing_goes_on_or_stays(
     assert all(one[end] == UNLIKELY_END for one in biases for end in world.tokens.eos_ids)
 
 
-async def test_a_question_without_a_name_may_be_about_what_was_asked_before(
-    client: httpx.AsyncClient, world: Any, session: str
-) -> None:
-    world.stage.rewritten = "How often does anybody run in the morning with the fox?"
-    answer = await ask(client, "How often does anybody run in the morning?", session_id=session)
-    assert answer["retrieval_query"] == world.stage.rewritten
-    world.stage.rewrites.clear()
-    await ask(client, "Which documents mention foxes?", session_id=session)
-    assert world.stage.rewrites == [], "it asks for a list of all documents"
-
-
-async def test_what_no_paragraph_bears_out_is_not_added(client: httpx.AsyncClient, world: Any, session: str) -> None:
-    question = "How many visitors walk each year?"
-    world.stage.rewritten = "How many visitors walk each year with the fox?"
-    answer = await ask(client, question, session_id=session)
-    assert answer["retrieval_query"] == question
-    assert len(world.stage.rewrites) == 1
-    assert world.stage.rewritten not in world.tokens.decode(world.stage.prompts[-1])
-    world.stage.rewritten = "How many visitors walk each year over the bridge?"
-    assert (await ask(client, question, session_id=session))["retrieval_query"] == world.stage.rewritten
-
-
-async def test_names_are_put_in_without_the_model(client: httpx.AsyncClient, world: Any) -> None:
-    first = await ask(client, "How many foxes fit in the Basalt room?")
-    second = await ask(client, "And in the Quartz room?", session_id=first["session_id"])
-    third = await ask(client, "Is the first one larger than the second?", session_id=first["session_id"])
-    meant = ["How many foxes fit in the Quartz room?", "Is Basalt larger than Quartz?"]
-    assert [second["retrieval_query"], third["retrieval_query"]] == meant
-    assert world.stage.rewrites == []
-
-
 async def test_a_follow_up_to_a_collection_that_is_gone_says_so(client: httpx.AsyncClient, world: Any) -> None:
     """It was answered from `default`, and nobody was told."""
     with contextlib.closing(Library(world.data_dir, HashEmbedder())) as library:
