@@ -181,7 +181,8 @@ def test_a_killed_backup_leaves_no_archive(saved: dict[str, Any], tiny_models: P
 def test_a_damaged_archive_changes_nothing(saved: dict[str, Any], tiny_models: Path, tmp_path: Path) -> None:
     whole = saved["archive"].read_bytes()
     rag = Rag(tmp_path / "data", tiny_models)
-    for name, data in {"cut": whole[: len(whole) // 2], "flipped": whole[:900] + b"?" + whole[901:]}.items():
+    flipped = whole[:900] + bytes([whole[900] ^ 0xFF]) + whole[901:]  # never the byte that was there
+    for name, data in {"cut": whole[: len(whole) // 2], "flipped": flipped}.items():
         (tmp_path / name).write_bytes(data)
         assert "damaged" in rag.fails("restore", name)
     (tmp_path / "other").write_text("hello")
