@@ -237,14 +237,15 @@ def _words(text: str) -> list[str]:
 def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:
     if support is not None and support.abstained is not None:
         return REFUSED if support.abstained == "refused" else UNANSWERED
-    if supported:
-        return None
     job = record["job"]
+    told = any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
+    new = any(not passage.get("earlier") for passage in record["passages"])
+    if supported or (told and record["collection"] and job.edit is None and job.retrieval_query is None and not new):
+        return None  # a greeting is answered without a search
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
         edited = any(segment.kind == "edited" for segment in job.segments[job.new_from :])
         return None if edited or (job.checking is not None and job.checking.abstain == "off") else UNSUPPORTED
-    searched = job.edit is None and any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
-    if not searched:
+    if job.edit is not None or not told:
         return RETRIEVAL_OFF
     if not record["collection"]:
         return NO_COLLECTION

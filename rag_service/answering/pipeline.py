@@ -11,6 +11,7 @@ import contextlib
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -136,10 +137,8 @@ class Pipeline(Service):
             retrieved = Retrieved(passages=[one for one in turns[-1].passages if one.get("in_prompt", True)])
         else:
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
-        asked = self._telling(retrieved.in_full(request.question), question)
-        template, support = await anyio.to_thread.run_sync(
-            self._template, asked, collection, request.abstain, request.prompt
-        )
+        find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)
+        template, support = await anyio.to_thread.run_sync(find)
         make = partial(
             questions.job,
             request,
@@ -224,8 +223,8 @@ class Pipeline(Service):
         retrieved = await self.retrieval.find(
             self.library, self.principal, collection, request.retrieval, question, lists=prose
         )
-        asked = self._telling(retrieved.in_full(request.question), question)
-        template, support = await anyio.to_thread.run_sync(self._template, asked, collection, request.abstain)
+        find = partial(self._template, retrieved, question, collection, request.abstain)
+        template, support = await anyio.to_thread.run_sync(find)
         return retrieved, template, support
 
     def _grounded(self, request: Conversation) -> bool:
@@ -234,7 +233,7 @@ class Pipeline(Service):
     def _edited(self, request: EditRequest, record: AnswerRecord, base: Answer, answer_id: str) -> GenerateJob:
         if self.answers.stream(base.answer_id).record() is None:  # erased while the edit waited for its turn
             raise unknown_answer(base.answer_id)
-        template, support = self._template(base.question, base.collection)
+        template, support = self._template(Retrieved(), QuestionInContext(base.question), base.collection)
         return edits.job(
             request,
             record,
@@ -256,27 +255,27 @@ class Pipeline(Service):
         """The job with the model server that its collections choose; none with our own engine."""
         return job.model_copy(update={"upstream": self.settings.upstream_of(job.collection)})
 
-    def _telling(self, asked: str, question: QuestionInContext) -> str:
-        """A question in words that tell its language."""
-        return asked if self.templates.is_greeting(asked) else question.telling(asked)
-
     def _template(
         self,
-        question: str,
+        retrieved: Retrieved,
+        question: QuestionInContext,
         collection: str | None,
         abstain: Abstain | None = None,
         own: Mapping[str, str] | None = None,
     ) -> tuple[PromptTemplate, Support | None]:
         """Our own texts for a question, and how the support of its answer is found; None where that is off."""
+        telling = question.telling(retrieved.in_full(question.question))
         try:
-            template = self.templates.of(question, collection, own)
+            template = self.templates.of(telling, collection, own)
         except ValueError as error:
             raise InvalidRequest(f"{str(error)[:1].upper()}{str(error)[1:]}.", "invalid_prompt") from None
+        if self.templates.is_greeting(question.question):
+            return replace(template, question=template.greeted, no_passages=template.greeted), None
         settings = self.settings.answers
         if not settings.support:
             return template, None
-        wanted = "off" if self.templates.is_greeting(question) else abstain or settings.abstain
-        return template, Support(template, language_of(question), self.templates.digest_of(template), wanted)
+        language, digest = language_of(telling), self.templates.digest_of(template)
+        return template, Support(template, language, digest, abstain or settings.abstain)
 
     @property
     def _repetitions(self) -> Repetitions:

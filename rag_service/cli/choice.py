@@ -44,7 +44,9 @@ def collections_to_choose(api: Api) -> str | None:
 
 
 def _names(api: Api) -> list[str]:
-    return [collection.name for collection in api.send(calls.collections())]
+    """Those with documents; if none has any, all."""
+    found = api.send(calls.collections())
+    return [one.name for one in found if one.documents] or [one.name for one in found]
 
 
 def _advice(names: list[str]) -> str:

@@ -50,6 +50,22 @@ SessionId = Annotated[
 ]
 
 
+Rewrite = Annotated[
+    bool | None,
+    typer.Option(
+        "--rewrite/--no-rewrite",
+        help="Whether a follow-up is made to stand alone before the search.  "
+        "[default: RAG_RETRIEVAL__REWRITE, else yes]",
+        show_default=False,
+    ),
+]
+
+
+def sentence(words: list[str]) -> str:
+    """A question or an instruction, whose words a shell splits where it has no quotes."""
+    return " ".join(words)
+
+
 def joined(collections: list[str] | None) -> str | None:
     """All collections that were named, as the API takes them; None for none."""
     return ",".join(collections) if collections else None

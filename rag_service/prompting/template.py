@@ -27,6 +27,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "passage": ("title", "text"),
     "question": ("question",),
     "no_passages": ("question",),
+    "greeted": ("question",),
     "whole": ("question",),
     "notes": ("question",),
     "check": ("question", "answer"),
@@ -48,6 +49,9 @@ ASKS_ON = frozenset({"and", "und", "en", "y"})
 MOST_OF_A_REVISION = 12
 """Words of a message about the last answer; a longer one has something else to say."""
 
+MOST_OF_A_GREETING = 8
+"""Words of a greeting or thanks."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
@@ -61,7 +65,8 @@ class PromptTemplate:
         no_passages: the question, if no passage was found.
         check: in the question's place, whether the passages state the answer to it; the model replies Yes or No.
         refusal: the answer in place of one that is refused.
-        greetings: words, separated by spaces; a message of these words alone is no question about documents.
+        greeted: a greeting or thanks, which needs no passages.
+        greetings: words of messages that are no questions, and after `|` words that may stand around them.
         revisions: words of messages that are about the last answer, and after `|` words that may stand around them.
         edit: an answer, and what to change about it.
         whole: a question about one whole document, after its passages.
@@ -80,6 +85,7 @@ class PromptTemplate:
     no_passages: str
     check: str
     refusal: str
+    greeted: str
     greetings: str
     revisions: str
     edit: str
@@ -219,6 +225,9 @@ class Templates:
         from retriever.languages import language_of
 
         detected = language_of(question)
+        greeted = self._greeting_in(question)
+        if greeted and detected not in greeted:
+            return DEFAULT_LANGUAGE if DEFAULT_LANGUAGE in greeted else greeted[0]
         return detected if detected in self._templates else DEFAULT_LANGUAGE
 
     def asked(self, kind: Literal["whole", "listing"], question: str) -> tuple[str, PromptTemplate] | None:
@@ -238,10 +247,23 @@ class Templates:
         texts = {name: [getattr(one, part) for part in parts] for name, one in self._templates.items()}
         return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16]
 
-    def is_greeting(self, question: str) -> bool:
-        """Whether a message is only a greeting or a word of thanks, in any language."""
-        words = _words(question)
-        return 0 < len(words) <= 4 and all(word in self._greetings for word in words)
+    def is_greeting(self, message: str) -> bool:
+        """Whether a message is only a greeting or a word of thanks, and asks nothing.
+
+        In a question, as in "Is that good?", the words around greetings count as others.
+        """
+        return bool(self._greeting_in(message))
+
+    def _greeting_in(self, message: str) -> list[str]:
+        """The languages in which a message is only a greeting."""
+        words = _words(message)
+        if len(words) > MOST_OF_A_GREETING:
+            return []
+        return [
+            name
+            for name, (own, around) in self._greetings.items()
+            if not own.isdisjoint(words) and (own if "?" in message else own | around) >= set(words)
+        ]
 
     def is_revision(self, message: str) -> bool:
         """Whether a message only says how the last answer is to be written: "Shorter, please."
@@ -257,20 +279,21 @@ class Templates:
 
     @cached_property
     def _revisions(self) -> list[tuple[frozenset[str], frozenset[str]]]:
-        """By language: words of revisions, and words around them."""
-        found = []
-        for one in self._templates.values():
-            own, _, around = one.revisions.casefold().partition("|")
-            found.append((frozenset(own.split()), frozenset(around.split())))
-        return found
+        return [_with_around(one.revisions) for one in self._templates.values()]
 
     @cached_property
-    def _greetings(self) -> frozenset[str]:
-        return frozenset(word for one in self._templates.values() for word in one.greetings.casefold().split())
+    def _greetings(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+        return {name: _with_around(one.greetings) for name, one in self._templates.items()}
 
     def instructions(self) -> list[str]:
         """The texts of all languages."""
         return [text for template in self._templates.values() for text in template.instructions()]
+
+
+def _with_around(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """A language's words of such messages, and words around them."""
+    own, _, around = text.casefold().partition("|")
+    return frozenset(own.split()), frozenset(around.split())
 
 
 def _words(message: str) -> list[str]:

@@ -60,7 +60,7 @@ class QuestionInContext:
     Attributes:
         past: the exchanges before it, oldest first.
         session_id: "" if the client sends the history.
-        candidates: (collection, id) of the chunks that the last turn retrieved, best first.
+        candidates: (collection, id) of the chunks that the last search found, best first.
     """
 
     question: str
@@ -71,8 +71,9 @@ class QuestionInContext:
     @classmethod
     def in_session(cls, question: str, session_id: str, turns: Sequence[TurnRecord]) -> QuestionInContext:
         """Args: turns: those of the session, oldest first."""
-        last = turns[-1].passages if turns else []
-        candidates = [(str(one.get("collection")), str(one["chunk_id"])) for one in last if not one.get("earlier")]
+        found = ([one for one in turn.passages if not one.get("earlier")] for turn in reversed(turns))
+        last = next((passages for passages in found if passages), [])
+        candidates = [(str(one.get("collection")), str(one["chunk_id"])) for one in last]
         return cls(question, exchanges(turns), session_id, candidates)
 
     def telling(self, asked: str) -> str:
@@ -109,24 +110,25 @@ class Retrieval:
         *,
         lists: bool = True,
     ) -> Retrieved:
-        """Passages for a question; none without a collection or in mode `none`. `collection` may name several.
+        """Passages for a question; none without a collection, in mode `none`, and for a greeting or thanks.
 
-        A question about one whole document gets all its passages. With `lists`, a question for a list of documents is
+        `collection` may name several. A question about one whole document gets all its passages. With `lists`, a question for a list of documents is
         answered here.
 
         Raises:
             UnknownCollection, EmbedderMismatch, InvalidQuery
         """
         mode = self.mode(options)
-        if collection is None or mode == "none":
+        if collection is None or mode == "none" or self._templates.is_greeting(question.question):
             return Retrieved()
         rewritten = Rewritten(question.question)
-        if question.past and self._templates.is_revision(question.question):
-            rewritten = Rewritten(question.past[-1].question)  # which the answer that is to be changed is about
+        past = [exchange for exchange in question.past if not self._templates.is_greeting(exchange.question)]
+        if past and self._templates.is_revision(question.question):
+            rewritten = Rewritten(past[-1].question)  # which the answer that is to be changed is about
         elif self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
             rewritten = await self._rewriter.rewrite(
                 question.question,
-                question.past,
+                past,
                 principal=principal,
                 session_id=question.session_id,
                 collection=collection,

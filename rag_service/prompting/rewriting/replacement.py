@@ -77,6 +77,8 @@ def replaced(question: str, before: str, language: str) -> str | None:
             return None
         if led == new.start:
             first = old.start
+    if led == new.start and own[led].casefold() in ARTICLES and asked[first - 1].casefold() in ARTICLES:
+        first -= 1  # "on De Zwaan" instead of "on the De Zwaan"
     name = " ".join(own[led : new.end])
     return before[: words[first].start()] + name + before[words[old.end - 1].end() :]
 
@@ -93,7 +95,7 @@ def _runs(words: Sequence[str], first: bool = False) -> list[Run]:
     """The names. `first`: whether the first word may be one, since it does not begin a sentence."""
     found: list[Run] = []
     for n, word in enumerate(words):
-        if not _is_name(word) or (n == 0 and not first):
+        if not (_is_name(word) or _begins_name(words[n : n + 2])) or (n == 0 and not first):
             continue
         if found and found[-1].end == n:
             found[-1] = found[-1]._replace(end=n + 1)
@@ -106,6 +108,11 @@ def _is_name(word: str) -> bool:
     if word.casefold() in _NO_NAMES | _PREPOSITIONS | ARTICLES | ASKS:
         return False
     return any(character.isdigit() for character in word) or (word[0].isupper() and not word.isupper())
+
+
+def _begins_name(words: Sequence[str]) -> bool:
+    """Whether the first of two words is an article of the name: De Zwaan, The Hague."""
+    return len(words) == 2 and words[0][:1].isupper() and words[0].casefold() in ARTICLES and _is_name(words[1])
 
 
 def _same_kind(new: Sequence[str], old: Sequence[str]) -> bool:

@@ -61,6 +61,20 @@ def test_dutch() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "question", "meant", "language"),
+    [
+        ("Hoe laat gaat het Noordbad open?", "En in Het Sluisbad?", "Hoe laat gaat Het Sluisbad open?", "nl"),
+        ("Wat kost het in de Waterhal?", "En in Het Sluisbad?", "Wat kost het in Het Sluisbad?", "nl"),
+        ("How big is the office in Lisbon?", "And in The Hague?", "How big is the office in The Hague?", "en"),
+        ("How big is the office in Lisbon?", "And in the Hague?", "How big is the office in Hague?", "en"),
+        ("Wann öffnet das Café Sonne?", "Und Die Linde?", "Wann öffnet Die Linde?", "de"),
+    ],
+)
+def test_a_name_may_begin_with_an_article(before: str, question: str, meant: str, language: str) -> None:
+    assert replaced(question, before, language) == meant
+
+
+@pytest.mark.parametrize(
     ("before", "question"),
     [
         ("What is the rent in Lisbon?", "And in July?"),

@@ -34,6 +34,45 @@ def test_every_language_has_a_template_that_says_how_to_abstain() -> None:
         assert "The documents do not say." in Templates(language=language).of("anything").system
 
 
+@pytest.mark.parametrize(
+    ("message", "language"),
+    [
+        ("Hello!", "en"),
+        ("Thank you very much, that helps.", "en"),
+        ("Ok, thanks", "en"),
+        ("Danke", "de"),
+        ("Vielen Dank für die Auskunft!", "de"),
+        ("Hoi", "nl"),
+        ("Dank je wel, dat helpt", "nl"),
+        ("Muchas gracias", "es"),
+        ("谢谢！", "zh"),
+    ],
+)
+def test_greetings_and_thanks_are_told_with_their_language(message: str, language: str) -> None:
+    assert Templates().is_greeting(message)
+    assert Templates().language(message) == language
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "?",
+        "Is that good?",
+        "Was it very good?",
+        "Thanks for the help with the boiler.",
+        "Who helps?",
+        "Thanks, and what does it cost?",
+        "Danke, und die DVDs?",
+        "And the night shift?",
+        "that",
+        "thanks " * 9,
+    ],
+)
+def test_other_messages_are_none(message: str) -> None:
+    assert not Templates().is_greeting(message)
+
+
 def test_slots_are_names_in_braces() -> None:
     assert parts("Q: {question}\n") == [("Q: ", None), ("", "question"), ("\n", None)]
     assert parts("{{}}") == [("{", None), ("}", None)]

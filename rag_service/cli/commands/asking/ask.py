@@ -19,6 +19,7 @@ from rag_service.cli.options import (
     Exact,
     Json,
     MaxTokens,
+    Rewrite,
     Seed,
     SessionId,
     ShowPrompt,
@@ -28,6 +29,7 @@ from rag_service.cli.options import (
     Url,
     Verbose,
     joined,
+    sentence,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -35,7 +37,7 @@ from rag_service.client import calls
 
 
 def ask(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What you want to know.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What you want to know.")],
     collection: Collections = None,
     session: SessionId = None,
     speculation: SpeculationName = None,
@@ -44,6 +46,7 @@ def ask(
     seed: Seed = None,
     exact: Exact = "default",
     top_k: TopK = None,
+    rewrite: Rewrite = None,
     document: Document = None,
     where: Where = None,
     abstain: Abstain = None,
@@ -62,11 +65,11 @@ def ask(
         seed=seed,
         exact=exact,
         abstain=abstain,
-        retrieval=without_none(top_k=top_k, document_id=document, filter=filter_of(where)) or None,
+        retrieval=without_none(top_k=top_k, rewrite=rewrite, document_id=document, filter=filter_of(where)) or None,
     )
     with connect(url, api_key, asking=True) as api:
         name, advice = (joined(collection), None) if collection else choose(api, session)
-        call = calls.query(question, without_none(collection=name) | options)
+        call = calls.query(sentence(question), without_none(collection=name) | options)
         answer = follow(api, call, None if as_json else out(), advice)
         if advice is None and answer["note"] == NO_COLLECTION and (late := collections_to_choose(api)) is not None:
             err().print(late, style="yellow")
@@ -79,7 +82,7 @@ def ask(
 
 def edit(
     answer: Annotated[str, typer.Argument(metavar="ANSWER", help="Id of the answer; `rag ask` prints it.")],
-    instruction: Annotated[str, typer.Argument(metavar="INSTRUCTION", help="What to change.")],
+    instruction: Annotated[list[str], typer.Argument(metavar="INSTRUCTION", help="What to change.")],
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,
     temperature: Temperature = 0.0,
@@ -95,7 +98,7 @@ def edit(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
     with connect(url, api_key) as api:
-        version = follow(api, calls.edit(answer, instruction, options), None if as_json else out())
+        version = follow(api, calls.edit(answer, sentence(instruction), options), None if as_json else out())
     _print(version, as_json, verbose)
 
 

@@ -30,11 +30,13 @@ from rag_service.cli.choice import choose
 from rag_service.cli.console import CliError, out, say_dim, say_error
 from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import (
+    Abstain,
     ApiKey,
     Collections,
     Exact,
     Json,
     MaxTokens,
+    Rewrite,
     Seed,
     SessionId,
     SpeculationName,
@@ -70,7 +72,9 @@ def chat(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     exact: Exact = "default",
+    rewrite: Rewrite = None,
     where: Where = None,
+    abstain: Abstain = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -80,13 +84,13 @@ def chat(
     With questions from a pipe, each is printed before its answer, and the exit status is that of the first one that
     failed.
     """
-    options = without_none(
+    changing = without_none(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
     )
+    retrieval = without_none(rewrite=rewrite, filter=filter_of(where))
+    asking = changing | without_none(abstain=abstain, retrieval=retrieval or None)
     with connect(url, api_key, asking=True) as api:
-        conversation = Conversation(
-            api, options, filter_of(where), joined(collection), session, None if as_json else out()
-        )
+        conversation = Conversation(api, asking, changing, joined(collection), session, None if as_json else out())
         if session is not None:
             conversation.resume(session)
         if not as_json:
@@ -109,23 +113,23 @@ class Conversation:
     """One conversation.
 
     Args:
-        options: fields of every request.
-        where: the filter of every question; None for none.
+        asking: fields of every question.
+        changing: fields of every edit.
         screen: prints answers as they come; None prints JSON lines instead.
     """
 
     def __init__(
         self,
         api: Api,
-        options: dict[str, Any],
-        where: dict[str, Any] | None,
+        asking: dict[str, Any],
+        changing: dict[str, Any],
         collection: str | None,
         session: str | None,
         screen: Console | None,
     ) -> None:
         self._api = api
-        self._options = options
-        self._retrieval = None if where is None else {"filter": where}
+        self._asking = asking
+        self._changing = changing
         self._collection = collection
         self._session = session
         self._screen = screen
@@ -197,10 +201,8 @@ class Conversation:
     def _query(self, question: str) -> Call[Any]:
         if self._collection is None and self.last is None:
             self._collection, _ = choose(self._api)
-        place = without_none(
-            collection=self._collection or None, session_id=self._session or None, retrieval=self._retrieval
-        )
-        return calls.query(question, {**self._options, **place})
+        place = without_none(collection=self._collection or None, session_id=self._session or None)
+        return calls.query(question, self._asking | place)
 
     def _search_in(self, names: str) -> None:
         for name in names.split(","):
@@ -217,7 +219,7 @@ class Conversation:
         if not instruction:
             raise CliError("Say what to change: /edit INSTRUCTION.")
         last = self._last_answer()["answer_id"]
-        self._answer(lambda: calls.edit(last, instruction, self._options))
+        self._answer(lambda: calls.edit(last, instruction, self._changing))
 
     def _answer(self, call: Callable[[], Call[Any]]) -> None:
         try:

@@ -10,14 +10,14 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.choice import choose
 from rag_service.cli.console import out, print_json
 from rag_service.cli.metadata import Where, filter_of
-from rag_service.cli.options import ApiKey, Json, TopK, Url
+from rag_service.cli.options import ApiKey, Json, TopK, Url, sentence
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.prompting.prompt import heading_line
 
 
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to search for.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="What to search for.")],
     collection: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +42,7 @@ def search(
     condition = filter_of(where)
     with connect(url, api_key, asking=True) as api:
         name = collection or choose(api)[0] or DEFAULT_COLLECTION
-        result = api.json(calls.search(name, question, top_k, mode, condition, neighbours, section))
+        result = api.json(calls.search(name, sentence(question), top_k, mode, condition, neighbours, section))
     if as_json:
         print_json(result)
         return

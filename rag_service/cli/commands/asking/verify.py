@@ -24,6 +24,7 @@ from rag_service.cli.options import (
     Temperature,
     Url,
     joined,
+    sentence,
     without_none,
 )
 from rag_service.cli.stack.connect import connect
@@ -35,7 +36,7 @@ QUOTED_CHARS = 60
 
 
 def verify(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to ask twice.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="Question to ask twice.")],
     collection: Collections = None,
     drafter: Compared = "auto",
     max_tokens: MaxTokens = None,
@@ -51,16 +52,17 @@ def verify(
     Asks with and without speculation. The exit status is 0 if both answers are identical, else 1; and 2 where a model
     server answers, as it decodes in its own way.
     """
+    asked = sentence(question)
     options = without_none(max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact)
     with connect(url, api_key, asking=True) as api:
         _check_engine(api)
         name = joined(collection) if collection else choose(api)[0]
         options |= without_none(collection=name)
         # Speculation goes first, so that plain decoding does not pay for waking up the worker.
-        on = _answer(api, question, {**options, "speculation": drafter}, f"with {drafter}")
-        off = _answer(api, question, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")
+        on = _answer(api, asked, {**options, "speculation": drafter}, f"with {drafter}")
+        off = _answer(api, asked, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")
         report = {
-            "question": question,
+            "question": asked,
             "drafter": drafter,
             "exact": exact,
             "temperature": temperature,
