@@ -50,6 +50,15 @@ def only(one_key: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
     return one_key(collections=["animals"])
 
 
+def test_a_collection_without_documents_is_none_to_choose(several: str, world: Any) -> None:
+    library = Library(world.data_dir, HashEmbedder())
+    library.delete("unseen")
+    library.create("unseen")
+    asked = rag("ask", "What jumps?", "--json", "--url", several)
+    assert (asked.exit_code, asked.stderr) == (0, NOTE)
+    library.close()
+
+
 def test_the_only_collection_is_asked(only: tuple[str, ...]) -> None:
     asked = rag("ask", "What jumps?", "--json", *only)
     answer = json.loads(asked.stdout)

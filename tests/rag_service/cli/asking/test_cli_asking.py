@@ -35,6 +35,21 @@ def test_ask_json_is_the_answer(api_url: str, world: Any) -> None:
     assert result.stderr == ""
 
 
+def test_a_question_needs_no_quotes(api_url: str) -> None:
+    place = ("-c", "animals", "--json", "--url", api_url)
+    assert json.loads(rag("ask", "What", "does", "it", *place).stdout)["question"] == "What does it"
+    found = rag("search", *place[:2], "brown", "fox", "--json", "--url", api_url)
+    assert found.stdout == rag("search", "brown fox", *place).stdout
+
+
+@pytest.mark.parametrize(("option", "query"), [([], "What jumps in Porto?"), (["--no-rewrite"], "And in Porto?")])
+def test_a_follow_up_can_be_searched_for_as_it_was_typed(api_url: str, option: list[str], query: str) -> None:
+    place = ("-c", "animals", "--json", "--url", api_url)
+    first = json.loads(rag("ask", "What jumps in Lisbon?", *place).stdout)
+    again = json.loads(rag("ask", "And in Porto?", "-s", first["session_id"], *option, *place).stdout)
+    assert again["retrieval_query"] == query
+
+
 def test_ask_continues_a_session(api_url: str) -> None:
     turns = [
         json.loads(rag("ask", "What jumps?", "-c", "animals", "-s", "cli-talk", "--json", "--url", api_url).stdout)[

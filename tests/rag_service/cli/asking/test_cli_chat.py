@@ -44,6 +44,14 @@ def test_a_conversation(api_url: str, world: Any) -> None:
     assert "Traceback" not in result.output
 
 
+def test_options_of_questions_are_not_sent_with_edits(api_url: str) -> None:
+    said = "What jumps in Lisbon?\nAnd in Porto?\n/edit Shorter.\n"
+    options = ("--abstain", "refuse", "--no-rewrite", "--json", "--url", api_url)
+    lines = [json.loads(line) for line in rag("chat", "-c", "animals", *options, said=said).stdout.splitlines()]
+    assert [line["retrieval_query"] for line in lines[:2]] == ["What jumps in Lisbon?", "And in Porto?"]
+    assert lines[2]["version"] == 2
+
+
 def test_programs_talk_in_json_lines(api_url: str, world: Any) -> None:
     said = "What jumps?\nWhen?\n/edit Shorter.\n/reset\nWhat jumps?\n/stats\n"
     result = rag("chat", "-c", "animals", "--json", "--url", api_url, said=said)
