@@ -112,8 +112,8 @@ class Retrieval:
     ) -> Retrieved:
         """Passages for a question; none without a collection, in mode `none`, and for a greeting or thanks.
 
-        `collection` may name several. A question about one whole document gets all its passages. With `lists`, a question for a list of documents is
-        answered here.
+        `collection` may name several. A question about one whole document gets all its passages. With `lists`, a
+        question for a list of documents is answered here.
 
         Raises:
             UnknownCollection, EmbedderMismatch, InvalidQuery
