@@ -80,6 +80,8 @@ class AuditLog:
             before: only those older than the entry with this id.
         """
         oldest = self._oldest(min(days, self._days))
+        if before is not None and not before.strip("0-"):
+            return  # Redis knows nothing older than 0-0, and takes the question for an error
         while True:
             with unavailable():
                 batch = self._redis.xrevrange(

@@ -55,8 +55,16 @@ class Provider:
             "code_challenge": attempt.code_challenge,
             "code_challenge_method": "S256",
         }
-        endpoint = str(metadata["authorization_endpoint"])
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+        return _with_query(str(metadata["authorization_endpoint"]), query)
+
+    async def sign_out_url(self) -> str | None:
+        """Where a browser goes to sign out at the provider, too; None if it has no such place. Raises SignInRefused.
+
+        OpenID Connect RP-Initiated Logout 1.0, without the token that would spare people the question whether they want
+        to: links of other sites lead there as well.
+        """
+        endpoint = (await self._current()).get("end_session_endpoint")
+        return _with_query(str(endpoint), {"client_id": self._client_id}) if is_safe(endpoint) else None
 
     async def check_issuer(self, iss: str | None) -> None:
         """Check who says that it sent the browser back (RFC 9207). Raises SignInRefused."""
@@ -170,6 +178,10 @@ class Provider:
         except ValueError:
             body = None
         return reply.status_code, body if isinstance(body, dict) else {}
+
+
+def _with_query(url: str, query: dict[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
 
 def _refused(status: int, reply: dict[str, Any], redirect_uri: str) -> str:

@@ -96,6 +96,20 @@ async def callback(
     return response
 
 
+@router.get("/sign-out", response_description="To the provider, or to the page", **_REDIRECT)
+async def sign_out(pipeline: SharedPipelineDep) -> Response:
+    """Lead a browser, which `DELETE /v1/sign-in` has signed out here, to where it signs out at the provider.
+
+    It is led to the page if the provider has no such place (`end_session_endpoint`) or cannot be reached. Needs no key.
+    """
+    try:
+        url = await _provider(pipeline).sign_out_url()
+    except SignInRefused as refusal:
+        log.warning("Nobody was signed out at the provider: %s.", refusal.detail)
+        return _to_page("../../#sign-in=unreachable")
+    return _to_page("../../") if url is None else RedirectResponse(url, 303, _HEADERS)
+
+
 async def _signed_in(rights: Rights, provider: Provider, pipeline: Pipeline, scope: Scope) -> Response:
     """The way to the page, with the cookie of a person."""
     seconds = max(1, int(3600 * provider.settings.hours))

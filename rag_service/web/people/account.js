@@ -12,8 +12,10 @@ export class Account {
     this._rights = el("p", { class: "place" });
     this._trouble = el("div", {});
     this._keys = new Keys();
+    this._atProvider = button("", () => this._signOut("sign-in/oidc/sign-out"));
     this._dialog = sheet("account", t("Account"), this._name, this._rights,
-      el("div", { class: "row" }, button(t("Sign out"), () => this._signOut())), this._trouble, this._keys.element);
+      el("div", { class: "row" }, button(t("Sign out"), () => this._signOut()), this._atProvider),
+      this._trouble, this._keys.element);
     this._opener.addEventListener("click", () => this._open());
     this._dialog.addEventListener("close", () => this._keys.forget());
   }
@@ -32,19 +34,23 @@ export class Account {
         : t("You are signed in with this service's own key.");
     this._rights.textContent = [t("Tenant {tenant}", { tenant }), role,
       collections ? collections.join(", ") : t("all collections")].join(" · ");
+    this._atProvider.hidden = !provider;
+    this._atProvider.textContent = t("Sign out here and at {provider}", { provider });
     this._trouble.replaceChildren();
     this._keys.element.hidden = role !== "admin";
     this._dialog.showModal();
     if (role === "admin") await this._keys.show(this._who.key);
   }
 
-  async _signOut() {
+  /** Signs out here, then goes to an address, or shows the page again. */
+  async _signOut(next) {
     try {
       await json("DELETE", "v1/sign-in");
       history.replaceState(null, "", location.pathname + location.search); // whose conversation it named
-      location.reload();
+      if (next) location.assign(next);
+      else location.reload();
     } catch (error) {
-      this._trouble.replaceChildren(problemBox(asProblem(error), () => this._signOut()));
+      this._trouble.replaceChildren(problemBox(asProblem(error), () => this._signOut(next)));
     }
   }
 }

@@ -263,6 +263,7 @@ export default {
   "{provider} and this service do not understand each other. Whoever runs the service finds the reason in its log.": "{provider} und dieser Dienst verstehen einander nicht. Die Betreiber des Dienstes finden den Grund in dessen Protokoll.",
   "Account": "Konto",
   "Sign out": "Abmelden",
+  "Sign out here and at {provider}": "Hier und bei {provider} abmelden",
   "You are {name}, signed in with {provider}.": "Sie sind {name}, angemeldet mit {provider}.",
   "You are {person}, signed in with the key “{key}”.": "Sie sind {person}, angemeldet mit dem Schlüssel „{key}“.",
   "You are signed in with the key “{key}”.": "Sie sind mit dem Schlüssel „{key}“ angemeldet.",

@@ -263,6 +263,7 @@ export default {
   "{provider} and this service do not understand each other. Whoever runs the service finds the reason in its log.": "{provider} en deze dienst begrijpen elkaar niet. De beheerder van de dienst vindt de reden in het logboek.",
   "Account": "Account",
   "Sign out": "Afmelden",
+  "Sign out here and at {provider}": "Hier en bij {provider} afmelden",
   "You are {name}, signed in with {provider}.": "U bent {name}, aangemeld met {provider}.",
   "You are {person}, signed in with the key “{key}”.": "U bent {person}, aangemeld met de sleutel “{key}”.",
   "You are signed in with the key “{key}”.": "U bent aangemeld met de sleutel “{key}”.",

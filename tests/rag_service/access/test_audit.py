@@ -132,6 +132,9 @@ async def test_it_is_read_in_pages(guarded: httpx.AsyncClient) -> None:
             break
         before = f"&before={page['next']}"
     assert (seen, pages) == (["c4", "c3", "c2", "c1", "c0"], 3)
+    for oldest in ("0-0", "00-0", "0-1"):
+        reply = await guarded.get(f"/v1/audit?before={oldest}", headers=admin)
+        assert reply.json() == {"entries": [], "next": None}, oldest
     for query in ("limit=0", "limit=1001", "before=x", "before=1", f"before={'9' * 20}-0", "before=-"):
         assert (await guarded.get(f"/v1/audit?{query}", headers=admin)).status_code == 422, query
 

@@ -80,7 +80,14 @@ async def test_the_button_leads_to_the_provider_and_back(
     await visit.answered()
     assert page.url == conversation, "the conversation that was open"
     await page.get_by_role("button", name="Account").click()
-    await account.get_by_role("button", name="Sign out").click()
+    await account.get_by_role("button", name="Sign out", exact=True).click()
+    await expect(dialog).to_be_visible()
+    await dialog.get_by_role("button", name=BUTTON).click()
+    await page.get_by_role("button", name="ann").click()
+    await page.get_by_role("button", name="Account").click()
+    await account.get_by_role("button", name="Sign out here and at Example SSO").click()
+    await expect(page.get_by_text("is out")).to_be_visible()
+    await page.goto(address)
     await expect(dialog).to_be_visible()
     only_of_the_provider(visit, provider)
 

@@ -122,6 +122,7 @@ class OpenIdProvider:
             "authorization_endpoint": f"{self.issuer}/authorize?tenant=1",
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/keys",
+            "end_session_endpoint": f"{self.issuer}/sign-out",
             "userinfo_endpoint": f"{self.issuer}/userinfo" if self.told else None,
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         }
@@ -204,6 +205,11 @@ def _app(provider: OpenIdProvider) -> flask.Flask:
     @app.get("/keys")
     def keys() -> Any:
         return {"keys": [{"kty": "unheard-of"}, provider.key.as_dict(private=False)]}
+
+    @app.get("/sign-out")
+    def sign_out() -> Any:
+        client = html.escape(flask.request.args["client_id"])
+        return f'<!doctype html><html lang="en"><title>Out</title><p>{client} is out</html>'
 
     @app.get("/favicon.ico")
     def icon() -> Any:

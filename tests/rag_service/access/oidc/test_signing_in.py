@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
@@ -163,6 +163,28 @@ async def test_the_audit_log_has_sign_ins_and_sign_outs(browser: Browser) -> Non
         ("person.sign_out", who["person"], key, key, None),
         ("person.sign_in", who["person"], key, key, "Ann Example"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "led_to"),
+    [
+        ("https://sso.example.org/out?realm=1", f"https://sso.example.org/out?realm=1&client_id={quote(CLIENT_ID)}"),
+        ("http://sso.example.org/out", "../../"),  # not safe
+        (None, "../../"),
+    ],
+)
+async def test_a_browser_is_led_to_the_sign_out_of_the_provider(
+    browser: Browser, provider: OpenIdProvider, endpoint: str | None, led_to: str
+) -> None:
+    provider.metadata["end_session_endpoint"] = endpoint
+    response = await browser.get("/sign-in/oidc/sign-out")
+    assert (response.status_code, response.headers["location"]) == (303, led_to)
+
+
+async def test_a_provider_that_is_gone_signs_nobody_out(browser: Browser, provider: OpenIdProvider) -> None:
+    provider.metadata["issuer"] = "https://another.example.org"
+    response = await browser.get("/sign-in/oidc/sign-out")
+    assert response.headers["location"] == "../../#sign-in=unreachable"
 
 
 async def test_nothing_is_asked_of_the_provider_before_somebody_signs_in_and_little_after(
