@@ -10,7 +10,7 @@ from typing import Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
 from workers.support.calibration import Calibration
-from workers.support.evidence import Evidence, Found, repeats, sentences
+from workers.support.evidence import CONTRADICTED, Evidence, Found, repeats, sentences
 
 DIGITS = 2
 """Decimals of the chances that the API shows."""
@@ -31,16 +31,18 @@ def assess(
         own: the engine's signals, such as `readout` or `check`; {} where it gave none.
         calibration, calibrated: from `workers.support.calibration.find`.
     """
-    shown = [str(p["text"]) for p in job.passages if p.get("in_prompt", True)]
-    evidence = Evidence(checking.question, shown, checking.language)
+    shown = [p for p in job.passages if p.get("in_prompt", True)]
+    titles = [f"{p.get('title') or ''} {p.get('heading') or ''}" for p in shown]
+    evidence = Evidence(checking.question, [str(p["text"]) for p in shown], checking.language, titles)
     spans = sentences(text)
     found = evidence.of_answer([text[start:end] for start, end in spans])
     common = {**checking.signals, **own}
-    weakest = min(found, key=lambda one: one.evidence, default=Found())
+    chances = [_chance(one, common, calibration) for one in found]
+    weakest = min(found, key=lambda one: (not one.denied, one.evidence), default=Found())
     signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
     answerable = calibration.answerable.chance(signals)
     return Support(
-        support=round(calibration.support.chance(signals), DIGITS),
+        support=round(_chance(weakest, common, calibration), DIGITS),
         answerable=round(answerable, DIGITS),
         calibrated=calibrated and bool(own),
         abstained=_abstained(checking, answerable < calibration.threshold or repeats(job.question, text)),
@@ -48,17 +50,22 @@ def assess(
             SentenceSupport(
                 start=start,
                 end=end,
-                support=round(
-                    calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered}), DIGITS
-                ),
+                support=round(chance, DIGITS),
                 passage=one.passage,
                 source_start=one.start,
                 source_end=one.end,
             )
-            for (start, end), one in zip(spans, found, strict=True)
+            for (start, end), one, chance in zip(spans, found, chances, strict=True)
         ],
         signals={name: round(value, 4) for name, value in signals.items()},
     )
+
+
+def _chance(one: Found, common: Mapping[str, float], calibration: Calibration) -> float:
+    """That the passages state a sentence. Little of it is left if they deny it: of the answers that calibrations are
+    fitted to, few are denied, so the regressions do not know what it means."""
+    chance = calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered})
+    return CONTRADICTED * chance if one.denied else chance
 
 
 def _abstained(checking: Checking, doubtful: bool) -> Literal["warned", "refused"] | None:

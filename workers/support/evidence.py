@@ -5,6 +5,9 @@ Words weigh by how rare they are among the sentences of the passages (inverse do
 no collection and no model. Overlap alone is not enough: where the claim says no and the sentence does not, or the
 other way round, or a number of the claim is neither in the sentence nor in the question, little of it is left.
 
+Nearly all words of "Yes, … is open on Mondays" are the question's, so they show nothing by themselves. All of them, and
+the names of the question, must stand in the sentence, or in its paragraph and the headings above it.
+
 Pure: a function of question, claim and passages. Knows words; knows no model and no prompt.
 """
 
@@ -17,13 +20,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from retriever.words import Words, split
-from workers.support.polarity import NEGATIONS, NUMERALS, negations
+from workers.support.claim import Claim, numbers
+from workers.support.polarity import NEGATIONS, NUMERALS, STATES, negations, turned
 from workers.support.sentence_ends import goes_on
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
+
+SHARED = 5
+"""Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
 
 LONG_LINE = 40
 """Characters from which on a line may have been broken for its length."""
@@ -34,7 +41,9 @@ _OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
 _WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
 _CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
-_YES_NO = re.compile(r"^\s*(?:yes|no|ja|nee|nein|sí|si|oui|non|是|不|否)\s*[,.!:;，。！]\s*(?=\w)", re.IGNORECASE)
+_AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_HEADING = re.compile(r"#{1,6} .*|[^\n]{1,80}[^\n.!?:;,…。！？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class Found:
         passage: index of its passage; -1 where nothing of the claim was found.
         start, end: its place in the passage's text, in code points.
         contradicts: it says the opposite, or another number.
+        denied: surely so; or no passage has a number of the claim; or a yes or no has words of the question that
+            neither the sentence nor its paragraph has.
     """
 
     evidence: float = 0.0
@@ -55,6 +66,7 @@ class Found:
     start: int = 0
     end: int = 0
     contradicts: bool = False
+    denied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,8 @@ class _Sentence:
     end: int
     text: str
     words: frozenset[str]
+    around: frozenset[str]
+    """Words of its paragraph, of the headings above that, and of the passage's title."""
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -114,14 +128,22 @@ class Evidence:
         question: what was asked, in a form that stands alone.
         passages: their texts, best first. Titles do not count: they often repeat the question.
         language: of the question, an ISO 639-1 code.
+        titles: title and heading of each passage, if they are known.
     """
 
-    def __init__(self, question: str, passages: Sequence[str], language: str = "en") -> None:
+    def __init__(
+        self, question: str, passages: Sequence[str], language: str = "en", titles: Sequence[str] = ()
+    ) -> None:
+        self._question = question
         self._words = Words(language, NEGATIONS | NUMERALS)
-        self._sentences = [sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage)]
+        self._sentences = [
+            sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
+        ]
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
-        self._asked = self._content(question)
-        self._asked_numbers = _numbers(split(question))
+        self._asked = self._content(split(question))
+        self._asked_names = self._content(split(" ".join(_names(question))))
+        self._asked_numbers = numbers(split(question))
+        self._numbers = numbers([word for text in (*passages, *titles) for word in split(text)])
 
     def of(self, claim: str) -> Found:
         """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
@@ -140,34 +162,52 @@ class Evidence:
 
     def _best(self, claim: str, of_question: Callable[[frozenset[str]], float]) -> tuple[Found, frozenset[str]]:
         """The best sentence for a claim, and its words."""
-        claim = _YES_NO.sub("", claim)
-        said = split(claim)
-        words = self._content(claim)
-        own = [word for word in words if word not in self._asked] or words
-        best: tuple[Found, frozenset[str]] = Found(), frozenset()
-        if not own or claim.rstrip().endswith(("?", "？")):
+        read = Claim.read(claim, self._question)
+        words = self._content(read.said)
+        own = [word for word in words if word not in self._asked]
+        told = [word for word in words if word in self._asked] if read.verdict or not own else []
+        if read.verdict:
+            told += self._asked_names
+        invented = any(word[0].isdigit() for word in numbers(read.said) - self._asked_numbers - self._numbers)
+        best: tuple[Found, frozenset[str]] = Found(denied=invented), frozenset()
+        if not words or claim.rstrip().endswith(("?", "？")):
             return best
+        at_odds = read.is_at_odds_with(split(self._question))
         for sentence in self._sentences:
-            stated = self._share(own, sentence.words)
+            stated = self._share(own or words, sentence.words)
             if not stated:
                 continue
             evidence = stated * of_question(sentence.words)
-            contradicts = self._contradicts(said, words, sentence)
-            if contradicts:
+            contradicts, surely = self._contradicts(read, words, sentence)
+            denied = invented or at_odds or surely or any(not _near(word, sentence.around) for word in told)
+            if contradicts or denied:
                 evidence *= CONTRADICTED
             if evidence > best[0].evidence:
                 covered = self._share(words, sentence.words)
                 place = sentence.passage, sentence.start, sentence.end
-                best = Found(evidence, covered, *place, contradicts), sentence.words
+                best = Found(evidence, covered, *place, contradicts, denied), sentence.words
         return best
 
-    def _read(self, number: int, text: str) -> Iterable[_Sentence]:
+    def _read(self, number: int, text: str, titles: Sequence[str]) -> Iterable[_Sentence]:
+        above = set(self._content(split(titles[number]))) if number < len(titles) else set()
+        heading: set[str] = set()
+        around: frozenset[str] = frozenset(above)
+        end_of_paragraph = 0
         for start, end in sentences(text):
-            yield _Sentence(number, start, end, text[start:end], frozenset(self._content(text[start:end])))
+            if start >= end_of_paragraph:
+                blank = _BLANK_LINE.search(text, start)
+                end_of_paragraph = blank.end() if blank else len(text)
+                paragraph = text[start : blank.start() if blank else len(text)]
+                words = set(self._content(split(paragraph)))
+                around = frozenset(above | heading | words)
+                if _HEADING.fullmatch(paragraph.strip()):
+                    heading = words
+            said = text[start:end]
+            yield _Sentence(number, start, end, said, frozenset(self._content(split(said))), around)
 
-    def _content(self, text: str) -> list[str]:
+    def _content(self, words: Iterable[str]) -> list[str]:
         """Content words, each once, without those that only say no."""
-        words = [word for word in split(text) if word not in NEGATIONS]
+        words = [STATES.get(word, word) for word in words if word not in NEGATIONS]
         return list(dict.fromkeys(self._words.content(words)))
 
     def _weight(self, word: str) -> float:
@@ -181,20 +221,49 @@ class Evidence:
     def _of_question(self, there: frozenset[str]) -> float:
         return self._share(self._asked, there) if self._asked else 1.0
 
-    def _contradicts(self, said: list[str], words: Sequence[str], sentence: _Sentence) -> bool:
-        numbers = _numbers(said) - self._asked_numbers
-        if numbers - _numbers(split(sentence.text)):
-            return True
-        if not negations(said) and not any(word in self._asked for word in words):
-            return False  # a name or a number, not a statement: whether it is so, the question says
+    def _contradicts(self, claim: Claim, words: Sequence[str], sentence: _Sentence) -> tuple[bool, bool]:
+        """Whether the sentence contradicts the claim, and whether that is sure: by its clauses and as a whole."""
         there = split(sentence.text)
+        if others := numbers(claim.said) - self._asked_numbers - numbers(there):
+            return True, not sentence.around.issuperset(self._content(others))
+        if not (claim.negations or any(word in self._asked for word in words)):
+            return False, False  # a name or a number, not a statement: whether it is so, the question says
+        denies = turned(claim.said, there)
+        whole = (claim.negations != negations(there)) != denies
         if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
-            return negations(said) != negations(there)
-        nearest = max(
-            _CLAUSE.split(sentence.text), key=lambda clause: self._share(words, frozenset(self._content(clause)))
-        )
-        return negations(said) % 2 != negations(split(nearest)) % 2
+            return whole, whole
+        nearest = max(_clauses(sentence.text), key=lambda one: self._share(words, frozenset(self._content(split(one)))))
+        there = split(nearest)
+        nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
+        return nearly, nearly and whole
 
 
-def _numbers(words: Iterable[str]) -> set[str]:
-    return {word for word in words if word[0].isdigit() or word in NUMERALS}
+def _clauses(sentence: str) -> list[str]:
+    """The clauses of a sentence. "And" parts two only where each says something of its own: open …, and closed …"""
+    found: list[str] = []
+    for clause in _CLAUSE.split(sentence):
+        first, *others = _AND.split(clause)
+        found.append(first)
+        for other in others:
+            if STATES.keys().isdisjoint(split(other)) or STATES.keys().isdisjoint(split(found[-1])):
+                found[-1] += other
+            else:
+                found.append(other)
+    return found
+
+
+def _names(question: str) -> list[str]:
+    """Words with a capital or a digit, but for the first; German writes all nouns so."""
+    return [word for word in question.split()[1:] if word[:1].isupper() or any(map(str.isdigit, word))]
+
+
+def _near(word: str, around: frozenset[str]) -> bool:
+    """Whether a word is among others, in some form or as a part of one."""
+    if word in around:
+        return True
+    if len(word) < SHARED:
+        return any(len(other) >= SHARED and word in other for other in around) if len(word) == SHARED - 1 else False
+    return any(
+        other.startswith(word[:SHARED]) or word in other or (len(other) >= SHARED - 1 and other in word)
+        for other in around
+    )

@@ -1,0 +1,105 @@
+"""A yes that the passages do not state has little support, whatever the model's state says."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.broker.messages import Checking, GenerateJob
+from workers.support.assessment import assess
+from workers.support.calibration import shipped
+from workers.support.evidence import Evidence, Found
+
+POOLS = """\
+# Hillside Pool
+
+The pool is open Tuesday to Sunday and closed on Mondays. Dogs are prohibited. A day ticket costs 5 euros.
+
+# Harbour Pool
+
+Open every day from 7 to 21. Dogs may come along on a lead; they are allowed on the terrace. Lockers are free.
+"""
+URLAUB = """\
+Standort Görlitz
+
+Resturlaub verfällt am 30. Juni. Eine Kantine gibt es nicht.
+
+Standort Bremen
+
+Resturlaub verfällt am 31. März. Das Parken ist kostenfrei.
+"""
+READOUT = 6.0
+"""The model's state speaks for an answer."""
+
+
+def found(language: str, text: str, question: str, answer: str) -> Found:
+    return Evidence(question, [text], language).of(answer)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question", "answer"),
+    [
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "Yes, the Hillside Pool is open on Mondays."),
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "The Hillside Pool is open on Mondays."),
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "Yes."),
+        ("en", POOLS, "Are dogs allowed at Hillside Pool?", "Yes, dogs are allowed at Hillside Pool."),
+        ("en", POOLS, "May I bring a dog to Hillside Pool?", "Yes, you may bring dogs to Hillside Pool."),
+        ("en", POOLS, "Are lockers free at Hillside Pool?", "Yes, lockers are free at Hillside Pool."),
+        ("en", POOLS, "Does Harbour Pool have a sauna?", "Yes, Harbour Pool has a sauna."),
+        ("en", POOLS, "Does a day ticket cost 8 euros at Hillside Pool?", "Yes, a day ticket costs 8 euros."),
+        ("en", POOLS, "Does a ticket cost 8 euros at Hillside Pool?", "Yes, a ticket costs 5 euros at Hillside Pool."),
+        ("de", URLAUB, "Verfällt Resturlaub in Bremen am 30. Juni?", "Ja, Resturlaub in Bremen verfällt am 30. Juni."),
+        ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
+        ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja"),
+        ("de", URLAUB, "Ist das Parken in Bremen kostenpflichtig?", "Ja, das Parken in Bremen ist kostenpflichtig."),
+    ],
+)
+def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question: str, answer: str) -> None:
+    assert found(language, text, question, answer).denied
+    for own in shipped():
+        checking = Checking(question=question, language=language)
+        job = GenerateJob.model_construct(passages=[{"text": text, "title": "Rules"}], question=question)
+        support = assess(job, checking, answer, {"readout": READOUT, "check": READOUT, "margin": 1.0}, own, True)
+        assert support.support <= 0.2, own.model
+        assert [one.support for one in support.sentences] == [support.support]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question", "answer"),
+    [
+        ("en", POOLS, "Is the Hillside Pool closed on Mondays?", "Yes, the Hillside Pool is closed on Mondays."),
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "No, the Hillside Pool is not open on Mondays."),
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "No, the Hillside Pool is closed on Mondays."),
+        ("en", POOLS, "Is the Hillside Pool open on Mondays?", "No."),
+        ("en", POOLS, "Is the Hillside Pool open on Sunday?", "Yes, the Hillside Pool is open on Sunday."),
+        ("en", POOLS, "Are dogs allowed at Hillside Pool?", "No, dogs are prohibited at Hillside Pool."),
+        ("en", POOLS, "Are dogs allowed at Harbour Pool?", "Yes, dogs are allowed at Harbour Pool."),
+        ("en", POOLS, "Are dogs allowed at Harbour Pool?", "Yes, on a lead."),
+        ("de", URLAUB, "Verfällt Resturlaub in Bremen am 31. März?", "Ja, Resturlaub verfällt am 31. März."),
+        ("de", URLAUB, "Ist das Parken in Bremen kostenlos?", "Ja, das Parken in Bremen ist kostenlos."),
+        ("de", URLAUB, "Gibt es in Görlitz eine Kantine?", "Nein, in Görlitz gibt es keine Kantine."),
+    ],
+)
+def test_what_they_state(language: str, text: str, question: str, answer: str) -> None:
+    one = found(language, text, question, answer)
+    assert not one.denied
+    assert one.evidence >= 0.2
+
+
+def test_titles_name_what_a_passage_is_about() -> None:
+    question, answer = "Are lockers free at Harbour Pool?", "Yes, lockers are free at Harbour Pool."
+    text = "Lockers are free."
+    assert Evidence(question, [text], "en").of(answer).denied
+    assert not Evidence(question, [text], "en", ["Harbour Pool"]).of(answer).denied
+
+
+def test_an_attribute_of_something_else_denies_nothing() -> None:
+    text = "Coal is burned in a closed space, called the combustion chamber."
+    answer = "The space in which coal is burned is called the combustion chamber."
+    assert not Evidence("What is the space in which coal is burned called?", [text], "en").of(answer).denied
+
+
+def test_a_number_elsewhere_in_the_paragraph_is_no_lie() -> None:
+    text = "# Tidemark 5.2\n\nThe computer needs 12 GB of memory. Version 5.2 is new."
+    found = Evidence("How much memory is needed?", [text], "en").of("Tidemark 5.2 needs 12 GB of memory.")
+    assert not found.denied
+    assert Evidence("How much memory is needed?", [text], "en").of("It needs 16 GB of memory.").denied

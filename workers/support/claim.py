@@ -1,0 +1,78 @@
+"""A claim: what a sentence of an answer states, with the yes or no before it. Pure; knows words, and no passages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from retriever.words import split
+from workers.support.polarity import NUMERALS, negations, turned
+
+_VERDICT = re.compile(
+    r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",
+    re.IGNORECASE,
+)
+_COMPARING_IN_LINES = """
+    above after at before below from less more most least over than till to under until up within
+    ab als auf bis höchstens mehr mindestens nach seit über um unter vor weniger
+    boven dan hoogstens meer minder minstens na om onder sinds tot vanaf voor
+    a antes desde después hasta más menos
+    """
+_COMPARING = frozenset(_COMPARING_IN_LINES.split())
+"""Words before a number that another number may answer: "after 8 o'clock", "more than 10 people"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a sentence states.
+
+    Attributes:
+        said: its words, as `split` gives them; of a bare yes or no those of the question.
+        negations: how many of them say no, with the bare no.
+        verdict: the yes or no that it begins with; "" for neither.
+    """
+
+    said: list[str]
+    negations: int
+    verdict: Literal["yes", "no", ""] = ""
+
+    @classmethod
+    def read(cls, sentence: str, question: str) -> Claim:
+        found = _VERDICT.match(sentence)
+        if found is None:
+            said = split(sentence)
+            return cls(said, negations(said))
+        said = split(sentence[found.end() :])
+        if said:
+            return cls(said, negations(said), "yes" if found["yes"] else "no")
+        said = split(question)
+        return cls(said, negations(said) + (not found["yes"]), "yes" if found["yes"] else "no")
+
+    def is_at_odds_with(self, asked: list[str]) -> bool:
+        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, the limit is 35 km/h".
+
+        Args:
+            asked: the words of the question.
+        """
+        if self.verdict != "yes":
+            return False
+        if turned(self.said, asked) and self.negations % 2 == negations(asked) % 2:
+            return True
+        own = _numbers_of(self.said)
+        numbers = {number for number, _, _ in own}
+        units = {unit for _, unit, _ in own}
+        return any(
+            number not in numbers and unit in units and before not in _COMPARING
+            for number, unit, before in _numbers_of(asked)
+        )
+
+
+def numbers(words: list[str]) -> set[str]:
+    return {word for word in words if word[0].isdigit() or word in NUMERALS}
+
+
+def _numbers_of(words: list[str]) -> list[tuple[str, str, str]]:
+    """Each number with the word behind it and the one before it."""
+    ends = ["", *words, ""]
+    return [(word, ends[n + 2], ends[n]) for n, word in enumerate(words) if numbers([word]) and ends[n + 2]]
