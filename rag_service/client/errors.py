@@ -59,6 +59,9 @@ class StreamBroken(RagError):
 NOT_RAG_SERVICE = "not_rag_service"
 """Code of the problem that something other than rag-service answers at the address."""
 
+KEY_REQUIRED = "key_required"
+"""Code of the problem that a request had no key."""
+
 
 class RagProblem(RagError):
     """The service rejected the request, or failed.
@@ -78,7 +81,8 @@ class RagProblem(RagError):
         self.code = str(fields.get("code") or "")
         detail = fields.get("detail") or fields.get("message")
         self.detail = str(detail or f"The service answered with status {status}.")
-        super().__init__(self.detail)
+        advice = " In Python, give `api_key` or set RAG_API_KEY." if self.code == KEY_REQUIRED else ""
+        super().__init__(f"{self.detail}{advice}")
 
 
 class AnswerFailed(RagProblem):

@@ -11,7 +11,8 @@ from functools import cache
 
 SLOT = "{words}"
 
-_MARKS = re.compile(r"[\s\"'“”„«»‘’?.!。？！]+")
+_MARKS = re.compile(r"(?:[\s\"'“”„«»‘’?!。！？]|\.(?!\w))+")
+"""Marks around words; the full stop in "travel-policy.md" is none of them."""
 
 
 def words_of(question: str, lines: str) -> str | None:

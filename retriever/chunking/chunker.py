@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from retriever.chunking.blocks import Block, BlockKind, blocks, page_at, trimmed
@@ -209,14 +210,25 @@ class _Packer:
             self.current.insert(0, pieces.pop())
         if pieces:
             start, end = pieces[0].start, pieces[-1].end
-            named = next((piece for piece in pieces if not piece.is_heading), pieces[-1])
             self.chunks.append(
                 Chunk(
                     ordinal=len(self.chunks),
                     start=start,
                     end=end,
                     text=self.text[start:end],
-                    heading=named.headings,
+                    heading=_headings(pieces),
                     page=page_at(self.pages, start),
                 )
             )
+
+
+def _headings(pieces: Sequence[_Piece]) -> tuple[str, ...]:
+    """Those above the first text; of sections that stand in the chunk with their headings, those above all of them.
+
+    A chunk of two short sections named after the first one would pass the second one's text for the first one's.
+    """
+    named = [piece.headings for piece in pieces if not piece.is_heading] or [pieces[-1].headings]
+    if not pieces[0].is_heading:
+        return named[0]
+    shared = zip(*named, strict=False)
+    return tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, shared))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from retriever.lexical.terms import tokens
 from retriever.search.versions import Dated
 from retriever.stores.protocol import Snapshot
 from retriever.words import split
+
+_ENDING = re.compile(r"(?<=\w)\.[A-Za-z][A-Za-z0-9]{0,4}$")
+"""Of a file's name: "Summarise opening-hours.md" means the document "Opening hours"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Title:
 
 
 def titled(snapshot: Snapshot, collection: str, words: str) -> list[Title]:
-    """The documents of one snapshot whose titles have all of the words."""
+    """The documents of one snapshot whose titles have all of the words. The ending of a file's name does not count."""
+    words = _ENDING.sub("", words)
     asked = set(split(words))
     rows = snapshot.titles_of(bm25.containing(snapshot, tokens(words), together=False)) if asked else []
     return [

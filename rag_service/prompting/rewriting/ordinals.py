@@ -1,8 +1,9 @@
-"""Puts names in the place of "the first one" and "the latter", without a model. Pure.
+"""Puts names in the place of "the first one", "the latter" and "the other one", without a model. Pure.
 
 "Does the first one have a projector?" after questions about the Basalt and the Quartz room is about Basalt. Small
 models take the last subject, or leave the words as they are. Names are put in where the questions before have two in
-all, so that first and second say which. Knows words of English, German and Dutch; knows no model.
+all, so that first and second say which, and the other one is that which the last question does not name. Knows words
+of English, German and Dutch; knows no model.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from rag_service.prompting.rewriting.beginning import ARTICLES, ASKS, CONTRACTED
 from rag_service.prompting.rewriting.replacement import WORD, names
 
 _WHICH = {
-    "en": r"(?P<led>the) (?:(?P<first>first|(?P<former>former))|second|(?P<latter>latter))",
+    "en": r"(?P<led>the) (?:(?P<first>first|(?P<former>former))|second|(?P<latter>latter)|(?P<other>other))",
     "de": r"(?P<led>der|die|das|den|dem|im|am|vom|beim) (?:(?P<first>erste[nrs]?|(?P<former>erstere[nrs]?))"
-    r"|zweite[nrs]?|(?P<latter>letztere[nrs]?))",
-    "nl": r"(?P<led>de|het) (?:(?P<first>eerste|(?P<former>eerstgenoemde))|tweede|(?P<latter>laatstgenoemde))",
+    r"|zweite[nrs]?|(?P<latter>letztere[nrs]?)|(?P<other>andere[nrms]?))",
+    "nl": r"(?P<led>de|het) (?:(?P<first>eerste|(?P<former>eerstgenoemde))|tweede|(?P<latter>laatstgenoemde)"
+    r"|(?P<other>andere))",
 }
 _FORMS = {
     language: re.compile(rf"\b{which}\b(?P<thing> [^\W_]+)?", re.IGNORECASE) for language, which in _WHICH.items()
@@ -42,7 +44,12 @@ def resolved(question: str, past: Sequence[str], language: str) -> str | None:
     if not found or len(subjects) != 2:
         return None
     for match in reversed(found):
-        name, words = list(subjects.values())[0 if match["first"] else 1]
+        known = list(subjects.values())
+        if match["other"]:
+            known = [subject for subject in known if subject[0].casefold() not in past[-1].casefold()]
+            if len(known) != 1:
+                return None
+        name, words = known[0 if match["first"] or match["other"] else 1]
         meant = _meant(match, name, words)
         if meant is None:
             return None

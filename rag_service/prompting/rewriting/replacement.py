@@ -65,9 +65,11 @@ def replaced(question: str, before: str, language: str) -> str | None:
     others = {word.casefold() for word in (*own[: new.start], *own[new.end :])}
     if not others <= known - ASKS:
         return None
-    old = _german(own, new, asked, named) if german else named
-    if old is None or not _same_kind(own[new.start : new.end], asked[old.start : old.end]):
-        return None
+    old = _number(own, new, asked, named)
+    if old is None:
+        old = _german(own, new, asked, named) if german else named
+        if old is None or not _same_kind(own[new.start : new.end], asked[old.start : old.end]):
+            return None
     if not _fits(own, new, asked, named, german):
         return None
     first, led = old.start, new.start
@@ -113,6 +115,13 @@ def _is_name(word: str) -> bool:
 def _begins_name(words: Sequence[str]) -> bool:
     """Whether the first of two words is an article of the name: De Zwaan, The Hague."""
     return len(words) == 2 and words[0][:1].isupper() and words[0].casefold() in ARTICLES and _is_name(words[1])
+
+
+def _number(own: Sequence[str], new: Run, asked: Sequence[str], old: Run) -> Run | None:
+    """The number at a name's end, which another one replaces: "and the 350?" after the Falcon 500. None for others."""
+    last = old._replace(start=old.end - 1)
+    numbers = new.end - new.start == 1 and own[new.start].isdigit() and asked[last.start].isdigit()
+    return last if numbers and old.end - old.start > 1 else None
 
 
 def _same_kind(new: Sequence[str], old: Sequence[str]) -> bool:

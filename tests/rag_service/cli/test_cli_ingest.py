@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rag_service.cli.api import Api
+from rag_service.cli.commands.documents import ingest
 from rag_service.cli.commands.documents.ingest import Source, find_sources
 from rag_service.cli.commands.documents.jobs import print_failures
 from rag_service.client.calls import batches
-from tests.support.command_line import rag
+from tests.support.command_line import nowhere, rag
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -133,6 +135,28 @@ def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         sources.append(Source(path, path.name))
     names = [[source.name for source in batch] for batch in batches(sources, path_of=lambda source: source.path)]
     assert names == [["0", "1"], ["2"], ["3"], ["4"]]
+
+
+def test_a_service_that_goes_away_meanwhile_leaves_a_command_that_goes_on(
+    api_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.md").write_text(f"# {name}")
+    uploads = iter(range(3))
+    upload = ingest._upload
+
+    def lost(api: Api, *rest: Any) -> str:
+        return upload(api if next(uploads) < 2 else Api(nowhere()), *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rag_service.client.calls.BATCH_BYTES", 3)
+        patched.setattr(ingest, "_upload", lost)
+        stopped = rag("ingest", str(tmp_path), "-c", "stopped", "--url", api_url)
+    assert stopped.exit_code == 3
+    assert stopped.stderr.startswith("1 of 3 files so far\n2 of 3 files so far\nError: Nothing answers")
+    assert stopped.stderr.endswith("the same command goes on: files that are in already cost nothing.\n")
+    again = rag("ingest", str(tmp_path), "-c", "stopped", "--url", api_url)
+    assert again.stdout == "3 of 3 files are in 'stopped': 1 new, 2 unchanged.\n"
 
 
 def test_failures_are_grouped_by_reason(capsys: pytest.CaptureFixture[str]) -> None:

@@ -286,6 +286,14 @@ def test_problems_are_exceptions_of_their_own(status: int, kind: type[RagProblem
     assert isinstance(refused.value, RagError)
 
 
+def test_without_a_key_the_message_says_how_to_give_one() -> None:
+    document = {"status": 401, "code": "key_required", "detail": "This service needs an API key."}
+    with client(lambda _: httpx.Response(401, json=document)) as rag, pytest.raises(Unauthorized) as refused:
+        rag.collections()
+    assert str(refused.value).endswith("API key. In Python, give `api_key` or set RAG_API_KEY.")
+    assert refused.value.detail == "This service needs an API key."
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b'{"error": {"message": "Do this.", "code": "some_code"}}'])
 def test_bodies_that_are_no_problem_documents_are_read_as_far_as_they_can_be(body: bytes) -> None:
     with client(lambda _: httpx.Response(404, content=body)) as rag, pytest.raises(NotFound) as refused:

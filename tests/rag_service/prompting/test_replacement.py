@@ -63,6 +63,23 @@ def test_dutch() -> None:
 @pytest.mark.parametrize(
     ("before", "question", "meant", "language"),
     [
+        ("How heavy is the Falcon 500?", "And the 350?", "How heavy is the Falcon 350?", "en"),
+        ("Wie schwer ist die Falcon 500?", "Und die 350?", "Wie schwer ist die Falcon 350?", "de"),
+        ("Hoe zwaar is de Falcon 500?", "En de 350?", "Hoe zwaar is de Falcon 350?", "nl"),
+        ("Who led Plant 7?", "And in 2021?", None, "en"),
+        ("Is the limit 25?", "And 20?", None, "en"),
+        ("How heavy is the Falcon Junior?", "And the 350?", None, "en"),
+    ],
+)
+def test_a_number_takes_the_place_of_the_number_in_a_name(
+    before: str, question: str, meant: str | None, language: str
+) -> None:
+    assert replaced(question, before, language) == meant
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "meant", "language"),
+    [
         ("Hoe laat gaat het Noordbad open?", "En in Het Sluisbad?", "Hoe laat gaat Het Sluisbad open?", "nl"),
         ("Wat kost het in de Waterhal?", "En in Het Sluisbad?", "Wat kost het in Het Sluisbad?", "nl"),
         ("How big is the office in Lisbon?", "And in The Hague?", "How big is the office in The Hague?", "en"),

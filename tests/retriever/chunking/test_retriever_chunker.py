@@ -108,6 +108,16 @@ def test_headings_stand_above_their_chunks() -> None:
     assert [part.heading for part in chunk(text)] == [("A",), ("A", "B code"), ("A", "B code", "C"), ("A", "D")]
 
 
+def test_a_chunk_of_two_sections_has_the_headings_above_both() -> None:
+    both = "# Quarries\n\n## Eastfell\n\nHelmets are white.\n\n## Wexley\n\nHelmets are orange."
+    assert [part.heading for part in chunk(both)] == [("Quarries",)]
+    (_, rest) = chunk(both, target=50, maximum=60)
+    assert rest.heading == ("Quarries", "Wexley")
+    begun = "## Eastfell\n\n" + "Helmets are white here.\n" * 9 + "\n## Wexley\n\nHelmets are orange."
+    last = chunk(begun, target=110, maximum=130)[-1]
+    assert (last.text[:7], last.heading) == ("Helmets", ("Eastfell",)), "its first text has no other heading"
+
+
 def test_a_heading_is_never_the_end_of_a_chunk_that_has_more_after_it() -> None:
     text = "Intro.\n\n# Head\n\n## Sub\n\n" + "word " * 176 + "\n"
     chunks = chunk(text)

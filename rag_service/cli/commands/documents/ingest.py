@@ -23,7 +23,7 @@ from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.client.calls import batches, unreadable
 from rag_service.contract.file_names import sendable
-from rag_service.stack.exit_status import FAILED
+from rag_service.stack.exit_status import FAILED, UNREACHABLE
 
 PATIENCE_S = 60.0
 PAGE = 1000
@@ -34,6 +34,8 @@ _REPLACED = (
     "Replaced were documents of the same folder and file names. If they came from another folder of that name, give "
     "each folder a collection of its own (-c), or ingest the folder above both."
 )
+
+_GOES_ON = "Once the service runs again, the same command goes on: files that are in already cost nothing."
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,10 @@ def _ingest(
                 if rejected.http_status != 413:
                     raise
                 failures += [_failure(source, str(rejected)) for source in batch]
+            except CliError as error:
+                if error.status != UNREACHABLE:
+                    raise
+                raise CliError(f"{error} {_GOES_ON}", UNREACHABLE) from None
             except OSError as error:
                 raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
@@ -224,6 +230,8 @@ def _ingest(
                 raise
             before += len(batch)
             progress.update(bar, completed=before)
+            if progress.disable and before < len(sources):  # no terminal, so no bar
+                say_dim(f"{before} of {len(sources)} files so far")
     return jobs, failures, outcomes
 
 

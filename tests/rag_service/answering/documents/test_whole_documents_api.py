@@ -45,8 +45,9 @@ def places(prompt: str) -> list[int]:
     return [prompt.index(f"About {part.lower()}") for part in PARTS]
 
 
-async def test_the_document_is_read_in_order(client: httpx.AsyncClient, world: Any) -> None:
-    answer = await ask(client, "Please summarise the travel policy.", abstain="refuse")
+@pytest.mark.parametrize("question", ["Please summarise the travel policy.", "Summarise travel-policy.md"])
+async def test_the_document_is_read_in_order(client: httpx.AsyncClient, world: Any, question: str) -> None:
+    answer = await ask(client, question, abstain="refuse")
     assert answer["answer"] == world.stage.text
     assert answer["abstained"] is None, "a document chosen by its name is not refused"
     assert {passage["document_id"] for passage in answer["passages"]} == {"travel"}
