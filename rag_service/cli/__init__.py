@@ -43,6 +43,14 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            below = [name for name, group in self.commands.items() if args[0] in getattr(group, "commands", ())]
+            if below:
+                meant = ", ".join(f"`rag {name} {args[0]}`" for name in below)
+                raise CliError(f"There is no command `rag {args[0]}`. Did you mean {meant}?", USAGE)
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     cls=_Commands,

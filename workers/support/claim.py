@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from retriever.words import split
-from workers.support.polarity import NUMERALS, negations, turned
+from workers.support.polarity import NUMERALS, negations
+from workers.support.states import turned
 
 _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from retriever.words import Words, split
 from workers.support.claim import Claim, numbers
-from workers.support.polarity import NEGATIONS, NUMERALS, STATES, negations, turned
+from workers.support.polarity import NEGATIONS, NUMERALS, negations
 from workers.support.sentence_ends import goes_on
+from workers.support.states import STATES, turned
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""

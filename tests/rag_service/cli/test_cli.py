@@ -49,6 +49,7 @@ def test_wrong_usage_is_status_2_and_names_the_option() -> None:
         (("ask", "x", "--url", "http://["), "http://[ is not an address"),
         (("up", "--port", "70000"), "--port"),
         (("dance",), "dance"),
+        (("delete", "x"), "Did you mean `rag collections delete`, `rag docs delete`?"),
     ):
         result = rag(*arguments)
         assert result.exit_code == 2, result.output

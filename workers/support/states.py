@@ -1,0 +1,61 @@
+"""States and their opposites: "closed" says that something is not open, "prohibited" that it is not allowed.
+
+In evidence, a word counts as its state, whether it affirms or denies it: a question about whether a pool is open is
+answered by a sentence that says "closed". English, German, Dutch, Spanish and French share the names of states, so that
+an answer may be in another language than its passage. Knows words; knows no sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ALLOWED = "allowed"
+_STATES = {
+    "open": (
+        "geöffnet offen abierto abierta abiertos abiertas ouvert ouverte",
+        "closed shut geschlossen gesloten cerrado cerrada cerrados cerradas fermé fermée",
+    ),
+    ALLOWED: (
+        "permitted erlaubt gestattet zulässig toegestaan toegelaten permitido permitida autorisé autorisée",
+        "forbidden prohibited banned disallowed verboten untersagt unzulässig prohibido prohibida interdit interdite",
+    ),
+    "included": (
+        "inbegriffen inklusive inbegrepen inclusief incluido incluida",
+        "excluded ausgeschlossen ausgenommen uitgesloten uitgezonderd excluido excluida",
+    ),
+    "required": (
+        "mandatory compulsory obligatory verpflichtend vorgeschrieben verplicht obligatorio obligatoria",
+        "optional voluntary freiwillig vrijwillig facultatief opcional voluntario voluntaria",
+    ),
+    "possible": ("möglich mogelijk posible", "impossible unmöglich onmogelijk imposible"),
+    "available": ("verfügbar beschikbaar disponible", "unavailable"),
+    "costless": ("kostenlos kostenfrei unentgeltlich gratis kosteloos gratuito gratuita", "kostenpflichtig"),
+}
+"""States, other words for each, and words for its opposite."""
+_MAY_IN_LINE = "may darf darfst dürfen dürft mag mogen puede puedes pueden"
+_MAY = frozenset(_MAY_IN_LINE.split())
+"""Verbs that say that something is allowed. They are stop words, so they count in `turned` alone."""
+
+
+def _by_word() -> tuple[dict[str, str], frozenset[str]]:
+    counts, denying = {state: state for state in _STATES}, set[str]()
+    for state, (same, opposite) in _STATES.items():
+        counts |= dict.fromkeys([*same.split(), *opposite.split()], state)
+        denying.update(opposite.split())
+    return counts, frozenset(denying)
+
+
+STATES, DENYING = _by_word()
+"""What a word counts as in evidence, and the words among them that say no to it."""
+
+
+def turned(said: Iterable[str], there: Iterable[str]) -> bool:
+    """Whether a state that is said is there as its opposite alone: "open" where it says "closed", or the other way."""
+    own, signs = _states(said), _states(there)
+    return any((state, denied) not in signs and (state, not denied) in signs for state, denied in own)
+
+
+def _states(words: Iterable[str]) -> set[tuple[str, bool]]:
+    """States, and whether each is denied: "you may" and "allowed" are one, "forbidden" denies it."""
+    found = ((ALLOWED if word in _MAY else STATES.get(word), word in DENYING) for word in words)
+    return {(state, denied) for state, denied in found if state is not None}
