@@ -36,6 +36,9 @@ PREFIX_CHARS = 300
 HEADER_SHARE = 3
 """A table's header row, which its later parts have as their last heading, takes at most a third of their size."""
 
+MOST_SECTIONS = 4
+"""Names of sections in the heading of a chunk of several."""
+
 Measure = Callable[[str], int]
 """The size of a text: its UTF-8 bytes, or more where its tokens count as more."""
 
@@ -223,12 +226,15 @@ class _Packer:
 
 
 def _headings(pieces: Sequence[_Piece]) -> tuple[str, ...]:
-    """Those above the first text; of sections that stand in the chunk with their headings, those above all of them.
+    """Those above the first text; of sections that stand in the chunk with their headings, those above all of them and
+    then theirs, as one.
 
     A chunk of two short sections named after the first one would pass the second one's text for the first one's.
     """
     named = [piece.headings for piece in pieces if not piece.is_heading] or [pieces[-1].headings]
-    if not pieces[0].is_heading:
+    shared = tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, zip(*named, strict=False)))
+    sections = list(dict.fromkeys(names[len(shared)] for names in named if len(names) > len(shared)))
+    if not pieces[0].is_heading or named[0] == shared:
         return named[0]
-    shared = zip(*named, strict=False)
-    return tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, shared))
+    more = " / …" if len(sections) > MOST_SECTIONS else ""
+    return (*shared, " / ".join(sections[:MOST_SECTIONS]) + more)

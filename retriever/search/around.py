@@ -80,7 +80,8 @@ def _range(chunks: Sequence[Chunk], free: Sequence[bool], at: int, neighbours: i
     above = chunks[at].heading
 
     def under(ordinal: int) -> bool:
-        return chunks[ordinal].heading[: len(above)] == above
+        other = chunks[ordinal].heading[: len(above)]
+        return other[:-1] == above[:-1] and (not above or not _names(other[-1:]).isdisjoint(_names(above[-1:])))
 
     first = last = at
     more = section
@@ -95,6 +96,11 @@ def _range(chunks: Sequence[Chunk], free: Sequence[bool], at: int, neighbours: i
     while last < min(len(chunks) - 1, at + neighbours) and free[last + 1]:
         last += 1
     return first, last
+
+
+def _names(last: Sequence[str]) -> set[str]:
+    """Those of the sections of a chunk, which its last heading joins if they are several."""
+    return {name for heading in last for name in heading.split(" / ")}
 
 
 def _fits(chunks: Sequence[Chunk], first: int, last: int) -> bool:

@@ -108,9 +108,13 @@ def test_headings_stand_above_their_chunks() -> None:
     assert [part.heading for part in chunk(text)] == [("A",), ("A", "B code"), ("A", "B code", "C"), ("A", "D")]
 
 
-def test_a_chunk_of_two_sections_has_the_headings_above_both() -> None:
+def test_a_chunk_of_two_sections_is_named_after_both() -> None:
     both = "# Quarries\n\n## Eastfell\n\nHelmets are white.\n\n## Wexley\n\nHelmets are orange."
-    assert [part.heading for part in chunk(both)] == [("Quarries",)]
+    assert [part.heading for part in chunk(both)] == [("Quarries", "Eastfell / Wexley")]
+    many = "# Quarries\n\n" + "\n\n".join(f"## {name}\n\nHelmets." for name in "ABCDE")
+    assert [part.heading for part in chunk(many)] == [("Quarries", "A / B / C / D / …")]
+    below = "# Quarries\n\nTwo in all.\n\n## Eastfell\n\nHelmets.\n\n## Wexley\n\nHelmets."
+    assert [part.heading for part in chunk(below)] == [("Quarries",)], "its first text is in no section"
     (_, rest) = chunk(both, target=50, maximum=60)
     assert rest.heading == ("Quarries", "Wexley")
     begun = "## Eastfell\n\n" + "Helmets are white here.\n" * 9 + "\n## Wexley\n\nHelmets are orange."

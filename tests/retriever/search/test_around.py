@@ -67,6 +67,24 @@ def test_the_section_with_its_subsections(collection: Collection) -> None:
     assert both.text == text[both.source_start : both.source_end]
 
 
+def test_the_sections_of_a_passage_of_two(tmp_path: Path) -> None:
+    texts = [
+        section(2, "Pay", 1),
+        "## Tea\n\nGreen.\n\n",
+        "## Rest\n\n" + "Rest begins at noon. " * 60,
+        section(2, "Sick", 1),
+    ]
+    collection = Library(tmp_path, HashEmbedder()).create("guides")
+    collection.ingest([SourceDocument(document_id="guide", text="".join(texts))])
+    found = collection.whole("guide")
+    both = next(one for one in found if one.heading == "Tea / Rest")
+    (wide,) = around(collection, [both], section=True)
+    assert wide.text.startswith("## Tea")
+    assert wide.text.rstrip().endswith("Rest begins at noon.")
+    assert len(wide.text) > len(both.text)
+    assert "Sick 0" not in wide.text
+
+
 def test_a_section_is_bounded_around_its_passage(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SECTION_CHARS", 3000)
     found = collection.whole("guide")
