@@ -68,12 +68,8 @@ def test_the_section_with_its_subsections(collection: Collection) -> None:
 
 
 def test_the_sections_of_a_passage_of_two(tmp_path: Path) -> None:
-    texts = [
-        section(2, "Pay", 1),
-        "## Tea\n\nGreen.\n\n",
-        "## Rest\n\n" + "Rest begins at noon. " * 60,
-        section(2, "Sick", 1),
-    ]
+    rest = "## Rest\n\n" + ("Rest begins at noon. " * 12 + "\n\n") * 6
+    texts = [section(2, "Pay", 1), "## Tea\n\nGreen.\n\n", rest, section(2, "Sick", 1)]
     collection = Library(tmp_path, HashEmbedder()).create("guides")
     collection.ingest([SourceDocument(document_id="guide", text="".join(texts))])
     found = collection.whole("guide")
