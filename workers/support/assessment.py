@@ -6,7 +6,7 @@ Knows evidence in words and calibrations; knows no engine: its signals are given
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
 from workers.support.calibration import Calibration
@@ -32,8 +32,8 @@ def assess(
         calibration, calibrated: from `workers.support.calibration.find`.
     """
     shown = [p for p in job.passages if p.get("in_prompt", True)]
-    titles = [f"{p.get('title') or ''} {p.get('heading') or ''}" for p in shown]
-    evidence = Evidence(checking.question, [str(p["text"]) for p in shown], checking.language, titles)
+    texts, titles = [str(passage["text"]) for passage in shown], [_above(passage) for passage in shown]
+    evidence = Evidence(checking.question, texts, checking.language, titles)
     spans = sentences(text)
     found = evidence.of_answer([text[start:end] for start, end in spans])
     common = {**checking.signals, **own}
@@ -59,6 +59,13 @@ def assess(
         ],
         signals={name: round(value, 4) for name, value in signals.items()},
     )
+
+
+def _above(passage: Mapping[str, Any]) -> str:
+    """Title and headings of a passage, but for those that stand in its text and head a part of it alone."""
+    headings = str(passage.get("heading") or "").split(" > ")
+    above = [one for one in headings if not all(name in passage["text"] for name in one.split(" / ") if name != "…")]
+    return " ".join([str(passage.get("title") or ""), *above])
 
 
 def _chance(one: Found, common: Mapping[str, float], calibration: Calibration) -> float:

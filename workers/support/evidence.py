@@ -44,7 +44,7 @@ _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.D
 _CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
 _AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
 _BLANK_LINE = re.compile(r"\n\s*\n")
-_HEADING = re.compile(r"#{1,6} .*|[^\n]{1,80}[^\n.!?:;,…。！？]")
+_HEADING = re.compile(r"[^\n]{1,80}[^\n.!?:;,…。！？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Evidence:
         question: what was asked, in a form that stands alone.
         passages: their texts, best first. Titles do not count: they often repeat the question.
         language: of the question, an ISO 639-1 code.
-        titles: title and heading of each passage, if they are known.
+        titles: title of each passage and the headings above its text, if they are known.
     """
 
     def __init__(
@@ -201,8 +201,9 @@ class Evidence:
                 paragraph = text[start : blank.start() if blank else len(text)]
                 words = set(self._content(split(paragraph)))
                 around = frozenset(above | heading | words)
-                if _HEADING.fullmatch(paragraph.strip()):
-                    heading = words
+                first = paragraph.partition("\n")[0]
+                if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
+                    heading = set(self._content(split(first)))
             said = text[start:end]
             yield _Sentence(number, start, end, said, frozenset(self._content(split(said))), around)
 
@@ -260,11 +261,9 @@ def _names(question: str) -> list[str]:
 
 def _near(word: str, around: frozenset[str]) -> bool:
     """Whether a word is among others, in some form or as a part of one."""
-    if word in around:
-        return True
-    if len(word) < SHARED:
-        return any(len(other) >= SHARED and word in other for other in around) if len(word) == SHARED - 1 else False
+    if word in around or len(word) < SHARED - 1:
+        return word in around
+    begins = word[:SHARED] if len(word) >= SHARED else word
     return any(
-        other.startswith(word[:SHARED]) or word in other or (len(other) >= SHARED - 1 and other in word)
-        for other in around
+        other.startswith(begins) or word in other or (len(other) >= SHARED - 1 and other in word) for other in around
     )

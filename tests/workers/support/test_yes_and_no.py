@@ -27,8 +27,8 @@ Standort Bremen
 
 Resturlaub verfällt am 31. März. Das Parken ist kostenfrei.
 """
-READOUT = 6.0
-"""The model's state speaks for an answer."""
+OWN = {"readout": 6.0, "check": 6.0, "margin": 1.0}
+"""Signals that speak for an answer."""
 
 
 def found(language: str, text: str, question: str, answer: str) -> Found:
@@ -58,7 +58,7 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
     for own in shipped():
         checking = Checking(question=question, language=language)
         job = GenerateJob.model_construct(passages=[{"text": text, "title": "Rules"}], question=question)
-        support = assess(job, checking, answer, {"readout": READOUT, "check": READOUT, "margin": 1.0}, own, True)
+        support = assess(job, checking, answer, OWN, own, True)
         assert support.support <= 0.2, own.model
         assert [one.support for one in support.sentences] == [support.support]
 
@@ -90,6 +90,18 @@ def test_titles_name_what_a_passage_is_about() -> None:
     text = "Lockers are free."
     assert Evidence(question, [text], "en").of(answer).denied
     assert not Evidence(question, [text], "en", ["Harbour Pool"]).of(answer).denied
+
+
+@pytest.mark.parametrize(("heading", "denied"), [("Rules > Hillside / Harbour", True), ("Harbour", False)])
+def test_the_names_of_a_passage_s_sections_are_not_above_all_of_it(heading: str, denied: bool) -> None:
+    text = "Lockers are free."
+    if denied:
+        text = f"## Hillside\n{text}\n\n## Harbour\n\nDogs are welcome."
+    question, answer = "Are lockers free at Harbour?", "Yes, lockers are free at Harbour."
+    passage = {"text": text, "title": "Pools", "heading": heading}
+    job = GenerateJob.model_construct(passages=[passage], question=question)
+    support = assess(job, Checking(question=question, language="en"), answer, OWN, shipped()[0], True)
+    assert (support.support < 0.2) == denied
 
 
 def test_an_attribute_of_something_else_denies_nothing() -> None:
