@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
 from workers.support.calibration import Calibration
-from workers.support.evidence import CONTRADICTED, Evidence, Found, repeats, sentences
+from workers.support.evidence import Evidence, Found, repeats, sentences
 
 DIGITS = 2
 """Decimals of the chances that the API shows."""
+DENIED = 0.15
+"""What is left of the chance of a sentence that the passages deny: below every usual threshold."""
 
 
 def assess(
@@ -72,7 +74,7 @@ def _chance(one: Found, common: Mapping[str, float], calibration: Calibration) -
     """That the passages state a sentence. Little of it is left if they deny it: of the answers that calibrations are
     fitted to, few are denied, so the regressions do not know what it means."""
     chance = calibration.support.chance({**common, "evidence": one.evidence, "covered": one.covered})
-    return CONTRADICTED * chance if one.denied else chance
+    return DENIED * chance if one.denied else chance
 
 
 def _abstained(checking: Checking, doubtful: bool) -> Literal["warned", "refused"] | None:

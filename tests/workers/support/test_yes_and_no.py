@@ -59,7 +59,7 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
         checking = Checking(question=question, language=language)
         job = GenerateJob.model_construct(passages=[{"text": text, "title": "Rules"}], question=question)
         support = assess(job, checking, answer, OWN, own, True)
-        assert support.support <= 0.2, own.model
+        assert support.support <= 0.15, own.model
         assert [one.support for one in support.sentences] == [support.support]
 
 
@@ -101,7 +101,7 @@ def test_the_names_of_a_passage_s_sections_are_not_above_all_of_it(heading: str,
     passage = {"text": text, "title": "Pools", "heading": heading}
     job = GenerateJob.model_construct(passages=[passage], question=question)
     support = assess(job, Checking(question=question, language="en"), answer, OWN, shipped()[0], True)
-    assert (support.support <= 0.2) == denied
+    assert (support.support <= 0.15) == denied
 
 
 def test_an_attribute_of_something_else_denies_nothing() -> None:
