@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from retriever.words import split
-from workers.support.polarity import NUMERALS, negations
+from workers.support.numbers import numbers, others
+from workers.support.polarity import negations
 from workers.support.states import turned
 
 _VERDICT = re.compile(
@@ -61,16 +62,12 @@ class Claim:
         if turned(self.said, asked) and self.negations % 2 == negations(asked) % 2:
             return True
         own = _numbers_of(self.said)
-        numbers = {number for number, _, _ in own}
+        said = [number for number, _, _ in own]
         units = {unit for _, unit, _ in own}
         return any(
-            number not in numbers and unit in units and before not in _COMPARING
+            others([number], said) and unit in units and before not in _COMPARING
             for number, unit, before in _numbers_of(asked)
         )
-
-
-def numbers(words: list[str]) -> set[str]:
-    return {word for word in words if word[0].isdigit() or word in NUMERALS}
 
 
 def _numbers_of(words: list[str]) -> list[tuple[str, str, str]]:

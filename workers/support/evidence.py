@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from retriever.words import Words, split
-from workers.support.claim import Claim, numbers
+from workers.support.claim import Claim
+from workers.support.numbers import others
 from workers.support.polarity import NEGATIONS, NUMERALS, negations
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES, turned
@@ -143,8 +144,8 @@ class Evidence:
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
         self._asked = self._content(split(question))
         self._asked_names = self._content(split(" ".join(_names(question))))
-        self._asked_numbers = numbers(split(question))
-        self._numbers = numbers([word for text in (*passages, *titles) for word in split(text)])
+        self._asked_words = split(question)
+        self._shown_words = [word for text in (*passages, *titles, question) for word in split(text)]
 
     def of(self, claim: str) -> Found:
         """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
@@ -169,11 +170,11 @@ class Evidence:
         told = [word for word in words if word in self._asked] if read.verdict or not own else []
         if read.verdict:
             told += self._asked_names
-        invented = any(word[0].isdigit() for word in numbers(read.said) - self._asked_numbers - self._numbers)
+        invented = any(word[0].isdigit() for word in others(read.said, self._shown_words))
         best: tuple[Found, frozenset[str]] = Found(denied=invented), frozenset()
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
-        at_odds = read.is_at_odds_with(split(self._question))
+        at_odds = read.is_at_odds_with(self._asked_words)
         for sentence in self._sentences:
             stated = self._share(own or words, sentence.words)
             if not stated:
@@ -226,8 +227,8 @@ class Evidence:
     def _contradicts(self, claim: Claim, words: Sequence[str], sentence: _Sentence) -> tuple[bool, bool]:
         """Whether the sentence contradicts the claim, and whether that is sure: by its clauses and as a whole."""
         there = split(sentence.text)
-        if others := numbers(claim.said) - self._asked_numbers - numbers(there):
-            return True, not sentence.around.issuperset(self._content(others))
+        if elsewhere := others(claim.said, [*there, *self._asked_words]):
+            return True, bool(others(elsewhere, sentence.around))
         if not (claim.negations or any(word in self._asked for word in words)):
             return False, False  # a name or a number, not a statement: whether it is so, the question says
         denies = turned(claim.said, there)
