@@ -156,7 +156,8 @@ def test_forced_calls_follow_their_schema(tiny: anthropic.Anthropic, model: str,
         if call.name == "jump":
             assert call.input["over"] in ("dog", "fox")
             assert 1 <= call.input["times"] <= 9
-    assert len([event for event in events if event.type == "input_json"]) > 1
+    if streamed.content[0].name == "jump":  # the other one takes no input
+        assert len([event for event in events if event.type == "input_json"]) > 1
 
 
 def test_several_forced_calls_are_blocks_one_after_the_other(tiny: anthropic.Anthropic) -> None:

@@ -65,7 +65,7 @@ async def test_nodes_say_where_they_stand(live_url: str, tales: str) -> None:
 def test_a_prompt_gets_titles_and_headings_but_no_numbers(live_url: str) -> None:
     (one,) = RagServiceRetriever("animals", base_url=live_url, k=1).retrieve(QUESTION)
     for mode in (MetadataMode.LLM, MetadataMode.EMBED):
-        assert one.get_content(mode) == f"title: Foxes\nheading: Foxes\n\n{one.get_content()}"
+        assert one.get_content(mode) == f"title: Foxes\nheading: Foxes / Bridges\n\n{one.get_content()}"
 
 
 def test_a_query_engine_answers_from_the_nodes(live_url: str) -> None:

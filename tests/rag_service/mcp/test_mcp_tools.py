@@ -60,7 +60,7 @@ async def test_an_answer_its_citations_and_a_follow_up(live_url: str, world: Any
         assert answer["answer"] == world.stage.text
         assert (answer["collection"], answer["finish_reason"], answer["refused"]) == ("animals", "stop", False)
         copied = next(one for one in answer["citations"] if one["kind"] == "copied")
-        assert (copied["title"], copied["document_id"], copied["heading"]) == ("Foxes", "foxes", "Foxes")
+        assert (copied["title"], copied["document_id"], copied["heading"]) == ("Foxes", "foxes", "Foxes / Bridges")
         assert copied["quote"] == world.stage.text[copied["answer_start"] : copied["answer_end"]]
         assert said(result).startswith(world.stage.text)
         assert f"[{copied['number']}] copied: Foxes" in said(result)

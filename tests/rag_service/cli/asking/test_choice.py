@@ -50,11 +50,11 @@ def only(one_key: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
     return one_key(collections=["animals"])
 
 
-def test_a_collection_without_documents_is_none_to_choose(several: str, world: Any) -> None:
+def test_a_collection_without_documents_is_none_to_choose(one_key: Callable[..., tuple[str, ...]], world: Any) -> None:
     library = Library(world.data_dir, HashEmbedder())
     library.delete("unseen")
     library.create("unseen")
-    asked = rag("ask", "What jumps?", "--json", "--url", several)
+    asked = rag("ask", "What jumps?", "--json", *one_key(collections=["animals", "unseen"]))
     assert (asked.exit_code, asked.stderr) == (0, NOTE)
     library.close()
 

@@ -66,7 +66,7 @@ def test_a_session_is_shown_and_exported(api_url: str, world: Any, tmp_path: Pat
     exported = rag("sessions", "export", "kept", *place)
     said = world.stage.text
     assert re.match(r"# What jumps\?\n\n\*20\d\d-\d\d-\d\d\*\n\n## ", exported.stdout)
-    assert f"\n## What jumps?\n\n{said} [1]\n\nSources:\n\n* [1] Foxes · foxes\n" in exported.stdout
+    assert f"\n## What jumps?\n\n{said} [1]\n\nSources:\n\n* [1] Foxes · Foxes / Bridges · foxes\n" in exported.stdout
     rag("ask", "Who rests?", "-s", "kept", *place)
     edited = rag("edit", first["answer_id"], "Say that it rests.", *place)
     assert edited.exit_code == 0, edited.output
