@@ -56,7 +56,12 @@ def read_tab_separated(data: bytes, stem: str) -> LoadedDocument:
     return _table(decode(data), stem, "\t")
 
 
+def allow_fields_of(characters: int) -> None:
+    """Let `csv` read fields so long. The limit is that of the whole process, where others read too: never lower it."""
+    csv.field_size_limit(max(csv.field_size_limit(), characters + 1))
+
+
 def _table(text: str, stem: str, separator: str, quote: str = '"', spaces: bool = False) -> LoadedDocument:
-    csv.field_size_limit(len(text) + 1)
+    allow_fields_of(len(text))
     rows = list(csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote, skipinitialspace=spaces))
     return LoadedDocument(title=stem, text=markdown_table(rows), kind="markdown")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from retriever.parsing.html_text import REPEATED_CHARS
-from retriever.parsing.tables import markdown_table
+from retriever.parsing.tables import allow_fields_of, markdown_table
 
 _CELL = re.compile(r"(?:(?<=\s)|^)(?:(\d+)?(?:\.(\d+))?([+*]))?[.<>^]{0,3}[aehlmsdv]?(?<!\\)\||(?<!\\)\|", re.MULTILINE)
 _COLUMNS = re.compile(r"""cols\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s,\]]+))""")
@@ -21,7 +21,7 @@ MOST_ADDED = 5
 def table(mark: str, body: str, attributes: str, inline: Callable[[str], str]) -> str:
     """The table between two lines of `mark`, such as `|===`, under a line of `attributes`. `inline` reads a cell."""
     if mark == ",===" or "format=csv" in attributes.replace('"', ""):
-        csv.field_size_limit(len(body) + 1)
+        allow_fields_of(len(body))
         return markdown_table([[inline(cell) for cell in row] for row in csv.reader(io.StringIO(body))])
     if mark == ":===":
         return markdown_table([[inline(cell) for cell in line.split(":")] for line in body.split("\n")])

@@ -21,6 +21,18 @@ def loaded(folder: Path, name: str, content: str) -> LoadedDocument:
     return load_file(path)
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.csv", "City,Limit\nZurich,210\n"), ("a.adoc", ",===\na,b\n,===\n")])
+def test_other_code_of_the_process_can_still_read_long_fields(tmp_path: Path, name: str, text: str) -> None:
+    before = csv.field_size_limit()
+    loaded(tmp_path, name, text)
+    assert csv.field_size_limit() == before
+
+
+def test_a_long_field_is_read(tmp_path: Path) -> None:
+    long = "x" * (csv.field_size_limit() + 10)
+    assert long in loaded(tmp_path, "a.csv", f"City,Limit\nZurich,{long}\n").text
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_separated_values(tmp_path: Path, separator: str) -> None:
     text = io.StringIO()
