@@ -166,7 +166,8 @@ def test_nobody_embeds_what_nobody_waits_for(redis_url: str, client: Any, model:
     client.rpush(queue, "last")
     client.set(keys.embed_request("last"), EmbedRequest("query", ["two"]).dumps())
     with serving(client, Noting()):
-        assert EmbedReply.loads(client.blpop([keys.embed_reply("last")], timeout=0.9)[1]).vectors is not None
+        replies = (client.blpop([keys.embed_reply("last")], timeout=0.9) for _ in range(60))  # a busy machine is slow
+        assert EmbedReply.loads(next(filter(None, replies))[1]).vectors is not None
     assert embedded == ["two"]
 
 
