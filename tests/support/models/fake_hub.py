@@ -45,6 +45,9 @@ def _handler(hub: FakeHub) -> type[BaseHTTPRequestHandler]:
             self._answer(hub.content)
 
         def _answer(self, body: bytes) -> None:
+            if self.path.startswith("/api/"):  # which the library asks for once a process, of its own accord
+                self.send_error(404)
+                return
             wanted = self.headers.get("Range")
             hub.requests.append((self.command, wanted))
             if hub.silent:
