@@ -51,6 +51,9 @@ MOST_OF_A_REVISION = 12
 
 MOST_OF_A_GREETING = 8
 """Words of a greeting or thanks."""
+_ASKING_IN_LINE = "is was has will do ist war hat heeft es ha"
+ASKING = frozenset(_ASKING_IN_LINE.split())
+"""Words around greetings that begin none: "is that ok" asks, though it has no question mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +253,7 @@ class Templates:
     def is_greeting(self, message: str) -> bool:
         """Whether a message is only a greeting or a word of thanks, and asks nothing.
 
-        In a question, as in "Is that good?", the words around greetings count as others.
+        In a question, as in "Is that good?" or "is that ok", the words around greetings count as others.
         """
         return bool(self._greeting_in(message))
 
@@ -259,10 +262,11 @@ class Templates:
         words = _words(message)
         if len(words) > MOST_OF_A_GREETING:
             return []
+        asks = "?" in message or not ASKING.isdisjoint(words[:1])
         return [
             name
             for name, (own, around) in self._greetings.items()
-            if not own.isdisjoint(words) and (own if "?" in message else own | around) >= set(words)
+            if not own.isdisjoint(words) and (own if asks else own | around) >= set(words)
         ]
 
     def is_revision(self, message: str) -> bool:

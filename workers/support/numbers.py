@@ -41,5 +41,7 @@ def forms(words: Iterable[str]) -> set[str]:
 
 def others(said: Iterable[str], there: Iterable[str]) -> set[str]:
     """The numbers among words that other words have in no form."""
+    if not (own := numbers(said)):
+        return own
     known = forms(there)
-    return {number for number in numbers(said) if known.isdisjoint(forms([number]))}
+    return {number for number in own if known.isdisjoint(forms([number]))}
