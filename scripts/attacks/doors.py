@@ -16,7 +16,7 @@ ASK = "/v1/collections"
 def no_key(service: Service) -> None:
     """Without a key, every request below /v1 but signing in and out gets 401, on loopback too.
 
-    Outside, there are the probes, counts, and the way to an OpenID provider, which a service without one has not.
+    Outside, there are the probes, counts, and the ways to an OpenID provider, which a service without one has not.
     """
     paths = expect(service.ask("GET", "/openapi.json"), 200).json["paths"]
     stranger = service.with_key(None)
@@ -28,7 +28,7 @@ def no_key(service: Service) -> None:
             elif path.startswith("/v1/"):
                 expect(stranger.ask(method.upper(), path.replace("{", "").replace("}", "")), 401)
     assert open_to_all == [("post", "/v1/sign-in"), ("delete", "/v1/sign-in")], open_to_all  # its key is in the body
-    sign_in = {"/sign-in/oidc", "/sign-in/oidc/callback"}
+    sign_in = {"/sign-in/oidc", "/sign-in/oidc/callback", "/sign-in/oidc/sign-out"}
     assert {path for path in paths if not path.startswith("/v1/")} == {"/healthz", "/readyz", "/metrics", *sign_in}
     for path in sign_in:
         expect(stranger.ask("GET", f"{path}?code=x&state=y"), 404)
