@@ -201,11 +201,12 @@ class Engine:
                 room -= len(ids)
         trees = []
         load = PassLoad(len(decoding), sum(sequence.cache.length for sequence in decoding))
+        token_s = self._token_s(load)
         for sequence in decoding:
             sequence.pass_load = load
             started = time.perf_counter()
             budget = min(sequence.max_nodes, self.target.max_positions - sequence.position)
-            sequence.resting = self._rests(sequence, load)
+            sequence.resting = self._rests(sequence, token_s)
             drafts = sequence.gate.drafted = budget > 0 and sequence.may_draft and not sequence.resting
             tree = sequence.drafter.draft(sequence, budget).pruned(budget) if drafts else DraftTree()
             if not sequence.drafter.valued:
@@ -215,27 +216,38 @@ class Engine:
         if any(tree.values for tree in trees):
             costs = self.context.cost.costs(load.cached_tokens, load.sequences, sum(map(len, trees)))
             trees = [tree.pruned(nodes) for tree, nodes in zip(trees, choose(trees, costs), strict=True)]
+        for sequence in decoding:
+            sequence.pass_load = load._replace(nodes=sum(map(len, trees)))
         return parts + [
             (s, TreePass(s.cache, s.last_token, tree, s.required, self._masks(s, tree)))
             for s, tree in zip(decoding, trees, strict=True)
         ]
 
-    def _rests(self, sequence: Generation, load: PassLoad) -> bool:
+    def _token_s(self, load: PassLoad) -> float | None:
+        """Seconds that plain decoding takes for one token in this pass; None where no draft pays."""
+        if not load.sequences or not self.context.cost.drafts_pay(load.cached_tokens, load.sequences):
+            return None
+        return self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
+
+    def _rests(self, sequence: Generation, token_s: float | None) -> bool:
         """Whether a sequence's drafter rests in this step: drafting would take longer than it is likely to save."""
         if not sequence.drafter.may_rest or not sequence.may_draft:
             return False
-        if not self.context.cost.drafts_pay(load.cached_tokens, load.sequences):
-            return True
-        if self.context.drafting is None:
-            return False
-        token = self.context.cost.costs(load.cached_tokens, load.sequences, 0)[0] / load.sequences
-        return not sequence.gate.opens(token)
+        return token_s is None or (self.context.drafting is not None and not sequence.gate.opens(token_s))
 
     def _record_drafting(self, sequence: Generation, seconds: float) -> None:
-        """Add the time that a draft took to the stats, and learn from it."""
+        """Add the time that a draft took to the stats, and tell the gate."""
         sequence.stats.ms["draft"] += 1e3 * seconds
-        if self.context.drafting is not None and sequence.drafter.may_rest and sequence.gate.drafted:
-            self.context.drafting.took(self.context.cost.normalised(seconds))
+        sequence.gate.seconds = self.context.cost.normalised(seconds)
+
+    def _teach_gate(self, sequence: Generation, added: int, nodes: int, committing: float) -> None:
+        """Tell the gate what a draft added, less what its nodes took of the pass, and the seconds of its commit."""
+        if self.context.drafting is None or not sequence.drafter.may_rest:
+            return
+        load = sequence.pass_load
+        plain, *_, wide = self.context.cost.costs(load.cached_tokens, load.sequences, max(load.nodes, 1))
+        price = (wide - plain) * nodes / max(load.nodes, 1) * load.sequences / plain
+        sequence.gate.learn(added - price, self.context.cost.normalised(committing))
 
     def _masks(self, sequence: Generation, tree: DraftTree) -> MaskChains:
         """The adaptive rows that a sequence's drafter adds to its tree; none if it may not draft."""
@@ -270,6 +282,7 @@ class Engine:
             if sequence.kept_rows is not None:
                 sequence.kept_rows.prompt(outputs)
         assert accepted is not None, "only a prompt chunk chooses no token"
+        started = time.perf_counter()
         tokens = sequence.extend(accepted.tokens)
         sources = accepted.sources[: len(tokens)]
         if isinstance(part, TreePass):
@@ -289,7 +302,7 @@ class Engine:
         elif tokens:
             sequence.drafter.observe(sequence, tree, accepted, outputs)
             if isinstance(part, TreePass):
-                sequence.gate.learn(len(tokens) - 1)
+                self._teach_gate(sequence, len(tokens) - 1, len(tree), time.perf_counter() - started)
         logprobs = tuple(accepted.logprobs[: len(tokens)])
         return Step(tuple(tokens), tuple(sources), sequence.finish_reason, logprobs)
 

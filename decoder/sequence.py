@@ -75,10 +75,12 @@ class PassLoad(NamedTuple):
     Attributes:
         sequences: sequences in the pass.
         cached_tokens: rows that they have in their caches together.
+        nodes: draft nodes of all; 0 until all are drafted.
     """
 
     sequences: int
     cached_tokens: int
+    nodes: int = 0
 
 
 class Sequence:

@@ -19,7 +19,8 @@ INITIAL_TOKENS = 1024
 class StateRows:
     """One row for each position from `first` on, in order.
 
-    Half-precision states are compared in float32: their similarities are too close for 8 or 11 bits.
+    Half-precision states are compared in float32: their similarities are too close for 8 or 11 bits. All are kept in
+    main memory: an accelerator takes longer to begin a comparison of a few rows than the processor to finish it.
 
     Args:
         capacity: rows to allocate at first; growing beyond them copies the tensor.
@@ -52,10 +53,11 @@ class StateRows:
         return self._buffer[: self._length]
 
     def append(self, states: torch.Tensor) -> None:
-        """Add the states of the next positions, [n, D] of any floating dtype."""
+        """Add the states of the next positions, [n, D] of any floating dtype and on any device."""
         needed = self._length + len(states)
         if self._buffer is None or needed > len(self._buffer):
-            grown = states.new_empty(max(needed, self._initial_capacity, 2 * self._length), states.shape[1])
+            size = max(needed, self._initial_capacity, 2 * self._length)
+            grown = torch.empty(size, states.shape[1], dtype=states.dtype)
             if self._buffer is not None:
                 grown[: self._length] = self._buffer[: self._length]
             self._buffer = grown
@@ -70,11 +72,11 @@ class StateRows:
             to: a position that has a row.
 
         Returns:
-            [n], on the states' device; float64 if the states are, else float32. 0 for states of length 0.
+            [n], in main memory; float64 if the states are, else float32. 0 for states of length 0.
         """
         rows = self.rows
         dtype = torch.promote_types(rows.dtype, torch.float32)
-        indices = torch.as_tensor(positions, dtype=torch.int64).to(rows.device) - self.first
+        indices = torch.as_tensor(positions, dtype=torch.int64) - self.first
         states, state = rows.index_select(0, indices).to(dtype), rows[to - self.first].to(dtype)
         lengths = torch.linalg.vector_norm(states, dim=1) * torch.linalg.vector_norm(state)
         cosines: torch.Tensor = states @ state / lengths.clamp_min(torch.finfo(dtype).tiny)

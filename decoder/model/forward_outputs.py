@@ -122,9 +122,12 @@ class ForwardOutputs:
         Returns:
             `logits` [1, V] and `queries` [1, heads, head_dim] of the row that chose the step's last token; `hidden`
             and `features` [1 + len(path), D], whose row i chose the step's token i. A prefill has the same shapes.
+            They may be views of the whole pass.
         """
         last = path[-1] + 1 if path else 0
-        rows = [0, *(node + 1 for node in path)]
+        rows: slice | list[int] = [0, *(node + 1 for node in path)]
+        if rows == list(range(1 + len(path))):
+            rows = slice(0, 1 + len(path))  # a GPU would fetch the numbers first
         return ForwardOutputs(
             self.logits[rows] if all_logits else self.logits[last : last + 1],
             {layer: states[rows] for layer, states in self.hidden.items()},

@@ -38,7 +38,7 @@ class KeptRows:
         """Add the first `count` rows of a verified step."""
         for layer, rows in _layers(outputs).items():
             if layer in self._rows:
-                self._rows[layer].append(rows[:count])
+                self._rows[layer].append(rows[:count].clone())  # not a view, which would hold the whole pass
 
     def joined(self) -> dict[int, torch.Tensor]:
         """layer -> [n, D]. A layer that some passes did not keep has its first rows only."""

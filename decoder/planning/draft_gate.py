@@ -38,8 +38,8 @@ class Drafting:
     """What drafting takes and adds in the answers of one engine. Seconds are those of the cost curve's clock.
 
     Attributes:
-        seconds: the time of a draft, a moving average.
-        gain: tokens that a draft added to a step, a moving average.
+        seconds: the time of a draft and of its commit, a moving average.
+        gain: tokens that a draft added to a step, less what its rows took, a moving average.
         drafts: how many there were.
         credit: seconds saved up for trials.
     """
@@ -62,11 +62,13 @@ class DraftGate:
         drafting: what the answers of the engine share.
         gain: tokens that drafting adds to a step of this answer; None before the first.
         drafted: whether the running step has a draft, even an empty one.
+        seconds: what that draft took.
     """
 
     drafting: Drafting = field(default_factory=Drafting)
     gain: float | None = None
     drafted: bool = False
+    seconds: float = 0.0
 
     def opens(self, token: float) -> bool:
         """Whether to draft in the next step.
@@ -84,11 +86,17 @@ class DraftGate:
         shared.credit -= shared.seconds
         return True
 
-    def learn(self, added: int) -> None:
-        """Learn from the running step, if it had a draft: the tokens that it yielded beyond the first."""
+    def learn(self, added: float, committing: float) -> None:
+        """Learn from the running step, if it had a draft.
+
+        Args:
+            added: the tokens that it yielded beyond the first, less those that its rows' time would have yielded.
+            committing: seconds that it took to keep what was accepted, and the drafter to see it.
+        """
         if not self.drafted:
             return
         shared = self.drafting
+        shared.took(self.seconds + committing)
         own = shared.gain if self.gain is None else self.gain
         self.gain = own + _WEIGHT * (added - own)
         shared.drafts += 1

@@ -37,23 +37,22 @@ class Guesses:
     """
 
     def __init__(self, logits: torch.Tensor) -> None:
-        on_cpu = logits.device.type == "cpu"
-        wide = torch.promote_types(logits.dtype, torch.float32) if on_cpu else logits.dtype
-        self.logits = logits.to(wide, copy=True)
-        self.row: NDArray[np.float32] | None = self.logits.numpy() if on_cpu else None
-        """The same memory, float64 if the logits are; None on an accelerator."""
+        self.logits = torch.empty(len(logits), dtype=torch.promote_types(logits.dtype, torch.float32))
+        """In main memory: what a draft reads of them would take an accelerator longer than the copy."""
+        self.row: NDArray[np.float32] = self.logits.numpy()
+        """The same memory, float64 if the logits are."""
+        pinned = logits.device.type == "cuda"
+        self._received = torch.empty(len(logits), dtype=logits.dtype, pin_memory=True) if pinned else None
+        self.see(logits)
 
     def see(self, logits: torch.Tensor) -> None:
         """Replace the logits by those of a later row."""
-        self.logits.copy_(logits)
+        self.logits.copy_(logits if self._received is None else self._received.copy_(logits))
 
     def logit_margins(self, tokens: Ids[int] | NDArray[np.int64], last: int) -> NDArray[np.float64]:
         """Each token's logit less that of the chosen token `last`: float64, one for each."""
-        if self.row is not None:
-            margins: NDArray[np.float64] = self.row[tokens].astype(np.float64) - float(self.row[last])
-            return margins
-        *logits, chosen = self.logits[[*tokens, last]].tolist()
-        return np.array(logits, np.float64) - float(chosen)
+        margins: NDArray[np.float64] = self.row[tokens].astype(np.float64) - float(self.row[last])
+        return margins
 
     def candidates(
         self, sequence: Sequence, table: AcceptanceTable, recent_acceptance: int, least: float, copied: Container[int]

@@ -20,8 +20,7 @@ def learned(added: int, shared: Drafting | None = None) -> DraftGate:
     """A gate after steps that added so many tokens; a draft takes a millisecond."""
     gate = DraftGate(shared or Drafting(), drafted=True)
     for _ in range(30):
-        gate.learn(added)
-    gate.drafting.took(MILLISECOND)
+        gate.learn(added, MILLISECOND)
     return gate
 
 
@@ -67,8 +66,7 @@ def test_it_takes_more_than_one_miss_to_close_it() -> None:
     gate, opened = DraftGate(), 0
     while gate.opens(2 * MILLISECOND):
         gate.drafted, opened = True, opened + 1
-        gate.drafting.took(MILLISECOND)
-        gate.learn(0)
+        gate.learn(0, MILLISECOND)
     assert 2 <= opened <= 5
 
 
@@ -83,8 +81,15 @@ def test_steps_without_a_draft_say_nothing() -> None:
     gate = learned(4)
     gate.drafted = False
     before = gate.gain
-    gate.learn(0)
+    gate.learn(0, MILLISECOND)
     assert gate.gain == before
+
+
+def test_seeing_what_became_of_a_draft_counts_as_its_time() -> None:
+    gate = DraftGate(drafted=True, seconds=MILLISECOND)
+    for _ in range(400):
+        gate.learn(2, 3 * MILLISECOND)
+    assert 3.9 * MILLISECOND <= gate.drafting.seconds <= 4 * MILLISECOND
 
 
 @dataclass

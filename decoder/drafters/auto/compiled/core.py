@@ -14,7 +14,6 @@ from decoder.drafters.auto.copies import NO_PLACE, Copies, Similarities
 from decoder.drafters.auto.core import Core
 from decoder.drafters.auto.guesses import MOST, Guesses
 from decoder.drafters.auto.trie import Evidence, Trie
-from decoder.drafters.best_tokens import best_tokens
 from decoder.drafters.learning.acceptance import KINDS, AcceptanceTable
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.sampling.params import SamplingParams
@@ -52,7 +51,7 @@ class CompiledCore(Core):
         if guesses is not None:
             worth = merging.guesses_worth(counts, evidence.recent_acceptance, least)
             if worth:
-                count = lookup.guesses(text, _best(guesses, worth + 1), worth, rows, copied)
+                count = lookup.guesses(text, lookup.best(guesses.row, worth + 1), worth, rows, copied)
         self._similarities = self._unknown[:count]
         if similarities is not None and copied:
             self._similarities = self._similarities.copy()
@@ -158,9 +157,3 @@ def warm_up() -> None:
 def _starts(lengths: list[int]) -> NDArray[np.int64]:
     """Where each of several runs starts, and where the last one ends: int64 [n + 1]."""
     return np.cumsum([0, *lengths], dtype=np.int64)
-
-
-def _best(guesses: Guesses, count: int) -> NDArray[np.int64]:
-    if guesses.row is None:
-        return np.array(best_tokens(guesses.logits, count), np.int64)
-    return lookup.best(guesses.row, count)
