@@ -67,7 +67,7 @@ def _above(passage: Mapping[str, Any]) -> str:
     """Title and headings of a passage, but for those that stand in its text and head a part of it alone."""
     headings = str(passage.get("heading") or "").split(" > ")
     above = [one for one in headings if not all(name in passage["text"] for name in one.split(" / ") if name != "…")]
-    return " ".join([str(passage.get("title") or ""), *above])
+    return "\n".join([str(passage.get("title") or ""), *above])
 
 
 def _chance(one: Found, common: Mapping[str, float], calibration: Calibration) -> float:

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from retriever.words import Words, split
 from workers.support.claim import Claim
-from workers.support.numbers import others
+from workers.support.numbers import PRICING, others, usual_form
 from workers.support.polarity import NEGATIONS, NUMERALS, negations
+from workers.support.rows import Row, row_at
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES, turned
 
@@ -30,6 +31,9 @@ CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
+
+OF_PRICES = 0.05
+"""Share of their weight that words have which only say that a number is a price."""
 
 SHARED = 5
 """Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
@@ -58,8 +62,8 @@ class Found:
         passage: index of its passage; -1 where nothing of the claim was found.
         start, end: its place in the passage's text, in code points.
         contradicts: it says the opposite, or another number.
-        denied: surely so; or no passage has a number of the claim; or a yes or no has words of the question that
-            neither the sentence nor its paragraph has.
+        denied: surely so; or no passage has a number of the claim, or a table has it in a row or column that was
+            not asked for; or a yes or no has words of the question that neither the sentence nor its paragraph has.
     """
 
     evidence: float = 0.0
@@ -80,6 +84,14 @@ class _Sentence:
     words: frozenset[str]
     around: frozenset[str]
     """Words of its paragraph, of the headings above that, and of the passage's title."""
+    above: frozenset[str]
+    """The latter two alone."""
+    row: Row | None
+    """The row of a table that it is, or is in."""
+
+    def told(self, own: Sequence[str]) -> frozenset[str]:
+        """Its words; of a row of a table also those that say what the cells with a claim's own words are about."""
+        return self.words if self.row is None else self.row.told(own) | self.above
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -130,7 +142,8 @@ class Evidence:
         question: what was asked, in a form that stands alone.
         passages: their texts, best first. Titles do not count: they often repeat the question.
         language: of the question, an ISO 639-1 code.
-        titles: title of each passage and the headings above its text, if they are known.
+        titles: title of each passage and the headings above its text, each in a line, if they are known. The first row
+            of a table that begins before the passage is the last one.
     """
 
     def __init__(
@@ -138,6 +151,7 @@ class Evidence:
     ) -> None:
         self._question = question
         self._words = Words(language, NEGATIONS | NUMERALS)
+        self._pricing = frozenset(self._words.content(PRICING))
         self._sentences = [
             sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
         ]
@@ -175,23 +189,29 @@ class Evidence:
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
         at_odds = read.is_at_odds_with(self._asked_words)
+        values = [word for word in own if word[0].isdigit()]
         for sentence in self._sentences:
-            stated = self._share(own or words, sentence.words)
+            there = sentence.told(own or words)
+            stated = self._share(own or words, there)
             if not stated:
                 continue
-            evidence = stated * of_question(sentence.words)
+            evidence = stated * of_question(there)
             contradicts, surely = self._contradicts(read, words, sentence)
             denied = invented or at_odds or surely or any(not _near(word, sentence.around) for word in told)
+            if sentence.row is not None and sentence.row.is_elsewhere(values, self._asked):
+                denied = True
             if contradicts or denied:
                 evidence *= CONTRADICTED
             if evidence > best[0].evidence:
-                covered = self._share(words, sentence.words)
+                covered = self._share(words, there)
                 place = sentence.passage, sentence.start, sentence.end
-                best = Found(evidence, covered, *place, contradicts, denied), sentence.words
+                best = Found(evidence, covered, *place, contradicts, denied), there
         return best
 
     def _read(self, number: int, text: str, titles: Sequence[str]) -> Iterable[_Sentence]:
-        above = set(self._content(split(titles[number]))) if number < len(titles) else set()
+        title = titles[number] if number < len(titles) else ""
+        first_row = title.rpartition("\n")[2]
+        above = set(self._content(split(title.removesuffix(first_row) if "|" in first_row else title)))
         heading: set[str] = set()
         around: frozenset[str] = frozenset(above)
         end_of_paragraph = 0
@@ -205,16 +225,18 @@ class Evidence:
                 first = paragraph.partition("\n")[0]
                 if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
                     heading = set(self._content(split(first)))
-            said = text[start:end]
-            yield _Sentence(number, start, end, said, frozenset(self._content(split(said))), around)
+            said, row = text[start:end], row_at(text, start, first_row, lambda cell: self._content(split(cell)))
+            words_of_it = frozenset(self._content(split(said)))
+            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), row)
 
     def _content(self, words: Iterable[str]) -> list[str]:
         """Content words, each once, without those that only say no."""
-        words = [STATES.get(word, word) for word in words if word not in NEGATIONS]
+        words = [STATES.get(word, word) for word in map(usual_form, words) if word not in NEGATIONS]
         return list(dict.fromkeys(self._words.content(words)))
 
     def _weight(self, word: str) -> float:
-        return math.log(1 + len(self._sentences) / (self._counts[word] + 0.5))
+        weight = math.log(1 + len(self._sentences) / (self._counts[word] + 0.5))
+        return OF_PRICES * weight if word in self._pricing else weight
 
     def _share(self, words: Sequence[str], there: frozenset[str]) -> float:
         """Share of the words' weight that is there; 0 for no words."""

@@ -17,7 +17,16 @@ _COUNTED = """
     cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce
 """
 _VALUES = {word: str(value) for line in _COUNTED.strip().splitlines() for value, word in enumerate(line.split())}
+_PRICING = """
+    cost costs costing price priced prices amount amounts pay pays charge charged fee euro euros eur
+    kosten kostet kostete betragen beträgt preis preise gebühr zahlen
+    kost kostte kosten bedraagt bedragen prijs prijzen betaal betaalt betalen
+    cuesta cuestan costar precio precios vale valen pagar
+"""
+PRICING = frozenset(_PRICING.split())
+"""Words that say that a number is a price. Answers have them where tables and lists of prices have none."""
 _SEPARATORS = re.compile(r"[.,:]")
+_THOUSANDS = re.compile(r"[.,](?=\d{3}(?:\D|$))")
 
 
 def numbers(words: Iterable[str]) -> set[str]:
@@ -37,6 +46,15 @@ def forms(words: Iterable[str]) -> set[str]:
         elif word in NUMERALS:
             found.add(word)
     return found
+
+
+def usual_form(word: str) -> str:
+    """One way to write a number: 1200 of 1,200, 7.5 of 7,50, 9 of 9:00, 2 of two. Other words as they are."""
+    if not word[0].isdigit():
+        return _VALUES.get(word, word)
+    whole, *rest = _SEPARATORS.split(_THOUSANDS.sub("", word))
+    decimals = ".".join(rest).rstrip("0").rstrip(".")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def others(said: Iterable[str], there: Iterable[str]) -> set[str]:
