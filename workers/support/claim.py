@@ -8,7 +8,7 @@ from typing import Literal
 
 from retriever.words import split
 from workers.support.numbers import numbers, others
-from workers.support.polarity import negations
+from workers.support.polarity import NEGATIONS, negations
 from workers.support.states import turned
 
 _VERDICT = re.compile(
@@ -21,6 +21,10 @@ _COMPARING_IN_LINES = """
     boven dan hoogstens meer minder minstens na om onder sinds tot vanaf voor
     a antes desde después hasta más menos
     """
+NEARLY = 0.8
+"""Share of a claim's words that are the question's, from which on it repeats the question."""
+_FROM = frozenset(("from", "von", "van", "de", "desde"))
+_TO = frozenset(("to", "auf", "naar", "tot", "a", "hasta"))
 _COMPARING = frozenset(_COMPARING_IN_LINES.split())
 """Words before a number that another number may answer: "after 8 o'clock", "more than 10 people"."""
 
@@ -52,14 +56,20 @@ class Claim:
         return cls(said, negations(said) + (not found["yes"]), "yes" if found["yes"] else "no")
 
     def is_at_odds_with(self, asked: list[str]) -> bool:
-        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, the limit is 35 km/h".
+        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, they do not", "Yes,
+        the limit is 35 km/h".
 
         Args:
             asked: the words of the question.
         """
         if self.verdict != "yes":
             return False
-        if turned(self.said, asked) and self.negations % 2 == negations(asked) % 2:
+        otherwise = self.negations % 2 != negations(asked) % 2
+        if turned(self.said, asked) and not otherwise:
+            return True
+        if otherwise and not turned(self.said, asked) and self._repeats(asked):
+            return True
+        if _is_left_behind(self.said, asked):
             return True
         own = _numbers_of(self.said)
         said = [number for number, _, _ in own]
@@ -68,6 +78,23 @@ class Claim:
             others([number], said) and unit in units and before not in _COMPARING
             for number, unit, before in _numbers_of(asked)
         )
+
+    def _repeats(self, asked: list[str]) -> bool:
+        """Whether nearly all that it says was asked, but for a no: others may say "Yes, if they are not alone"."""
+        told = [word for word in self.said if word not in NEGATIONS]
+        return sum(word in asked for word in told) >= NEARLY * len(told)
+
+
+def _is_left_behind(said: list[str], asked: list[str]) -> bool:
+    """Whether it names the number that was asked for as what something was before: "Yes, it rises from 60 to 72"."""
+    befores = {number: before for number, _, before in _numbers_of(asked)}
+    own = _numbers_of(said)
+    return any(
+        befores.get(number, before) != before
+        and before in _FROM
+        and any(after in _TO and other not in befores for other, _, after in own[n + 1 :])
+        for n, (number, _, before) in enumerate(own)
+    )
 
 
 def _numbers_of(words: list[str]) -> list[tuple[str, str, str]]:

@@ -182,10 +182,11 @@ class Evidence:
         words = self._content(read.said)
         own = [word for word in words if word not in self._asked]
         told = [word for word in words if word in self._asked] if read.verdict or not own else []
-        if read.verdict:
-            told += self._asked_names
+        if read.verdict:  # a no may name another number than the one that was asked about
+            told += [name for name in self._asked_names if read.verdict == "yes" or not name[0].isdigit()]
         invented = any(word[0].isdigit() for word in others(read.said, self._shown_words))
         best: tuple[Found, frozenset[str]] = Found(denied=invented), frozenset()
+        best_rank = False, 0.0, False
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
         at_odds = read.is_at_odds_with(self._asked_words)
@@ -197,12 +198,17 @@ class Evidence:
                 continue
             evidence = stated * of_question(there)
             contradicts, surely = self._contradicts(read, words, sentence)
-            denied = invented or at_odds or surely or any(not _near(word, sentence.around) for word in told)
+            speaks_of_it = all(_near(word, sentence.around) for word in told)
+            denied = invented or at_odds or surely or not speaks_of_it or bool(read.verdict and contradicts)
             if sentence.row is not None and sentence.row.is_elsewhere(values, self._asked):
                 denied = True
+            spoken = evidence
             if contradicts or denied:
                 evidence *= CONTRADICTED
-            if evidence > best[0].evidence:
+            # A yes or no is about the sentence that speaks most of what was asked, whatever that says.
+            rank = (speaks_of_it, spoken, not denied) if read.verdict else (True, evidence, True)
+            if evidence and rank > best_rank:
+                best_rank = rank
                 covered = self._share(words, there)
                 place = sentence.passage, sentence.start, sentence.end
                 best = Found(evidence, covered, *place, contradicts, denied), there
@@ -285,7 +291,7 @@ def _names(question: str) -> list[str]:
 def _near(word: str, around: frozenset[str]) -> bool:
     """Whether a word is among others, in some form or as a part of one."""
     if word in around or len(word) < SHARED - 1:
-        return word in around
+        return word in around or f"{word}s" in around  # the stemmer leaves words without a vowel: DVDs
     begins = word[:SHARED] if len(word) >= SHARED else word
     return any(
         other.startswith(begins) or word in other or (len(other) >= SHARED - 1 and other in word) for other in around

@@ -27,6 +27,14 @@ Standort Bremen
 
 Resturlaub verfällt am 31. März. Das Parken ist kostenfrei.
 """
+LIBRARY = """\
+# Rooms
+
+The Alder Room seats 30 and has a projector. The Birch Room seats 8 and has no projector. Food is not allowed in the
+Alder Room. Books may be kept for four weeks, DVDs for one week. Reference works may not be taken home. Children do not
+pay late fees. The library is open Monday to Friday from 9:30 to 19:00, and on Saturday from 10:00 to 16:00. The yearly
+fee rises from 60 to 72 euros from 1 January 2028. Children may swim if they are not alone.
+"""
 OWN = {"readout": 6.0, "check": 6.0, "margin": 1.0}
 """Signals that speak for an answer."""
 
@@ -47,6 +55,13 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("en", POOLS, "Does Harbour Pool have a sauna?", "Yes, Harbour Pool has a sauna."),
         ("en", POOLS, "Does a day ticket cost 8 euros at Hillside Pool?", "Yes, a day ticket costs 8 euros."),
         ("en", POOLS, "Does a ticket cost 8 euros at Hillside Pool?", "Yes, a ticket costs 5 euros at Hillside Pool."),
+        ("en", LIBRARY, "Does the Birch Room have a projector?", "Yes, the Birch Room has a projector."),
+        ("en", LIBRARY, "Does the Alder Room have a projector?", "No, it has no projector."),
+        ("en", LIBRARY, "Is food allowed in the Alder Room?", "Yes, food is not allowed in the Alder Room."),
+        ("en", LIBRARY, "Do children pay late fees?", "Yes, children do not pay late fees."),
+        ("en", LIBRARY, "Can I take a reference work home?", "Yes, you can take a reference work home."),
+        ("en", LIBRARY, "Is it open at 9:00 on Mondays?", "Yes, the library is open at 9:00 on Mondays."),
+        ("en", LIBRARY, "Will the fee be 60 euros in 2028?", "Yes, the yearly fee rises from 60 to 72 euros."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 30. Juni?", "Ja, Resturlaub in Bremen verfällt am 30. Juni."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja"),
@@ -74,6 +89,12 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
         ("en", POOLS, "Are dogs allowed at Hillside Pool?", "No, dogs are prohibited at Hillside Pool."),
         ("en", POOLS, "Are dogs allowed at Harbour Pool?", "Yes, dogs are allowed at Harbour Pool."),
         ("en", POOLS, "Are dogs allowed at Harbour Pool?", "Yes, on a lead."),
+        ("en", LIBRARY, "Does the Alder Room have a projector?", "Yes, the Alder Room has a projector."),
+        ("en", LIBRARY, "Does the Birch Room have a projector?", "No, it has no projector."),
+        ("en", LIBRARY, "Is it open at 9:00 on Mondays?", "No, it opens at 9:30 on Monday."),
+        ("en", LIBRARY, "Can I keep a DVD for four weeks?", "No, DVDs may be kept for one week."),
+        ("en", LIBRARY, "Does the fee rise from 60 to 72 euros?", "Yes, the yearly fee rises from 60 to 72 euros."),
+        ("en", LIBRARY, "May children swim?", "Yes, children may swim if they are not alone."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 31. März?", "Ja, Resturlaub verfällt am 31. März."),
         ("de", URLAUB, "Ist das Parken in Bremen kostenlos?", "Ja, das Parken in Bremen ist kostenlos."),
         ("de", URLAUB, "Gibt es in Görlitz eine Kantine?", "Nein, in Görlitz gibt es keine Kantine."),
