@@ -134,15 +134,16 @@ def _support_remark(answer: dict[str, Any]) -> str:
 
 def show_sources(answer: dict[str, Any], screen: Console) -> None:
     """Print citations and passages."""
-    numbers = {(passage.get("collection"), passage["chunk_id"]): passage["rank"] for passage in answer["passages"]}
+    passages = {(passage.get("collection"), passage["chunk_id"]): passage for passage in answer["passages"]}
     if answer["citations"]:
         screen.print("Citations", style="bold")
     shown: set[str] = set()
     for citation in answer["citations"]:
-        text = " ".join(answer["answer"][citation["answer_start"] : citation["answer_end"]].split())
+        passage = passages[citation.get("collection"), citation["chunk_id"]]
+        start, end = citation["source_start"], citation["source_end"]
+        text = " ".join(passage["text"][start - passage["source_start"] : end - passage["source_start"]].split())
         text = text if len(text) <= QUOTED_CHARS else text[: QUOTED_CHARS - 1] + "…"
-        place = f"{citation['document_id']} {citation['source_start']}–{citation['source_end']}"
-        line = f"  [{numbers[citation.get('collection'), citation['chunk_id']]}] {citation['kind']} “{text}” ({place})"
+        line = f"  [{passage['rank']}] {citation['kind']} “{text}” ({citation['document_id']} {start}–{end})"
         if line not in shown:  # an answer that repeats itself repeats its citations
             screen.print(line)
         shown.add(line)

@@ -64,6 +64,7 @@ class Api(Connection):
         api_key: sent with every request.
         key_from: a sentence that says where the key came from, or where none was found.
         not_found: a sentence that says where no stack was found; "" if the address is no guess.
+        starting: one that says, instead of that, where a stack is not ready yet; "" if none is starting.
         asking: whether the command asks a collection; it is told how to make one that does not exist.
 
     Every method raises Rejected, and CliError if nothing answers.
@@ -78,11 +79,13 @@ class Api(Connection):
         api_key: str | None = None,
         key_from: str = "",
         not_found: str = "",
+        starting: str = "",
         asking: bool = False,
     ) -> None:
         retries = Retries(_UNLIMITED if patience else 0, patience, lost=False)
         self._key_from = key_from
         self._not_found = not_found
+        self._starting = starting
         self._asking = asking
         with self._command_errors():
             super().__init__(url, api_key or "", retries=retries, transport=transport)
@@ -109,7 +112,8 @@ class Api(Connection):
         except RagError as error:
             status = UNREACHABLE if isinstance(error, RagConnectionError | StreamBroken) else FAILED
             guessed = self._not_found if isinstance(error, RagConnectionError) and not error.sent else ""
-            raise CliError(f"{_for_command_line(str(error))} {guessed}".rstrip(), status) from None
+            told = guessed and self._starting
+            raise CliError(told or f"{_for_command_line(str(error))} {guessed}".rstrip(), status) from None
 
 
 def _for_command_line(text: str, asking: bool = False) -> str:

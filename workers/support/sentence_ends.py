@@ -6,8 +6,8 @@ import re
 
 _ALWAYS = frozenset(["Dr", "Prof", "Mr", "Mrs", "Ms", "bijv", "bzw", "ca", "d.h", "e.g", "i.e", "vs", "z.B", "Z.B"])
 _BEFORE_MORE = frozenset(
-    ["abs", "approx", "art", "bzgl", "cf", "evtl", "ggf", "incl", "inkl", "max", "min", "nr", "resp", "tel", "u.a",
-     "vgl", "zzgl"]
+    ["abs", "approx", "art", "bzgl", "cf", "durchw", "evtl", "ext", "ggf", "incl", "inkl", "max", "min", "nr", "resp",
+     "tel", "u.a", "vgl", "zzgl"]
 )  # fmt: skip
 """Abbreviations where a number or a word in lower case follows."""
 _MONTHS = frozenset(

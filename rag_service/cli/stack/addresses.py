@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from rag_service.access import running
+from rag_service.cli.stack.data_folder import is_in_use
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings
 
@@ -43,6 +44,16 @@ def not_found(settings: Settings, url: str | None = None) -> str:
     return (
         f"No running service was found in the data folder {settings.data_dir.resolve()}: run this command in the "
         "folder where `rag up` was started, or set RAG_DATA_DIR to its data folder."
+    )
+
+
+def starting(settings: Settings, url: str | None = None) -> str:
+    """A sentence for such a command whose stack is not ready yet. Else ""."""
+    if running.known_address(settings.data_dir, url, settings.url) or not is_in_use(settings.data_dir):
+        return ""
+    return (
+        f"`rag up` is still starting in the data folder {settings.data_dir.resolve()}: it loads the model first. Try "
+        "again once it says that it is ready."
     )
 
 

@@ -12,7 +12,7 @@ import httpx
 from rag_service.access import local_key
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
-from rag_service.cli.stack.addresses import api_url, not_found, redis_url
+from rag_service.cli.stack.addresses import api_url, not_found, redis_url, starting
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import UNREACHABLE, USAGE
 
@@ -35,6 +35,7 @@ def connect(url: str | None, api_key: str | None, patience: float = 0.0, *, aski
         api_key=key,
         key_from=key_from(address, api_key, settings),
         not_found=not_found(settings, url),
+        starting=starting(settings, url),
         asking=asking,
     )
 

@@ -63,6 +63,21 @@ def removed_on_failure(data_dir: Path, made: Sequence[Path]) -> Iterator[None]:
         raise
 
 
+def is_in_use(data_dir: Path) -> bool:
+    """Whether a `rag up` has locked the folder."""
+    try:
+        lock = os.open(data_dir / LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 @contextlib.contextmanager
 def only_one(data_dir: Path) -> Iterator[None]:
     """Lock the data folder. Raises CliError if another `rag up` has locked it."""

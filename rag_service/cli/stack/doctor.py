@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import typer
+from rich.filesize import decimal
 
 from decoder import dtypes
 from rag_service.access import running
@@ -350,5 +351,5 @@ def _worker_memory(url: str | None) -> Iterator[Finding]:
         if cached := (worker.get("kv_cache") or {}).get("bytes"):
             sizes["keys and values of earlier turns"] = cached
         if sizes:
-            listed = ", ".join(f"{name} {size / 1e6:.3g} MB" for name, size in sizes.items())
+            listed = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
             yield Finding("worker memory", True, f"{worker['name']}: {listed}")

@@ -54,7 +54,8 @@ export class AnswerView {
 
   /** Its text with the numbers of its sources, and these below. */
   withSources() {
-    return withSources(this.text.runs, this.text.passages);
+    const text = withSources(this.text.runs, this.text.passages);
+    return this._warning.hidden ? text : `> ${this._warning.textContent}\n\n${text}`;
   }
 
   /** Follows an answer to its end. @param onstart called with (answer id, session id). Returns whether it succeeded. */

@@ -13,6 +13,7 @@ from rag_service.access import local_key, running
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError
 from rag_service.cli.stack.connect import key_from
+from rag_service.cli.stack.data_folder import only_one
 from rag_service.settings import Settings
 from tests.support.command_line import nowhere, rag_in
 
@@ -98,6 +99,12 @@ def test_in_another_folder_the_data_folder_without_a_service_is_named(tmp_path: 
         assert away.exit_code == 3
         assert f"Nothing answers at {address} " in away.stderr
         assert told in away.stderr
+    (tmp_path / "early").mkdir()
+    with only_one(tmp_path / "early"):
+        early = rag_in(tmp_path, {**guess, "RAG_DATA_DIR": "early"}, *ask)
+    assert early.exit_code == 3
+    assert f"`rag up` is still starting in the data folder {tmp_path / 'early'}" in early.stderr
+    assert "Start the service" not in early.stderr
     other = rag_in(tmp_path, {**guess, "RAG_DATA_DIR": "other"}, *ask)
     assert f"the data folder {tmp_path / 'other'}: " in other.stderr
     (tmp_path / "other").mkdir(exist_ok=True)

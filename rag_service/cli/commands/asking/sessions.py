@@ -53,16 +53,19 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
     """Show the turns of a session and the memory it takes in Redis."""
     with connect(url, api_key) as api:
         history = api.json(calls.session(session))
+        answers = [] if as_json else [_answer(api, turn) for turn in history["turns"]]
     if as_json:
         print_json(history)
         return
     screen = out()
-    numbers = {turn["answer_id"]: number for number, turn in enumerate(history["turns"], 1)}
-    for number, turn in enumerate(history["turns"], 1):
+    numbers = {turn["answer_id"]: number for number, turn in enumerate(answers, 1)}
+    for number, turn in enumerate(answers, 1):
         edited = numbers.get(turn["base"])
         edit = "" if turn["base"] is None else f"Edit of {f'turn {edited}' if edited else 'an earlier answer'}: "
         screen.print(f"{number}. {edit}{(turn['instruction'] or turn['question']).strip()}", style="bold")
         screen.print(turn["answer"].strip())
+        if turn["warning"]:
+            screen.print(turn["warning"], style="yellow")
         if any(passage.get("changed") and passage["in_prompt"] for passage in turn["passages"]):
             screen.print("A passage that it was written from was changed or deleted since.", style="dim")
         screen.print()
@@ -86,8 +89,8 @@ def export(
 ) -> None:
     """Print a session as Markdown: questions, answers, and the sources that they cite.
 
-    Of an answer that was edited, the latest version. Answers that have expired, sooner than their session does, have no
-    citations.
+    Of an answer that was edited, the latest version. Warnings stand above their answers. Answers that have expired,
+    sooner than their session does, have no citations and no warning.
     """
     with connect(url, api_key) as api:
         answers = [_answer(api, turn) for turn in api.json(calls.session(session))["turns"]]
@@ -104,14 +107,15 @@ def export(
 
 
 def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
-    """A turn with the citations of its answer; None if that has expired."""
+    """A turn with the citations of its answer and the warning of it; both None if that has expired."""
     try:
-        citations = api.json(calls.answer(turn["answer_id"], token_ids=False))["citations"]
+        answer = api.json(calls.answer(turn["answer_id"], token_ids=False))
     except Rejected as rejected:
         if rejected.http_status != 404:
             raise
-        citations = None
-    return {**turn, "citations": citations}
+        return {**turn, "citations": None, "warning": None}
+    warning = answer["note"] if answer["answerable"] is not None else None  # an edit's note warns of nothing
+    return {**turn, "citations": answer["citations"], "warning": warning}
 
 
 @app.command("erase", epilog=example("rag sessions erase my-session", "rag sessions erase --all --yes"))

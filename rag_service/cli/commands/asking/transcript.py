@@ -11,7 +11,7 @@ def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
     """The first question as the title, a date, and all questions as headings, each with the last version of its answer.
 
     Args:
-        answers: those of a session in order, as the API gives them; `citations` may be None.
+        answers: those of a session in order, as the API gives them, with `warning`; this and `citations` may be None.
     """
     latest: dict[str, Mapping[str, Any]] = {}
     first: dict[str, str] = {}
@@ -25,7 +25,8 @@ def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
 
 def _turn(answer: Mapping[str, Any]) -> str:
     changed = f"*Changed: {answer['instruction']}*\n\n" if answer["instruction"] else ""
-    return f"## {_line(answer['question'])}\n\n{changed}{with_sources(answer)}\n"
+    warning = f"> {answer['warning']}\n\n" if answer["warning"] else ""
+    return f"## {_line(answer['question'])}\n\n{changed}{warning}{with_sources(answer)}\n"
 
 
 def _line(text: str) -> str:

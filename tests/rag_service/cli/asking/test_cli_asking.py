@@ -73,15 +73,16 @@ def test_ask_says_where_the_passages_do_not_hold_the_answer(api_url: str, world:
     assert "probably do not state this answer" in result.stdout
 
 
-def test_a_citation_is_shown_once() -> None:
+def test_a_citation_is_shown_once_in_the_words_of_its_source() -> None:
     from rich.console import Console
 
     from rag_service.cli.answers import show_sources
 
     cited = {"kind": "copied", "chunk_id": "c", "document_id": "d", "source_start": 0, "source_end": 4}
     places = [{"answer_start": start, "answer_end": start + 4} for start in (0, 5)]
-    other = {**cited, **places[0], "source_start": 9, "source_end": 13}
+    other = {**cited, **places[0], "source_start": 9, "source_end": 13, "kind": "retrieved"}
     passage = {"chunk_id": "c", "rank": 1, "title": "", "heading": "", "page": None, "in_prompt": True}
+    passage |= {"text": "same but like it", "source_start": 0}
     answer = {
         "answer": "same same",
         "citations": [*({**cited, **place} for place in places), other],
@@ -89,7 +90,7 @@ def test_a_citation_is_shown_once() -> None:
     }
     with (screen := Console(width=200)).capture() as captured:
         show_sources(answer, screen)
-    assert [line for line in captured.get().splitlines() if "copied" in line] == [
+    assert [line for line in captured.get().splitlines() if "“" in line] == [
         "  [1] copied “same” (d 0–4)",
-        "  [1] copied “same” (d 9–13)",
+        "  [1] retrieved “like” (d 9–13)",
     ]

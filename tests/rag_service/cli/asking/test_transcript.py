@@ -54,9 +54,11 @@ def test_the_latest_version_of_each_question_is_told() -> None:
     turns = [("a", None, None, "Q?", "1"), ("b", None, None, "R\n?", "2"), ("c", "a", "Edit.", "Q?", "3")]
     turns.append(("d", "c", "Again.", "Q?", "4"))
     keys = ("answer_id", "base", "instruction", "question", "answer")
-    answers = [{**dict(zip(keys, turn, strict=True)), "passages": [], "citations": []} for turn in turns]
-    assert (
-        as_markdown(answers, "2026-03-05") == "# Q?\n\n*2026-03-05*\n\n## Q?\n\n*Changed: Again.*\n\n4\n\n## R ?\n\n2\n"
+    empty = {"passages": [], "citations": [], "warning": None}
+    answers = [{**dict(zip(keys, turn, strict=True)), **empty} for turn in turns]
+    answers[1]["warning"] = "Take care."
+    assert as_markdown(answers, "2026-03-05") == (
+        "# Q?\n\n*2026-03-05*\n\n## Q?\n\n*Changed: Again.*\n\n4\n\n## R ?\n\n> Take care.\n\n2\n"
     )
 
 
