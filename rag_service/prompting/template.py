@@ -70,7 +70,8 @@ class PromptTemplate:
         refusal: the answer in place of one that is refused.
         greeted: a greeting or thanks, which needs no passages.
         greetings: words of messages that are no questions, and after `|` words that may stand around them.
-        revisions: words of messages that are about the last answer, and after `|` words that may stand around them.
+        revisions: words of messages that are about the last answer, after `|` words that may stand around them, and
+            after another one the first words of messages that are so with any other words, as in `make_that`.
         edit: an answer, and what to change about it.
         whole: a question about one whole document, after its passages.
         notes: what to write down about a part of a document that is too long to be read at once.
@@ -275,29 +276,31 @@ class Templates:
         One that begins with a word such as "and" asks on: "And in German?" may be about a manual.
         """
         words = _words(message)
-        return (
-            len(words) <= MOST_OF_A_REVISION
-            and ASKS_ON.isdisjoint(words[:1])
-            and any(not own.isdisjoint(words) and own | around >= set(words) for own, around in self._revisions)
+        if not words or len(words) > MOST_OF_A_REVISION or words[0] in ASKS_ON:
+            return False
+        begins = {words[0], "_".join(words[:2])}
+        return any(
+            (not own.isdisjoint(words) and own | around >= set(words)) or not beginnings.isdisjoint(begins)
+            for own, around, beginnings in self._revisions
         )
 
     @cached_property
-    def _revisions(self) -> list[tuple[frozenset[str], frozenset[str]]]:
-        return [_with_around(one.revisions) for one in self._templates.values()]
+    def _revisions(self) -> list[tuple[frozenset[str], ...]]:
+        return [_word_lists(one.revisions, 3) for one in self._templates.values()]
 
     @cached_property
-    def _greetings(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-        return {name: _with_around(one.greetings) for name, one in self._templates.items()}
+    def _greetings(self) -> dict[str, tuple[frozenset[str], ...]]:
+        return {name: _word_lists(one.greetings, 2) for name, one in self._templates.items()}
 
     def instructions(self) -> list[str]:
         """The texts of all languages."""
         return [text for template in self._templates.values() for text in template.instructions()]
 
 
-def _with_around(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """A language's words of such messages, and words around them."""
-    own, _, around = text.casefold().partition("|")
-    return frozenset(own.split()), frozenset(around.split())
+def _word_lists(text: str, count: int) -> tuple[frozenset[str], ...]:
+    """A language's words of such messages, words around them, and their first words, as far as there are any."""
+    lists = [frozenset(one.split()) for one in text.casefold().split("|", count - 1)]
+    return (*lists, *[frozenset[str]()] * (count - len(lists)))
 
 
 def _words(message: str) -> list[str]:
