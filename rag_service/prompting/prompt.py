@@ -26,6 +26,10 @@ from rag_service.prompting.shown import Passage, PassageText, shown_in, text_of
 from rag_service.prompting.template import PromptTemplate, parts
 from workers.broker.messages import Segment, SegmentKind, TurnRecord
 
+LEAST_WORDS = 5
+"""Words that the shortest answer may have."""
+LONGEST_WORDS = 20
+"""Characters a word from which on a text's script has no spaces between words."""
 FREED = 0.25
 """Share of the window that is freed for later turns when passages or turns are dropped."""
 
@@ -201,8 +205,15 @@ def _edit(instruction: str, template: PromptTemplate, edited: Segment) -> list[S
     contents = {
         "instruction": content_segment("instruction", instruction.strip()),
         "answer": edited.model_copy(update={"kind": "edited"}),
+        "words": content_segment("instruction", str(_half_of(edited.text))),
     }
-    return filled(template.edit, contents)
+    return filled(template.shorten if template.shortens(instruction) else template.edit, contents)
+
+
+def _half_of(text: str) -> int:
+    """Half of a text's words, or of its characters in a script without spaces; at least LEAST_WORDS."""
+    words = len(text.split())
+    return max(LEAST_WORDS, (words if len(text) < LONGEST_WORDS * words else len(text)) // 2)
 
 
 def filled(text: str, contents: Mapping[str, Segment]) -> list[Segment]:

@@ -32,6 +32,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "notes": ("question",),
     "check": ("question", "answer"),
     "edit": ("answer", "instruction"),
+    "shorten": ("answer", "instruction", "words"),
     "listing": ("count", "total", "words"),
     "listing_apart": ("count", "total", "words"),
     "listing_none": ("total", "words"),
@@ -40,7 +41,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 """The slots that a field must have, each once, in any order. Other fields have none."""
 UNTOLD = (
-    *("refusal", "greetings", "revisions", "whole_questions", "listing_questions"),
+    *("refusal", "greetings", "revisions", "shorter", "whole_questions", "listing_questions"),
     *("listing", "listing_apart", "listing_none", "listing_line", "listing_more", "listing_and", "listing_or"),
 )
 """Texts that no model reads."""
@@ -73,6 +74,8 @@ class PromptTemplate:
         revisions: words of messages that are about the last answer, after `|` words that may stand around them, and
             after another one the first words of messages that are so with any other words, as in `make_that`.
         edit: an answer, and what to change about it.
+        shorten: an answer, that it is to be shorter, and how many words it may have; small models change nothing else.
+        shorter: words of messages that ask for that and nothing else.
         whole: a question about one whole document, after its passages.
         notes: what to write down about a part of a document that is too long to be read at once.
         whole_questions: such questions, one a line (`patterns.py`).
@@ -93,6 +96,8 @@ class PromptTemplate:
     greetings: str
     revisions: str
     edit: str
+    shorten: str
+    shorter: str
     whole: str
     notes: str
     whole_questions: str
@@ -104,6 +109,15 @@ class PromptTemplate:
     listing_more: str
     listing_and: str
     listing_or: str
+
+    def shortens(self, instruction: str) -> bool:
+        """Whether an instruction only says that an answer is to be shorter: "Make that shorter."
+
+        "Shorter, and in German" says more.
+        """
+        asking, words = frozenset(self.shorter.split()), _words(instruction)
+        own, around, _ = _word_lists(self.revisions, 3)
+        return not asking.isdisjoint(words) and set(words) <= asking | around - own and len(words) <= MOST_OF_A_REVISION
 
     def instructions(self) -> list[str]:
         """What the model is told: the texts without slots and the texts around slots."""

@@ -51,12 +51,12 @@ def test_the_answer_is_quoted_whether_it_is_the_last_one_or_not(
     number: int, tokens: Tokens, turns: list[TurnRecord]
 ) -> None:
     edited = turns[number].segments[-1]
-    prompt = make(tokens, "Shorter.", [passage(number + 1)], turns, edited=edited)
+    prompt = make(tokens, "Name dogs.", [passage(number + 1)], turns, edited=edited)
     assert new(prompt) == [
         ("instruction", BEFORE),
         ("edited", f"Answer {number + 1}."),
         ("instruction", CHANGE),
-        ("instruction", "Shorter.\n\n"),
+        ("instruction", "Name dogs.\n\n"),
         ("instruction", WHOLE),
     ]
     assert prompt.edited is not None
@@ -66,6 +66,32 @@ def test_the_answer_is_quoted_whether_it_is_the_last_one_or_not(
     assert prompt.segments[: len(before)] == before, "the prompt must only grow"
     later = make(tokens, "Three?", [], [*turns, follow(prompt, 3, tokens)])
     assert prompt.segments == later.segments[: len(prompt.segments)]
+
+
+@pytest.mark.parametrize(("length", "most"), [(40, 20), (3, 5)])
+def test_an_answer_that_is_to_be_shorter_has_half_of_its_words(length: int, most: int, tokens: Tokens) -> None:
+    text = " ".join(["word"] * length)
+    edited = Segment(kind="answer", key="a1", text=text, ids=tokens.encode_content(text).ids)
+    told = "".join(text for _, text in new(make(tokens, "Make that shorter.", [], [], edited=edited)))
+    assert told.removeprefix(TEMPLATE.system) == TEMPLATE.shorten.format(answer=text, instruction="Make that shorter.", words=most)
+
+
+@pytest.mark.parametrize(
+    ("question", "instruction", "alone"),
+    [
+        ("Why do foxes jump?", "Shorter, please.", True),
+        ("Why do foxes jump?", "make it a bit shorter", True),
+        ("Why do foxes jump?", "Shorter, and in German.", False),
+        ("Why do foxes jump?", "Shorten the second sentence.", False),
+        ("Why do foxes jump?", "Answer in one short sentence.", False),
+        ("Warum springen Füchse über Hunde?", "Kürzer bitte.", True),
+        ("Waarom springen vossen over honden?", "Korter graag.", True),
+        ("¿Por qué saltan los zorros?", "Hazlo más corto, por favor", True),
+        ("狐狸为什么跳过狗？", "请简短一点", True),
+    ],
+)
+def test_only_a_message_that_asks_for_nothing_else_shortens(question: str, instruction: str, alone: bool) -> None:
+    assert Templates().of(question).shortens(instruction) is alone
 
 
 def test_what_was_dropped_stays_dropped_after_an_edit_that_had_kept_it(tokens: Tokens, turns: list[TurnRecord]) -> None:
