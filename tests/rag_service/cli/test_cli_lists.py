@@ -42,6 +42,11 @@ def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
     assert [document["document_id"] for document in found["documents"]] == ["a plum", "kiwi"]
     assert rag("docs", "show", "a plum", "-c", "shelf").stdout == "About a plum.\n"
     assert told(rag("docs", "show", "kiwi", "-c", "shelf", "--json"))["text"] == "About kiwi."
+    for wrong, meant in (("plum", "a plum"), ("KIWI", "kiwi"), ("A Plum", "a plum")):
+        missing = rag("docs", "show", wrong, "-c", "shelf")
+        assert missing.exit_code == 1
+        assert f"Did you mean {meant}?" in missing.stderr
+    assert "Did you mean" not in rag("docs", "show", "fig", "-c", "shelf").stderr
     assert rag("docs", "delete", "a plum", "-c", "shelf").stdout == "Deleted a plum.\n"
     gone = rag("docs", "delete", "kiwi", "a plum", "-c", "shelf")
     assert (gone.exit_code, gone.stdout) == (1, "Deleted kiwi.\n")
@@ -145,4 +150,4 @@ def test_doctor_tells_what_workers_take(monkeypatch: pytest.MonkeyPatch, world: 
     monkeypatch.setattr(Queue, "workers", lambda self: [info, {"name": "idle", "memory": {}}])
     (finding,) = _worker_memory(world.redis_url)
     assert finding.ok
-    assert finding.found == "w: eagle head 5 MB, keys and values of earlier turns 2 MB"
+    assert finding.found == "w: eagle head 5.0 MB, keys and values of earlier turns 2.0 MB"

@@ -73,7 +73,9 @@ def test_an_answer_that_is_to_be_shorter_has_half_of_its_words(length: int, most
     text = " ".join(["word"] * length)
     edited = Segment(kind="answer", key="a1", text=text, ids=tokens.encode_content(text).ids)
     told = "".join(text for _, text in new(make(tokens, "Make that shorter.", [], [], edited=edited)))
-    assert told.removeprefix(TEMPLATE.system) == TEMPLATE.shorten.format(answer=text, instruction="Make that shorter.", words=most)
+    assert told.removeprefix(TEMPLATE.system) == TEMPLATE.shorten.format(
+        answer=text, instruction="Make that shorter.", words=most
+    )
 
 
 @pytest.mark.parametrize(

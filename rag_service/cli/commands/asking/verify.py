@@ -33,6 +33,8 @@ from rag_service.stack.exit_status import FAILED, USAGE
 
 QUOTED_CHARS = 60
 """Characters shown of each answer from the first difference on."""
+KEPT = 2.0
+"""Times as long as the second answer's that the first one's prefill takes if the second found its rows kept."""
 
 
 def verify(
@@ -156,6 +158,8 @@ def show(report: dict[str, Any], screen: Console) -> None:
             f"  {name}: {costs['tokens']} tokens in {costs['steps']} steps after the first, MAT {costs['mat']:.2f} · "
             f"prefill {costs['ms']['prefill']:.0f} ms, decode {costs['ms']['decode']:.0f} ms{ties}"
         )
+    if on["ms"]["prefill"] > KEPT * off["ms"]["prefill"]:
+        screen.print("  The first answer read the prompt; the second found it in memory, so only decode times compare.")
     if report["speedup"] is not None:
         screen.print(f"  decode time without ÷ with: {report['speedup']:.2f} · seed {report['seed']}")
 

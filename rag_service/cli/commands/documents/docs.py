@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
 
 from rag_service.answering.names import DEFAULT_COLLECTION
+from rag_service.cli.api import Api, Rejected
 from rag_service.cli.confirm import Yes, asks, confirm
-from rag_service.cli.console import count, err, local_time, out, print_json
+from rag_service.cli.console import CliError, count, err, local_time, out, print_json
 from rag_service.cli.options import ApiKey, InCollection, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
 PAGE = 500
 """Documents that one request fetches."""
+MOST_NAMED = 3
+"""Most documents that are named in place of one that is not there."""
 
 app = typer.Typer(help="Documents of a collection: list, show, delete.", no_args_is_help=True)
 DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the document; `rag docs list` shows it.")]
@@ -47,6 +52,23 @@ def list_documents(
         err().print(f"There are no documents in {collection!r}.")
 
 
+@contextlib.contextmanager
+def naming(api: Api, collection: str, document: str) -> Iterator[None]:
+    """Names the documents that may be meant where none has this id: ids hold the names of their files."""
+    try:
+        yield
+    except Rejected as rejected:
+        if rejected.code != "unknown_document":
+            raise
+        page = api.json(calls.documents(collection, PAGE, ""))["documents"]
+        name = document.replace("/", "-").casefold()
+        ids = [one["document_id"] for one in page if name in one["document_id"].casefold()]
+        ids = ids or [one["document_id"] for one in page if name == one["title"].casefold()]
+        if not ids:
+            raise
+        raise CliError(f"{rejected} Did you mean {' or '.join(ids[:MOST_NAMED])}?", rejected.status) from None
+
+
 @app.command("show", epilog=example("rag docs show notes-backups.md-905d7e9011 -c notes"))
 def show(
     document: DocumentId,
@@ -56,7 +78,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print the text of a document. The offsets of citations point into it."""
-    with connect(url, api_key) as api:
+    with connect(url, api_key) as api, naming(api, collection, document):
         content = api.json(calls.document(collection, document))
     if as_json:
         print_json(content)
@@ -79,7 +101,8 @@ def delete(
         confirm(f"Delete {which} of the collection {collection!r}?")
     with connect(url, api_key) as api:
         for document in documents:
-            api.send(calls.delete_document(collection, document))
+            with naming(api, collection, document):
+                api.send(calls.delete_document(collection, document))
             if not as_json:
                 out().print(f"Deleted {document}.")
     if as_json:
