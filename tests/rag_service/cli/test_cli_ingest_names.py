@@ -49,6 +49,20 @@ def test_a_file_that_came_alone_stays_one_document(api_url: str, tmp_path: Path)
     assert ingest(folder / "one.md", folder) == "2 of 2 files are in 'alone': 2 unchanged.\n"
 
 
+def test_files_that_left_their_folder_are_said_to_stay(api_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "leaflets"
+    folder.mkdir()
+    for name in ("one", "two", "three"):
+        (folder / f"{name}.md").write_text(f"# {name}\n\nKiwis are green.")
+    place = ("-c", "left", "--url", api_url)
+    assert "Not in the folder" not in rag("ingest", str(folder), *place).stderr
+    (folder / "two.md").unlink()
+    assert "Not in the folder" not in rag("ingest", str(folder / "one.md"), *place).stderr
+    again = rag("ingest", str(folder), *place)
+    assert again.stdout == "2 of 2 files are in 'left': 2 unchanged.\n"
+    assert "Not in the folder: 1 document that came from leaflets/." in again.stderr
+
+
 def test_a_name_stands_for_a_file_only_if_its_path_ends_with_it(tmp_path: Path) -> None:
     def named(path: str, names: set[str], name: str, alone: bool = True) -> str:
         return known_names([Source(tmp_path / path, name, alone=alone)], names)[0].name

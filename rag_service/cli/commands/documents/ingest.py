@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.documents.jobs import print_failures, print_notes, wait_for
-from rag_service.cli.console import CliError, err, out, print_json, progress_bar, say_dim
+from rag_service.cli.console import CliError, count, err, out, print_json, progress_bar, say_dim
 from rag_service.cli.metadata import Meta, metadata_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
@@ -30,6 +30,10 @@ PAGE = 1000
 """Documents that one request lists."""
 OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 """Counts of a job, and how they are called here."""
+_STAYS = (
+    "Not in the folder: {documents} that came from {folder}/. `rag docs delete` removes documents; `rag sync` keeps a "
+    "collection in step with a folder."
+)
 _REPLACED = (
     "Replaced were documents of the same folder and file names. If they came from another folder of that name, give "
     "each folder a collection of its own (-c), or ingest the folder above both."
@@ -81,7 +85,8 @@ def ingest(
         raise CliError("There are no files in what you named; name files, or folders that contain some.")
     with connect(url, api_key, PATIENCE_S) as api:
         _create(api, collection)
-        sources = known_names(sources, _names(api, collection))
+        before = _names(api, collection)
+        sources = known_names(sources, before)
         jobs, failures, outcomes = _ingest(api, collection, [one for one in sources if not one.problem], metadata, wait)
     failures = [_failure(source, source.problem) for source in sources if source.problem] + failures
     if as_json:
@@ -94,6 +99,8 @@ def ingest(
             out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {place}.")
             if outcomes["replaced"] and not outcomes["unchanged"] and not all(source.alone for source in sources):
                 say_dim(_REPLACED)
+            for folder, gone in _left(paths, before - {source.name for source in sources}):
+                say_dim(_STAYS.format(documents=count(gone, "document"), folder=folder.name))
         else:
             for job in jobs:
                 out().print(job)
@@ -143,6 +150,15 @@ def known_names(sources: Sequence[Source], names: Collection[str]) -> list[Sourc
             taken.add(known)
             renamed.append(replace(source, name=known))
     return renamed
+
+
+def _left(paths: Sequence[Path], names: Collection[str]) -> Iterator[tuple[Path, int]]:
+    """The folders that hold fewer files than were ingested from folders of their names, and how many are missing."""
+    for path in paths:
+        folder = sendable(path.resolve().name)
+        gone = sum(name.startswith(f"{folder}/") for name in names) if path.is_dir() else 0
+        if gone:
+            yield path, gone
 
 
 def _place(path: Path) -> Path:
