@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from retriever.words import split
 from workers.support.numbers import numbers, others
-from workers.support.polarity import NEGATIONS, negations
+from workers.support.polarity import NEGATIONS, negations, words_of
 from workers.support.states import turned
 
 _VERDICT = re.compile(
@@ -34,7 +33,7 @@ class Claim:
     """What a sentence states.
 
     Attributes:
-        said: its words, as `split` gives them; of a bare yes or no those of the question.
+        said: its words, as `words_of` gives them; of a bare yes or no those of the question.
         negations: how many of them say no, with the bare no.
         verdict: the yes or no that it begins with; "" for neither.
     """
@@ -47,12 +46,12 @@ class Claim:
     def read(cls, sentence: str, question: str) -> Claim:
         found = _VERDICT.match(sentence)
         if found is None:
-            said = split(sentence)
+            said = words_of(sentence)
             return cls(said, negations(said))
-        said = split(sentence[found.end() :])
+        said = words_of(sentence[found.end() :])
         if said:
             return cls(said, negations(said), "yes" if found["yes"] else "no")
-        said = split(question)
+        said = words_of(question)
         return cls(said, negations(said) + (not found["yes"]), "yes" if found["yes"] else "no")
 
     def is_at_odds_with(self, asked: list[str]) -> bool:

@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from retriever.words import Words, split
+from retriever.words import Words
 from workers.support.claim import Claim
 from workers.support.numbers import PRICING, others, usual_form
-from workers.support.polarity import NEGATIONS, NUMERALS, negations
+from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
 from workers.support.rows import Row, row_at
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES, turned
@@ -127,12 +127,12 @@ def _goes_on(line_end: re.Match[str]) -> bool:
 
 def repeats(question: str, answer: str) -> bool:
     """Whether an answer is the question again, which small models do where they know none."""
-    return split(answer) == split(question)
+    return words_of(answer) == words_of(question)
 
 
 def begins(question: str, answer: str) -> bool:
     """Whether an answer may still become the question again."""
-    return " ".join(split(question)).startswith(" ".join(split(answer)))
+    return " ".join(words_of(question)).startswith(" ".join(words_of(answer)))
 
 
 class Evidence:
@@ -150,16 +150,16 @@ class Evidence:
         self, question: str, passages: Sequence[str], language: str = "en", titles: Sequence[str] = ()
     ) -> None:
         self._question = question
-        self._words = Words(language, NEGATIONS | NUMERALS)
+        self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
         self._pricing = frozenset(self._words.content(PRICING))
         self._sentences = [
             sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
         ]
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
-        self._asked = self._content(split(question))
-        self._asked_names = self._content(split(" ".join(_names(question))))
-        self._asked_words = split(question)
-        self._shown_words = [word for text in (*passages, *titles, question) for word in split(text)]
+        self._asked = self._content(words_of(question))
+        self._asked_names = self._content(words_of(" ".join(_names(question))))
+        self._asked_words = words_of(question)
+        self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
 
     def of(self, claim: str) -> Found:
         """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
@@ -181,7 +181,8 @@ class Evidence:
         read = Claim.read(claim, self._question)
         words = self._content(read.said)
         own = [word for word in words if word not in self._asked]
-        told = [word for word in words if word in self._asked] if read.verdict or not own else []
+        judges = bool(read.verdict) or not own  # says that what was asked is so, or not
+        told = [word for word in words if word in self._asked] if judges else []
         if read.verdict:  # a no may name another number than the one that was asked about
             told += [name for name in self._asked_names if read.verdict == "yes" or not name[0].isdigit()]
         invented = any(word[0].isdigit() for word in others(read.said, self._shown_words))
@@ -199,14 +200,14 @@ class Evidence:
             evidence = stated * of_question(there)
             contradicts, surely = self._contradicts(read, words, sentence)
             speaks_of_it = all(_near(word, sentence.around) for word in told)
-            denied = invented or at_odds or surely or not speaks_of_it or bool(read.verdict and contradicts)
+            denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
             if sentence.row is not None and sentence.row.is_elsewhere(values, self._asked):
                 denied = True
             spoken = evidence
             if contradicts or denied:
                 evidence *= CONTRADICTED
             # A yes or no is about the sentence that speaks most of what was asked, whatever that says.
-            rank = (speaks_of_it, spoken, not denied) if read.verdict else (True, evidence, True)
+            rank = (speaks_of_it, spoken, not denied) if judges else (True, evidence, True)
             if evidence and rank > best_rank:
                 best_rank = rank
                 covered = self._share(words, there)
@@ -217,7 +218,7 @@ class Evidence:
     def _read(self, number: int, text: str, titles: Sequence[str]) -> Iterable[_Sentence]:
         title = titles[number] if number < len(titles) else ""
         first_row = title.rpartition("\n")[2]
-        above = set(self._content(split(title.removesuffix(first_row) if "|" in first_row else title)))
+        above = set(self._content(words_of(title.removesuffix(first_row) if "|" in first_row else title)))
         heading: set[str] = set()
         around: frozenset[str] = frozenset(above)
         end_of_paragraph = 0
@@ -226,13 +227,13 @@ class Evidence:
                 blank = _BLANK_LINE.search(text, start)
                 end_of_paragraph = blank.end() if blank else len(text)
                 paragraph = text[start : blank.start() if blank else len(text)]
-                words = set(self._content(split(paragraph)))
+                words = set(self._content(words_of(paragraph)))
                 around = frozenset(above | heading | words)
                 first = paragraph.partition("\n")[0]
                 if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
-                    heading = set(self._content(split(first)))
-            said, row = text[start:end], row_at(text, start, first_row, lambda cell: self._content(split(cell)))
-            words_of_it = frozenset(self._content(split(said)))
+                    heading = set(self._content(words_of(first)))
+            said, row = text[start:end], row_at(text, start, first_row, lambda cell: self._content(words_of(cell)))
+            words_of_it = frozenset(self._content(words_of(said)))
             yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), row)
 
     def _content(self, words: Iterable[str]) -> list[str]:
@@ -254,7 +255,7 @@ class Evidence:
 
     def _contradicts(self, claim: Claim, words: Sequence[str], sentence: _Sentence) -> tuple[bool, bool]:
         """Whether the sentence contradicts the claim, and whether that is sure: by its clauses and as a whole."""
-        there = split(sentence.text)
+        there = words_of(sentence.text)
         if elsewhere := others(claim.said, [*there, *self._asked_words]):
             return True, bool(others(elsewhere, sentence.around))
         if not (claim.negations or any(word in self._asked for word in words)):
@@ -263,8 +264,8 @@ class Evidence:
         whole = (claim.negations != negations(there)) != denies
         if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
             return whole, whole
-        nearest = max(_clauses(sentence.text), key=lambda one: self._share(words, frozenset(self._content(split(one)))))
-        there = split(nearest)
+        shares = [(self._share(words, frozenset(self._content(words_of(one)))), one) for one in _clauses(sentence.text)]
+        there = words_of(max(shares, key=lambda share: share[0])[1])
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
 
@@ -276,7 +277,7 @@ def _clauses(sentence: str) -> list[str]:
         first, *others = _AND.split(clause)
         found.append(first)
         for other in others:
-            if STATES.keys().isdisjoint(split(other)) or STATES.keys().isdisjoint(split(found[-1])):
+            if STATES.keys().isdisjoint(words_of(other)) or STATES.keys().isdisjoint(words_of(found[-1])):
                 found[-1] += other
             else:
                 found.append(other)

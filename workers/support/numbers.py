@@ -18,10 +18,11 @@ _COUNTED = """
 """
 _VALUES = {word: str(value) for line in _COUNTED.strip().splitlines() for value, word in enumerate(line.split())}
 _PRICING = """
-    cost costs costing price priced prices amount amounts pay pays charge charged fee euro euros eur
+    cost costs costing price priced prices amount amounts pay pays charge charged fee
     kosten kostet kostete betragen beträgt preis preise gebühr zahlen
     kost kostte kosten bedraagt bedragen prijs prijzen betaal betaalt betalen
     cuesta cuestan costar precio precios vale valen pagar
+    euro euros eur pound pounds pence gbp dollar dollars cents usd franc francs franken chf
 """
 PRICING = frozenset(_PRICING.split())
 """Words that say that a number is a price. Answers have them where tables and lists of prices have none."""

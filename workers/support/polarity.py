@@ -5,6 +5,10 @@ Of the languages that have a prompt template, and some more. Knows words; knows 
 
 from __future__ import annotations
 
+import re
+
+from retriever.words import split
+
 _NEGATIONS = """
     not no never none nobody nothing neither nor without cannot except unless
     don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't mustn't wouldn't hasn't haven't
@@ -32,12 +36,25 @@ NEGATION_SIGNS = frozenset("不没沒無无非未勿莫")
 """Of Chinese: a pair of signs with one of them says no."""
 _SAYING_NOTHING = frozenset(["不过", "不仅", "不同", "不久", "不断", "非常", "非洲", "无论", "未来"])
 """Pairs with such a sign that deny nothing: however, not only, different, soon, always, very and so on."""
+_TELLING = """
+    member members room rooms page pages home year years group groups bill computer system site ring full free front
+    back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
+    copy order orders test
+"""
+TELLING = frozenset(_TELLING.split())
+"""Words that lists of English stop words have, and that tell one thing from another."""
 NUMERALS = frozenset(_NUMERALS.split())
 """Number words that are hardly ever anything else; that leaves out the words for one."""
+_NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing."""
+    return split(_NON.sub(r"\1", text))
 
 
 def negations(words: list[str]) -> int:
-    """How many of the words, as `retriever.words.split` gives them, say no."""
+    """How many of the words, as `words_of` gives them, say no."""
     return sum(
         word in NEGATIONS or (not NEGATION_SIGNS.isdisjoint(word) and word not in _SAYING_NOTHING) for word in words
     )

@@ -45,7 +45,8 @@ class Row:
 
     def is_elsewhere(self, values: Collection[str], asked: Collection[str]) -> bool:
         """Whether a claim's values stand in other columns than those whose names were asked for, or in another row."""
-        wanted = {number for number, header in enumerate(self.above) if number and not header.isdisjoint(asked)}
+        named = {number: header.intersection(asked) for number, header in enumerate(self.above) if number}
+        wanted = {one for one, words in named.items() if words and not any(words < other for other in named.values())}
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
         if not holding:
             return False

@@ -24,6 +24,12 @@ PREISE = """# Preise
 | Jahreskarte | 80 € | 40 € |
 """
 LATER_PART = "| Day ticket | 7.50 | 4 |\n| Month pass | 42 | 21 |\n"
+SERVICES = """| Service | Unit | Member price (GBP) | Non-member price (GBP) |
+| --- | --- | --- | --- |
+| Alder Room | hour | 18.00 | 32.00 |
+| Birch Room | hour | 7.50 | 14.00 |
+| Laminating A4 | sheet | 1.20 | 1.80 |
+"""
 WITHOUT_RULE = "Name | Room | Phone\nAnna Dirksen | 12 | 4410\nPiet Vos | 14 | 4471\n"
 
 
@@ -46,6 +52,21 @@ def test_a_value_of_another_row_or_column_is_denied(question: str, right: str, w
     assert not found(question, right).denied
     assert found(question, wrong).denied
     assert found(question, wrong).evidence <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("What does an hour in the Alder Room cost a non-member?", "A non-member pays 32.00 GBP.", "It costs 18.00."),
+        ("What is the price of an hour in the Alder Room for a member?", "18.00", "32.00"),
+        ("How much does laminating an A4 sheet cost a member?", "1.20 pounds", "1.80 pounds"),
+        ("What does a non-member pay for the Birch Room?", "14.00", "32.00"),
+    ],
+)
+def test_a_member_is_no_non_member(question: str, right: str, wrong: str) -> None:
+    assert found(question, right, SERVICES).evidence >= 0.8
+    assert not found(question, right, SERVICES).denied
+    assert found(question, wrong, SERVICES).denied
 
 
 def test_numbers_are_found_in_another_form() -> None:
