@@ -4,8 +4,7 @@
         --layers 15 16 17 18 19 20 --states build/states --out workers/support/readouts/qwen2.5-coder-1.5b.npz
 
 The prompts are training prompts (JSON lines with `id` and `turns`) whose message is a text, an empty line and a
-question about it, or in German (`--language de`) a text between a question and instructions; benchmark prompts must not
-be among them. Every text gives prompts as the service builds them. Its
+question about it; benchmark prompts must not be among them. Every text gives prompts as the service builds them. Its
 question is answered (`own`). It is not answered by the text without the sentences that are most like it (`cut`), nor
 by texts that are most like its own (`moved`). Neither does the text answer its question with another name or year
 (`swapped`), or the most similar question about another text (`other`). Half of the prompts have a second passage.
@@ -64,18 +63,7 @@ _NAME = re.compile(
     r"(?<=[a-z,] )(?:[A-Z][\w'’-]+(?: (?:of|the|de|la|van|von) (?=[A-Z])| (?=[A-Z]))?)+(?:[A-Z][\w'’-]+)?"
     r"|\b(?:1\d|20)\d\d\b"
 )
-_GERMAN_NAME = re.compile(
-    r"(?<=\bin )[A-ZÄÖÜ][\w’-]+|(?<=\b(?:aus|von|bei) )[A-ZÄÖÜ][\w’-]+|(?<=\b(?:nach|laut) )[A-ZÄÖÜ][\w’-]+"
-    r"|\b[A-ZÄÖÜ][\w’-]+ [A-ZÄÖÜ][\w’-]+|\b(?:1\d|20)\d\d\b"
-)
-"""Every German noun is capitalised; a name has a preposition before it, or another name beside it."""
-_OF_NUMBERS = re.compile(
-    r"when|what year|in what year|which year|how (?:many|much|long|old|far|tall|big|large)"
-    r"|wann|in welchem jahr|wie (?:viele?|lange|alt|weit|hoch|groß)",
-    re.I,
-)
-_GERMAN_QUESTION = re.compile(r"(?:^|[:\n]\s*|[.]\s+)([A-ZÄÖÜ0-9][^:\n?]{8,170}\?)")
-_GERMAN_INSTRUCTION = re.compile(r"\b(?:Antwort|Lösung|Frage|Fragestellung|Anfrage|Problemstellung)\b")
+_OF_NUMBERS = re.compile(r"when|what year|in what year|which year|how (?:many|much|long|old|far|tall|big|large)", re.I)
 
 Passages = list[tuple[str, str]]
 """(title, text), best first."""
@@ -120,7 +108,6 @@ def main() -> None:
     parser.add_argument("prompts", type=Path)
     parser.add_argument("--model", required=True)
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--language", default="en", choices=["en", "de"])
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--layers", type=int, nargs="+", required=True, help="decoder layers to try")
     parser.add_argument("--penalties", type=float, nargs="+", default=[100, 300, 1000])
@@ -192,9 +179,9 @@ def collect(options: argparse.Namespace) -> None:
     target = load_engine(options.model, dtype=options.dtype, drafter="plain").target
     target.model.config.num_hidden_layers = max(options.layers) + 1  # the layers after those need not run
     tokens = Tokens.load(resolve(options.model, default_models_dir()))
-    template = Templates().of({"en": "What is it?", "de": "Was ist das für ein Haus?"}[options.language])
+    template = Templates().of("What is it?")
     required = RequiredOutputs(last=frozenset(options.layers))
-    for number, (item, found) in enumerate(examples(read(options.prompts, options.language), options.language)):
+    for number, (item, found) in enumerate(examples(read(options.prompts))):
         file = options.states / f"{number:05d}.npz"
         if number >= options.texts:
             return
@@ -221,42 +208,22 @@ def ids_of(example: Example, tokens: Tokens, template: prompt.PromptTemplate) ->
     return assemble(tokens, built.segments)[0]
 
 
-def read(path: Path, language: str) -> list[Item]:
+def read(path: Path) -> list[Item]:
     """The prompts that are a text and a question, ordered by the SHA-256 of their ids."""
     found = []
     for line in path.read_text(encoding="utf-8").split("\n"):
         item = json.loads(line) if line.strip() else {"turns": [""]}
-        if (item.get("category") == "german_passage") != (language == "de"):
-            continue
-        text, question = _german(item["turns"][0]) if language == "de" else _english(item["turns"][0])
+        text, _, question = item["turns"][0].strip().rpartition("\n\n")
+        question = _REFERENCE.sub("", question.strip())
         sizes = len(text.split()) in WORDS_OF_TEXT and len(question.split()) in WORDS_OF_QUESTION
         if sizes and "\n" not in question and question.endswith("?") and not _NO_QUESTION.search(question):
             found.append(Item(item["id"], text.strip(), question[:1].upper() + question[1:]))
-    found.sort(key=lambda item: hashlib.sha256(item.id.encode()).hexdigest())
-    return list({item.question: item for item in reversed(found)}.values())[::-1]
+    return sorted(found, key=lambda item: hashlib.sha256(item.id.encode()).hexdigest())
 
 
-def _english(message: str) -> tuple[str, str]:
-    text, _, question = message.strip().rpartition("\n\n")
-    return text, _REFERENCE.sub("", question.strip())
-
-
-def _german(message: str) -> tuple[str, str]:
-    """A text with an empty line on both sides; the question stands before or after it, among instructions."""
-    first, *blocks = [block.strip() for block in re.split(r"\n\s*\n", message.strip())]
-    text = "\n\n".join(takewhile(lambda block: not _is_instruction(block), blocks))
-    around = [first, *blocks[text.count("\n\n") + bool(text) :]]
-    questions = [question for block in around for question in _GERMAN_QUESTION.findall(block)]
-    return text, questions[0].strip() if questions else ""
-
-
-def _is_instruction(block: str) -> bool:
-    return len(block.split()) < 60 and _GERMAN_INSTRUCTION.search(block) is not None
-
-
-def examples(items: Sequence[Item], language: str) -> Iterator[tuple[Item, list[Example]]]:
+def examples(items: Sequence[Item]) -> Iterator[tuple[Item, list[Example]]]:
     """Every item with its prompts; those that begin alike follow each other."""
-    draw, words = random.Random(7), Words(language)
+    draw, words = random.Random(7), Words("en")
     texts = [frozenset(words.content(split(item.text))) for item in items]
     questions = [frozenset(words.content(split(item.question))) for item in items]
     counts = Counter(word for text in texts for word in text)
@@ -281,7 +248,7 @@ def examples(items: Sequence[Item], language: str) -> Iterator[tuple[Item, list[
             return [*second, (title, text)] if ahead else [(title, text), *second]
 
         found = [Example("own", among(item.text), item.question)]
-        if swapped := _swapped(item, [items[m].text for m in near], draw, _GERMAN_NAME if language == "de" else _NAME):
+        if swapped := _swapped(item, [items[m].text for m in near], draw):
             found.append(Example("swapped", among(item.text), swapped))
         if len(questions[asked]) > 1 and texts[n] & questions[asked]:
             found.append(Example("other", among(item.text), items[asked].question))
@@ -297,11 +264,11 @@ def _first_words(text: str, count: int) -> str:
     return " ".join(text.split()[:count])
 
 
-def _swapped(item: Item, near: Sequence[str], draw: random.Random, pattern: re.Pattern[str]) -> str:
+def _swapped(item: Item, near: Sequence[str], draw: random.Random) -> str:
     """The question with a name or year of another text in place of one of its own; "" if it has none."""
-    names = [name.strip() for text in near for name in pattern.findall(text)]
+    names = [name.strip() for text in near for name in _NAME.findall(text)]
     new = [name for name in names if name.casefold() not in item.text.casefold() and name not in item.question]
-    for name in map(str.strip, pattern.findall(item.question)):
+    for name in map(str.strip, _NAME.findall(item.question)):
         kin = [one for one in new if one[0].isdigit() == name[0].isdigit() and one.count(" ") == name.count(" ")]
         if kin:
             return item.question.replace(name, draw.choice(kin))
