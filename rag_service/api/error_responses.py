@@ -21,6 +21,7 @@ MEANING: dict[int, str] = {
     401: "The request has no API key, or an invalid one",
     403: "The API key does not allow the request, or a web page of another origin sent it",
     404: "Something that the request names does not exist",
+    405: "The address does not accept the method",
     409: "The object already exists, or cannot be changed now",
     413: "The body or a part of it is too large",
     415: "The path does not accept the body's media type",

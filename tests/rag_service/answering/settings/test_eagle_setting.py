@@ -32,7 +32,7 @@ def test_doctor_tells_what_drafting_takes(monkeypatch: pytest.MonkeyPatch) -> No
     said = [{"name": "a", "memory": {"eagle_head": 93_000_000, "eagle_head_cache_per_token": 1536}}, {"name": "b"}]
     monkeypatch.setattr(Queue, "workers", lambda self: said)
     [finding] = _worker_memory("redis://127.0.0.1:1/0")
-    assert finding.found == "a: eagle head 93 MB, eagle head cache per token 0.00154 MB"
+    assert finding.found == "a: eagle head 93.0 MB, eagle head cache per token 1.5 kB"
 
     def unreachable(queue: Queue) -> None:
         raise QueueUnavailable("no")
