@@ -23,7 +23,7 @@ from retriever.words import Words
 from workers.support.claim import Claim
 from workers.support.numbers import PRICING, others, usual_form
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
-from workers.support.rows import Row, row_at
+from workers.support.rows import Row, rows_of
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES, turned
 
@@ -219,6 +219,7 @@ class Evidence:
         title = titles[number] if number < len(titles) else ""
         first_row = title.rpartition("\n")[2]
         above = set(self._content(words_of(title.removesuffix(first_row) if "|" in first_row else title)))
+        rows = rows_of(text, first_row, lambda cell: self._content(words_of(cell)))
         heading: set[str] = set()
         around: frozenset[str] = frozenset(above)
         end_of_paragraph = 0
@@ -232,7 +233,7 @@ class Evidence:
                 first = paragraph.partition("\n")[0]
                 if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
                     heading = set(self._content(words_of(first)))
-            said, row = text[start:end], row_at(text, start, first_row, lambda cell: self._content(words_of(cell)))
+            said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
             words_of_it = frozenset(self._content(words_of(said)))
             yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), row)
 

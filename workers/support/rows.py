@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby
 
 _ROW = re.compile(r"\s*\|.*\||[^|\n]*\|[^|\n]*\|")
 _DIVIDER = re.compile(r"[\s|:+-]+")
@@ -27,12 +27,12 @@ class Row:
     Attributes:
         cells: the words of each of its cells.
         above: the words of the cells of the table's first row.
-        others: the words of the first cells of the other rows, as far as they are in the passage.
+        labels: the words of the first cells of all rows of the table that are in the passage.
     """
 
     cells: Sequence[frozenset[str]]
     above: Sequence[frozenset[str]]
-    others: Sequence[frozenset[str]]
+    labels: Sequence[frozenset[str]]
 
     def told(self, own: Collection[str]) -> frozenset[str]:
         """The words of the row, and those above its first cell and above each cell that has words of a claim's own."""
@@ -53,28 +53,31 @@ class Row:
         if wanted and wanted.isdisjoint(holding):
             return True
         here = frozenset().union(*self.cells).intersection(asked)
-        return any(other.intersection(asked) > here for other in self.others)
+        return any(label.intersection(asked) > here for label in self.labels)
 
 
-def row_at(text: str, start: int, first: str, words: Words) -> Row | None:
-    """The row of a table that a place in a text lies in; None outside of tables, and in a table's first row.
+def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
+    """The rows of a text's tables by the place where their lines begin, without the tables' first rows.
 
     Args:
         first: the first row of a table that begins before the text, as its chunks have it: `Ticket | Adults`; or "".
     """
-    begin = text.rfind("\n", 0, start) + 1
-    line = text[begin:].partition("\n")[0]
-    if not is_row(line) or _DIVIDER.fullmatch(line):
-        return None
-    before = [*takewhile(is_row, reversed(text[:begin].removesuffix("\n").split("\n")))][::-1]
-    run = [*before, line, *takewhile(is_row, text[begin + len(line) + 1 :].split("\n"))]
-    goes_on = "|" in first and not _DIVIDER.fullmatch(run[1] if len(run) > 1 else "")
-    head = first if goes_on else run[0]
-    if not (before or goes_on):
-        return None
-    cells, above = ([frozenset(words(cell)) for cell in _cells(row)] for row in (line, head))
-    labels = [_cells(row)[0] for row in run if row not in (line, head) and not _DIVIDER.fullmatch(row)]
-    return Row(cells, above, [frozenset(words(label)) for label in labels])
+    found: dict[int, Row] = {}
+    at = 0
+    for are_rows, group in groupby(text.split("\n"), key=is_row):
+        lines = list(group)
+        if are_rows:
+            goes_on = "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
+            head, below = (first, lines) if goes_on else (lines[0], lines[1:])
+            above = [frozenset(words(cell)) for cell in _cells(head)]
+            cells = [[frozenset(words(cell)) for cell in _cells(line)] for line in below]
+            labels = [row[0] for row in cells]
+            place = at if goes_on else at + len(lines[0]) + 1
+            for line, row in zip(below, cells, strict=True):
+                found[place] = Row(row, above, labels)
+                place += len(line) + 1
+        at += sum(map(len, lines)) + len(lines)
+    return found
 
 
 def is_row(line: str) -> bool:

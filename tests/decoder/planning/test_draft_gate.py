@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from decoder import Engine, SamplingParams
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.plain import PlainDrafter
 from decoder.generation import Generation
 from decoder.planning.cost_curve import AssumedCurve
 from decoder.planning.draft_gate import EXPLORATION, DraftGate, Drafting
+from decoder.sequence import PassLoad
 from tests.support.tiny_models import tiny_target
 
 COPY = [5, 9, 14, 3, 8, 22, 31, 7] * 4
@@ -90,6 +93,18 @@ def test_seeing_what_became_of_a_draft_counts_as_its_time() -> None:
     for _ in range(400):
         gate.learn(2, 3 * MILLISECOND)
     assert 3.9 * MILLISECOND <= gate.drafting.seconds <= 4 * MILLISECOND
+
+
+def test_what_the_nodes_took_of_the_pass_counts_against_a_draft() -> None:
+    """Where a row costs as much as a pass of one, five nodes cost five tokens; three more are a loss of two."""
+    context = DrafterContext(cost=AssumedCurve(0.02, 64), drafting=Drafting())
+    engine = Engine(tiny_target(memory=0.0), "auto", context=context)
+    sequence = engine.start(COPY, SamplingParams(max_tokens=4))
+    sequence.pass_load, sequence.gate.drafted = PassLoad(2, 100, nodes=10), True
+    engine._teach_gate(sequence, 3, 5, 0.0)
+    assert context.drafting is not None
+    assert sequence.gate.gain == pytest.approx(0.7 * 1.0 + 0.3 * (3 - 5))
+    assert context.drafting.drafts == 1
 
 
 @dataclass
