@@ -55,6 +55,13 @@ def test_the_first_difference_is_named(on: list[int], index: int, ids: tuple[int
     assert (where["on"]["text"], where["off"]["text"]) == ("x", "y")
 
 
+def test_a_support_that_a_rounding_moves_is_no_difference() -> None:
+    cited = {"document_id": "d", "source_start": 0, "source_end": 4}
+    on, off = (answer([1], "a", citations=[{**cited, "support": support}]) for support in (0.8, 0.81))
+    assert compare(on, off)["identical"]
+    assert not compare(on, {**off, "citations": [{**cited, "source_end": 5, "support": 0.8}]})["identical"]
+
+
 @pytest.mark.parametrize("change", [{"citations": [{}]}, {"finish_reason": "length"}, {"answer": "abd"}])
 def test_text_citations_and_ends_are_compared_too(change: dict[str, Any]) -> None:
     report = compare(answer([1], "abc"), {**answer([1], "abc"), **change})
