@@ -60,14 +60,14 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
     """The rows of a text's tables by the place where their lines begin, without the tables' first rows.
 
     Args:
-        first: the first row of a table that begins before the text, as its chunks have it: `Ticket | Adults`; or "".
+        first: the first row of a table that goes on where the text begins, as chunks have it: `Ticket | Adults`; or "".
     """
     found: dict[int, Row] = {}
     at = 0
     for are_rows, group in groupby(text.split("\n"), key=is_row):
         lines = list(group)
         if are_rows:
-            goes_on = "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
+            goes_on = not at and "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
             head, below = (first, lines) if goes_on else (lines[0], lines[1:])
             above = [frozenset(words(cell)) for cell in _cells(head)]
             cells = [[frozenset(words(cell)) for cell in _cells(line)] for line in below]

@@ -82,6 +82,12 @@ def test_a_table_that_begins_in_an_earlier_passage_has_its_first_row_above() -> 
     assert found("What does a month pass cost for adults?", "7.50", LATER_PART, title=title).denied
 
 
+def test_a_later_table_has_its_own_first_row() -> None:
+    text, title = f"{LATER_PART}\nPhones:\n\n{WITHOUT_RULE}", "Prices\nTicket | Adults | Children"
+    assert found("Which phone number does Anna Dirksen have?", "4410", text, title=title).evidence >= 0.8
+    assert found("Which phone number does Anna Dirksen have?", "12", text, title=title).denied
+
+
 def test_a_table_needs_no_rule_below_its_first_row() -> None:
     asked = "Which phone number does Anna Dirksen have?"
     assert found(asked, "4410", WITHOUT_RULE).evidence >= 0.8
