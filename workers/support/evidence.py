@@ -191,7 +191,6 @@ class Evidence:
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
         at_odds = read.is_at_odds_with(self._asked_words)
-        values = [word for word in own if word[0].isdigit()]
         for sentence in self._sentences:
             there = sentence.told(own or words)
             stated = self._share(own or words, there)
@@ -201,7 +200,7 @@ class Evidence:
             contradicts, surely = self._contradicts(read, words, sentence)
             speaks_of_it = all(_near(word, sentence.around) for word in told)
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
-            if sentence.row is not None and sentence.row.is_elsewhere(values, self._asked):
+            if sentence.row is not None and self._is_of_another(read, words, sentence.row):
                 denied = True
             spoken = evidence
             if contradicts or denied:
@@ -256,19 +255,34 @@ class Evidence:
 
     def _contradicts(self, claim: Claim, words: Sequence[str], sentence: _Sentence) -> tuple[bool, bool]:
         """Whether the sentence contradicts the claim, and whether that is sure: by its clauses and as a whole."""
-        there = words_of(sentence.text)
+        text, there = sentence.text, words_of(sentence.text)
         if elsewhere := others(claim.said, [*there, *self._asked_words]):
             return True, bool(others(elsewhere, sentence.around))
         if not (claim.negations or any(word in self._asked for word in words)):
             return False, False  # a name or a number, not a statement: whether it is so, the question says
+        if sentence.row is not None:
+            states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
+            own = [word for word in words if word not in self._asked]
+            text = sentence.row.says(own, {*self._asked, *words} if states else ())
+            there = words_of(text)
         denies = turned(claim.said, there)
         whole = (claim.negations != negations(there)) != denies
         if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
             return whole, whole
-        shares = [(self._share(words, frozenset(self._content(words_of(one)))), one) for one in _clauses(sentence.text)]
+        shares = [(self._share(words, frozenset(self._content(words_of(one)))), one) for one in _clauses(text)]
         there = words_of(max(shares, key=lambda share: share[0])[1])
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
+
+    def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
+        """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
+        values = [word for word in words if word[0].isdigit() and word not in self._asked]
+        if row.is_elsewhere(values, self._asked):
+            return True
+        if claim.verdict or claim.negations:
+            return False
+        denies = row.answer(words) is None and negations(self._asked_words) % 2  # a name: "which room has no …?"
+        return row.answer(self._asked) is bool(denies)
 
 
 def _clauses(sentence: str) -> list[str]:

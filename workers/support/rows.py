@@ -16,6 +16,9 @@ _ROW = re.compile(r"\s*\|.*\||[^|\n]*\|[^|\n]*\|")
 _DIVIDER = re.compile(r"[\s|:+-]+")
 _BETWEEN = re.compile(r"(?<!\\)\|")
 
+_YES = frozenset(("yes", "y", "ja", "sí", "si", "oui", "sim", "true", "x", "✓", "✔", "✅", "☑", "是", "有"))
+_NO = frozenset(("no", "n", "nein", "nee", "non", "não", "false", "✗", "✘", "❌", "☐", "-", "–", "—", "否", "无", "無"))
+
 Words = Callable[[str], Iterable[str]]
 """The content words of a text."""
 
@@ -25,28 +28,40 @@ class Row:
     """A row of a table that has names above its columns.
 
     Attributes:
-        cells: the words of each of its cells.
+        texts: its cells.
+        cells: the words of each of them.
         above: the words of the cells of the table's first row.
         labels: the words of the first cells of all rows of the table that are in the passage.
     """
 
+    texts: Sequence[str]
     cells: Sequence[frozenset[str]]
     above: Sequence[frozenset[str]]
     labels: Sequence[frozenset[str]]
 
     def told(self, own: Collection[str]) -> frozenset[str]:
-        """The words of the row, and those above its first cell and above each cell that has words of a claim's own."""
+        """The words of the row, and those above its first cell, above each cell that has words of a claim's own, and
+        above each yes and no."""
         headers = (
             header
             for number, (cell, header) in enumerate(zip(self.cells, self.above, strict=False))
-            if not number or not cell.isdisjoint(own)
+            if not number or not cell.isdisjoint(own) or self._verdict(number) is not None
         )
         return frozenset().union(*self.cells, *headers)
 
+    def says(self, own: Collection[str], asked: Collection[str]) -> str:
+        """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for."""
+        cells = [text for number, text in enumerate(self.texts) if not number or not self.cells[number].isdisjoint(own)]
+        return f"no {' '.join(cells)}" if self.answer(asked) is False else "; ".join(cells)
+
+    def answer(self, asked: Collection[str]) -> bool | None:
+        """The yes or no in a column whose name was asked for: a no, if there are both; None for neither."""
+        verdicts = {self._verdict(number) for number in self._named(asked) if number < len(self.cells)} - {None}
+        return all(verdicts) if verdicts else None
+
     def is_elsewhere(self, values: Collection[str], asked: Collection[str]) -> bool:
         """Whether a claim's values stand in other columns than those whose names were asked for, or in another row."""
-        named = {number: header.intersection(asked) for number, header in enumerate(self.above) if number}
-        wanted = {one for one, words in named.items() if words and not any(words < other for other in named.values())}
+        wanted = self._named(asked)
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
         if not holding:
             return False
@@ -54,6 +69,17 @@ class Row:
             return True
         here = frozenset().union(*self.cells).intersection(asked)
         return any(label.intersection(asked) > here for label in self.labels)
+
+    def _named(self, asked: Collection[str]) -> set[int]:
+        """The columns whose names were asked for, but for the first; not for a number in a name of words alone."""
+        named = {number: header.intersection(asked) for number, header in enumerate(self.above) if number}
+        named = {one: said for one, said in named.items() if _has_word(said) or not _has_word(self.above[one])}
+        return {one for one, said in named.items() if said and not any(said < other for other in named.values())}
+
+    def _verdict(self, number: int) -> bool | None:
+        """The yes or no that a cell is; None for others."""
+        text = self.texts[number].strip().casefold()
+        return True if text in _YES else False if text in _NO else None
 
 
 def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
@@ -70,11 +96,12 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
             goes_on = not at and "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
             head, below = (first, lines) if goes_on else (lines[0], lines[1:])
             above = [frozenset(words(cell)) for cell in _cells(head)]
-            cells = [[frozenset(words(cell)) for cell in _cells(line)] for line in below]
+            texts = [_cells(line) for line in below]
+            cells = [[frozenset(words(cell)) for cell in row] for row in texts]
             labels = [row[0] for row in cells]
             place = at if goes_on else at + len(lines[0]) + 1
-            for line, row in zip(below, cells, strict=True):
-                found[place] = Row(row, above, labels)
+            for line, text_of, row in zip(below, texts, cells, strict=True):
+                found[place] = Row(text_of, row, above, labels)
                 place += len(line) + 1
         at += sum(map(len, lines)) + len(lines)
     return found
@@ -83,6 +110,10 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
 def is_row(line: str) -> bool:
     """Whether a line is a row of a Markdown table."""
     return _ROW.match(line) is not None
+
+
+def _has_word(words: Iterable[str]) -> bool:
+    return any(not word[0].isdigit() for word in words)
 
 
 def _cells(row: str) -> list[str]:

@@ -99,3 +99,77 @@ def test_what_a_question_does_not_name_is_not_denied() -> None:
     assert not found("How much is a ticket?", "7.50").denied
     assert not found("Which ticket costs 42 euros?", "The month pass.").denied
     assert not found("How much do two adults pay for a family ticket?", "15").evidence
+
+
+ROOMS = """# Meeting rooms
+
+| Room | Seats | Member per hour | Non-member per hour | Projector |
+|---|---|---|---|---|
+| Alder Room | 12 | 18.00 | 32.00 | yes |
+| Birch Room | 8 | 12.00 | 20.00 | no |
+| Elm Studio | 20 | 25.00 | 41.00 | no |
+"""
+TARIFFS = """# Parcels
+
+| Weight | Europe zone 1 | Europe zone 2 | World |
+|---|---|---|---|
+| up to 2 kg | 13.50 | 18.40 | 25.00 |
+| 2 to 5 kg | 16.00 | 22.10 | 34.30 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "claim"),
+    [
+        ("How many seats does the Elm Studio have?", "The Elm Studio has 20 seats."),
+        ("What does an hour in the Elm Studio cost for non-members?", "The Elm Studio costs 41 euros for non-members."),
+    ],
+)
+def test_a_no_in_another_column_denies_nothing(question: str, claim: str) -> None:
+    assert found(question, claim, ROOMS, title="Meeting rooms").evidence >= 0.8
+    assert not found(question, claim, ROOMS, title="Meeting rooms").contradicts
+
+
+@pytest.mark.parametrize("room", ["Alder Room", "Birch Room"])
+@pytest.mark.parametrize("marks", [("yes", "no"), ("✓", "–"), ("x", "-")])
+def test_a_yes_or_no_in_the_column_that_was_asked_for_decides(room: str, marks: tuple[str, str]) -> None:
+    text = ROOMS.replace(" yes |", f" {marks[0]} |").replace(" no |", f" {marks[1]} |")
+    asked = f"Does the {room} have a projector?"
+    yes, no = f"Yes, the {room} has a projector.", f"No, the {room} does not have a projector."
+    right, wrong = (yes, no) if room == "Alder Room" else (no, yes)
+    assert found(asked, right, text).evidence >= 0.8
+    assert not found(asked, right, text).denied
+    assert found(asked, wrong, text).denied
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("Which room has no projector?", "Birch Room", "Alder Room"),
+        ("Which room has a projector?", "Alder Room", "Birch Room"),
+        ("Which room has a projector?", "The Alder Room has a projector.", "The Birch Room has a projector."),
+    ],
+)
+def test_the_row_that_was_asked_for_is_one_that_says_so(question: str, right: str, wrong: str) -> None:
+    assert found(question, right, ROOMS).evidence >= 0.8
+    assert not found(question, right, ROOMS).denied
+    assert found(question, wrong, ROOMS).denied
+
+
+def test_a_number_in_a_columns_name_names_it_only_beside_its_words() -> None:
+    asked = "What does a parcel of up to 2 kg to the World cost?"
+    assert found(asked, "It costs 25.00 euros.", TARIFFS, title="Parcels").evidence >= 0.8
+    assert not found(asked, "It costs 25.00 euros.", TARIFFS, title="Parcels").denied
+    assert found(asked, "It costs 18.40 euros.", TARIFFS, title="Parcels").denied
+    other = "What does a 2 to 5 kg parcel to Europe zone 2 cost?"
+    assert found(other, "22.10 euros", TARIFFS, title="Parcels").evidence >= 0.8
+    assert found(other, "16.00 euros", TARIFFS, title="Parcels").denied
+
+
+FERRY = "| Line | First departure | Last departure |\n|---|---|---|\n| North shore | 06:30 | 22:15 |\n"
+
+
+def test_the_last_is_not_the_first() -> None:
+    asked = "When is the last departure to the North shore?"
+    assert not found(asked, "The last departure is at 22:15.", FERRY).denied
+    assert found(asked, "The last departure is at 06:30.", FERRY).denied
