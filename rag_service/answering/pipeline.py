@@ -132,9 +132,12 @@ class Pipeline(Service):
         self.admission.check_engine(request, collection)
         outdated = await anyio.to_thread.run_sync(outdated_turns, self.library, turns)
         question, revised = QuestionInContext.in_session(request.question, session_id, turns), None
-        if turns and len(turns) - 1 not in outdated and self.templates.is_revision(request.question):
-            revised = turns[-1].segments[-1]
-            retrieved = Retrieved(passages=[one for one in turns[-1].passages if one.get("in_prompt", True)])
+        last = next(
+            (n for n, turn in reversed([*enumerate(turns)]) if not self.templates.is_greeting(turn.question)), -1
+        )
+        if last >= 0 and last not in outdated and self.templates.is_revision(request.question):
+            revised = turns[last].segments[-1]
+            retrieved = Retrieved(passages=[one for one in turns[last].passages if one.get("in_prompt", True)])
         else:
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
         find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)

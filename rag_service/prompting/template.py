@@ -41,7 +41,7 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 """The slots that a field must have, each once, in any order. Other fields have none."""
 UNTOLD = (
-    *("refusal", "greetings", "revisions", "shorter", "whole_questions", "listing_questions"),
+    *("refusal", "greetings", "revisions", "shorter", "doubts", "whole_questions", "listing_questions"),
     *("listing", "listing_apart", "listing_none", "listing_line", "listing_more", "listing_and", "listing_or"),
 )
 """Texts that no model reads."""
@@ -76,6 +76,8 @@ class PromptTemplate:
         edit: an answer, and what to change about it.
         shorten: an answer, that it is to be shorter, and how many words it may have; small models change nothing else.
         shorter: words of messages that ask for that and nothing else.
+        doubts: words of messages that doubt the last answer, after `|` words that may stand around them, and after
+            another one the first words of such messages that have no question mark.
         whole: a question about one whole document, after its passages.
         notes: what to write down about a part of a document that is too long to be read at once.
         whole_questions: such questions, one a line (`patterns.py`).
@@ -98,6 +100,7 @@ class PromptTemplate:
     edit: str
     shorten: str
     shorter: str
+    doubts: str
     whole: str
     notes: str
     whole_questions: str
@@ -296,6 +299,19 @@ class Templates:
         return any(
             (not own.isdisjoint(words) and own | around >= set(words)) or not beginnings.isdisjoint(begins)
             for own, around, beginnings in self._revisions
+        )
+
+    def asks(self, message: str) -> bool:
+        """Whether a message may ask something by itself: it is no greeting, and not only about the last answer."""
+        return not (self.is_greeting(message) or self.is_revision(message))
+
+    def is_doubt(self, message: str) -> bool:
+        """Whether a message only doubts the last answer: "Are you sure?" It is to be looked up again."""
+        words = _words(message)
+        asks = message.rstrip().endswith(("?", "？"))
+        return 0 < len(words) <= MOST_OF_A_GREETING and any(
+            not own.isdisjoint(words) and own | around >= set(words) and (asks or words[0] in firsts)
+            for own, around, firsts in (_word_lists(one.doubts, 3) for one in self._templates.values())
         )
 
     @cached_property

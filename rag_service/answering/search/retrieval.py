@@ -122,9 +122,11 @@ class Retrieval:
         if collection is None or mode == "none" or self._templates.is_greeting(question.question):
             return Retrieved()
         rewritten = Rewritten(question.question)
-        past = [exchange for exchange in question.past if not self._templates.is_greeting(exchange.question)]
+        past = [exchange for exchange in question.past if self._templates.asks(exchange.question)]
         if past and self._templates.is_revision(question.question):
             rewritten = Rewritten(past[-1].question)  # which the answer that is to be changed is about
+        elif past and self._templates.is_doubt(question.question):
+            rewritten = Rewritten(past[-1].question, 0.0)  # is asked again
         elif self._settings.retrieval.rewrite if options.rewrite is None else options.rewrite:
             rewritten = await self._rewriter.rewrite(
                 question.question,

@@ -42,6 +42,10 @@ _ARTICLES_IN_LINES = """
     the a an der die das den dem ein eine einen einem einer de het een le la les el los las
     """
 ARTICLES = frozenset(_ARTICLES_IN_LINES.split())
+_ONE_IN_LINES = "a an ein eine einen einem einer een un une una"
+_ONE = frozenset(_ONE_IN_LINES.split())
+"""Articles of things that are one of many: a canoe."""
+_OF = frozenset(("of", "von", "van", "de"))
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -168,6 +172,8 @@ def _as_before(question: str, past: Sequence[str]) -> str:
     words = next((text for text in reversed(past) if _is_whole(text)), "").split()
     if place and (same := _same_place(words, rest.split())):
         return " ".join([*words[:same], rest.rstrip(" ?!.…")])
+    if own[0] in _ONE and not place and (other := _other_one(words)):
+        return " ".join([*words[:other], rest.rstrip(" ?!.…")])
     which = not place and words and words[0].casefold() in _WHICH
     return " ".join(words[: 1 if which else OPENING_WORDS])
 
@@ -176,6 +182,15 @@ def _same_place(words: Sequence[str], place: Sequence[str]) -> int:
     """Where a question names what the next one names otherwise: in Ghent, in Lille. 0 for nowhere."""
     wanted = _shape(place)
     return max((n for n in range(len(words)) if _shape(words[n:]) == wanted), default=0)
+
+
+def _other_one(words: Sequence[str]) -> int:
+    """Where a question names one of many things, which another one replaces: "How much is a canoe for a day?" 0 for
+    nowhere, or if it names several of which none stands alone without a preposition."""
+    found = [n for n, word in enumerate(words) if n and word.casefold() in _ONE]
+    alone = [n for n in found if not _PLACE.match(f"{words[n - 1]} ") or words[n - 1].casefold() in _OF]
+    chosen = found if len(found) == 1 else alone
+    return chosen[0] if len(chosen) == 1 else 0
 
 
 def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:

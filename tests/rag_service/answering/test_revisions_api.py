@@ -105,3 +105,65 @@ async def test_without_an_answer_before_it_such_a_message_is_a_question(client: 
 )
 def test_a_message_of_these_words_alone_is_about_the_last_answer(message: str, is_one: bool) -> None:
     assert Templates().is_revision(message) is is_one
+
+
+async def test_thanks_are_not_what_is_revised(client: httpx.AsyncClient, world: Any) -> None:
+    first = await ask(client, FIRST["question"])
+    world.stage.text = "You are welcome."
+    thanked = await ask(client, "Thanks!", session_id=first["session_id"])
+    world.stage.text = "Shorter."
+    again = await ask(client, "Make that shorter.", session_id=first["session_id"])
+    _, _, shown = world.tokens.decode(world.stage.prompts[-1]).rpartition(thanked["answer"])
+    assert first["answer"] in shown
+    assert [one["chunk_id"] for one in again["passages"]] == [one["chunk_id"] for one in first["passages"]]
+
+
+async def test_a_follow_up_behind_a_revision_is_about_the_question_before_it(
+    client: httpx.AsyncClient, world: Any
+) -> None:
+    first = await ask(client, "What does the Brunnel 400 weigh?")
+    await ask(client, "Make that shorter.", session_id=first["session_id"])
+    then = await ask(client, "And the Tarvo 350?", session_id=first["session_id"])
+    assert then["retrieval_query"] == "What does the Tarvo 350 weigh?"
+
+
+@pytest.mark.parametrize(
+    "message", ["Are you sure?", "Bist du sicher?", "Weet je het zeker?", "¿Estás seguro?", "真的吗？"]
+)
+async def test_who_doubts_an_answer_asks_its_question_again(
+    client: httpx.AsyncClient, world: Any, message: str
+) -> None:
+    first = await ask(client, FIRST["question"])
+    again = await ask(client, message, session_id=first["session_id"])
+    assert again["retrieval_query"] == FIRST["question"]
+    assert [one["chunk_id"] for one in again["passages"]] == [one["chunk_id"] for one in first["passages"]]
+    assert world.stage.rewrites == []
+    _, _, shown = world.tokens.decode(world.stage.prompts[-1]).rpartition(first["answer"])
+    assert FIRST["question"] in shown
+    assert message not in shown
+
+
+@pytest.mark.parametrize(
+    ("message", "is_one"),
+    [
+        ("are you really sure", True),
+        ("Is that right?", True),
+        ("Really?", True),
+        ("Stimmt das?", True),
+        ("Ist das auch wirklich richtig?", True),
+        ("Echt?", True),
+        ("Klopt dat?", True),
+        ("¿Es verdad?", True),
+        ("你确定吗", True),
+        ("That is right.", False),
+        ("Is the pool really open?", False),
+        ("Who is sure?", False),
+        ("What is right?", False),
+        ("Is that allowed?", False),
+        ("Correct it.", False),
+        ("Is that so?", False),
+        ("", False),
+    ],
+)
+def test_a_message_of_these_words_alone_doubts_the_last_answer(message: str, is_one: bool) -> None:
+    assert Templates().is_doubt(message) is is_one

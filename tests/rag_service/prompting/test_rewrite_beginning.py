@@ -55,6 +55,13 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
     [
         ("How many days are there in Lisbon for travel?", "And in Berlin?", "How many days are there in Berlin"),
         ("When does the club close on weekdays?", "on bank holidays", "When does the club close on bank holidays"),
+        ("What does a canoe cost for a full day?", "What about a single scull?", "What does a single scull"),
+        ("How long may I borrow a book?", "And a DVD?", "How long may I borrow a DVD"),
+        ("Was kostet eine Tageskarte?", "Und ein Monatspass?", "Was kostet ein Monatspass"),
+        ("Wat kost het om een bank te brengen?", "En een autoband?", "Wat kost het om een autoband"),
+        ("What is the price of a canoe?", "And a rowing boat?", "What is the price of a rowing boat"),
+        ("May a member bring a guest?", "And a dog?", "May a"),
+        ("When is the library open?", "And the cafe?", "When is"),
         ("Was kostet ein Platz im Parkhaus?", "Und in der Garage?", "Was kostet ein Platz in der Garage"),
         ("Was kostet ein Platz im Parkhaus Nord?", "Und in Linz?", "Was kostet"),
         ("Wie viele passen in den größten Saal von Ost?", "Und in West?", "Wie viele"),
