@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from retriever.words import Words
 from workers.support.claim import Claim
 from workers.support.numbers import PRICING, others, usual_form
+from workers.support.plurals import SINGULARS
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
 from workers.support.rows import Row, rows_of
 from workers.support.sentence_ends import goes_on
@@ -89,9 +90,9 @@ class _Sentence:
     row: Row | None
     """The row of a table that it is, or is in."""
 
-    def told(self, own: Sequence[str]) -> frozenset[str]:
-        """Its words; of a row of a table also those that say what the cells with a claim's own words are about."""
-        return self.words if self.row is None else self.row.told(own) | self.above
+    def told(self, own: Iterable[str]) -> frozenset[str]:
+        """Its words; of a row of a table also those that say what the cells with these words are about."""
+        return self.words if self.row is None else self.row.told(frozenset(own)) | self.above
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -192,7 +193,7 @@ class Evidence:
             return best
         at_odds = read.is_at_odds_with(self._asked_words)
         for sentence in self._sentences:
-            there = sentence.told(own or words)
+            there = sentence.told([*(own or words), *self._asked])
             stated = self._share(own or words, there)
             if not stated:
                 continue
@@ -238,7 +239,8 @@ class Evidence:
 
     def _content(self, words: Iterable[str]) -> list[str]:
         """Content words, each once, without those that only say no."""
-        words = [STATES.get(word, word) for word in map(usual_form, words) if word not in NEGATIONS]
+        words = [usual_form(SINGULARS.get(word, word)) for word in words if word not in NEGATIONS]
+        words = [STATES.get(word, word) for word in words]
         return list(dict.fromkeys(self._words.content(words)))
 
     def _weight(self, word: str) -> float:

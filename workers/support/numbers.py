@@ -42,8 +42,7 @@ def forms(words: Iterable[str]) -> set[str]:
         if value := _VALUES.get(word):
             found.add(value)
         elif word[0].isdigit():
-            digits = _SEPARATORS.sub("", word)
-            found |= {digits} if digits == word else {digits, digits.rstrip("0")}
+            found |= {_SEPARATORS.sub("", one) for one in (word, usual_form(word))}
         elif word in NUMERALS:
             found.add(word)
     return found

@@ -40,8 +40,8 @@ class Row:
     labels: Sequence[frozenset[str]]
 
     def told(self, own: Collection[str]) -> frozenset[str]:
-        """The words of the row, and those above its first cell, above each cell that has words of a claim's own, and
-        above each yes and no."""
+        """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
+        of the question's, and above each yes and no."""
         headers = (
             header
             for number, (cell, header) in enumerate(zip(self.cells, self.above, strict=False))

@@ -15,6 +15,9 @@ from workers.support.numbers import forms, others
         ("1.200", "1,200"),
         ("9:30", "9.30"),
         ("3.50", "3.5"),
+        ("30.00", "30"),
+        ("1.200,00", "1200"),
+        ("9:00", "9"),
         ("two", "2"),
         ("zwölf", "12"),
         ("twee", "two"),
@@ -25,7 +28,9 @@ def test_they_are_one_number(one: str, other: str) -> None:
     assert others([one], [other]) == others([other], [one]) == set()
 
 
-@pytest.mark.parametrize(("one", "other"), [("12", "120"), ("1,200", "120"), ("two", "three"), ("2", "two-thirds")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("12", "120"), ("1,200", "120"), ("30.00", "3"), ("two", "three"), ("2", "two-thirds")]
+)
 def test_they_are_two(one: str, other: str) -> None:
     assert others([one], [other]) == {one}
 

@@ -173,3 +173,27 @@ def test_the_last_is_not_the_first() -> None:
     asked = "When is the last departure to the North shore?"
     assert not found(asked, "The last departure is at 22:15.", FERRY).denied
     assert found(asked, "The last departure is at 06:30.", FERRY).denied
+
+
+STAFF = "| Name | Role | Office |\n|---|---|---|\n| Anna Keller | Payroll | B 204 |\n| Sofia Marin | Travel | C 115 |\n"
+
+
+def test_a_row_is_about_the_columns_of_what_was_asked_by() -> None:
+    """The question names a cell, and asks for the head of its row."""
+    by_office = found("Which name is in office C 115?", "Sofia Marin", STAFF, title="Staff")
+    by_cell = found("Which name is in C 115?", "Sofia Marin", STAFF, title="Staff")
+    assert by_office.evidence == by_cell.evidence == 1.0
+
+
+@pytest.mark.parametrize(
+    ("question", "claim", "text", "language"),
+    [
+        ("What does a day ticket cost for a child?", "A child pays 4 euros.", PRICES, "en"),
+        ("Wat kost een dagkaart voor een kind?", "Een kind betaalt 4 euro.", "Kinderen betalen 4 euro.", "nl"),
+    ],
+)
+def test_a_child_is_one_of_the_children(question: str, claim: str, text: str, language: str) -> None:
+    with_plural = found(question, claim, text, language)
+    with_singular = found(question, claim, text.replace("Kinderen", "Kind").replace("Children", "Child"), language)
+    assert with_plural.evidence == pytest.approx(with_singular.evidence)
+    assert not with_plural.denied
