@@ -16,15 +16,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from retriever.words import Words
 from workers.support.claim import Claim
 from workers.support.numbers import PRICING, others, usual_form
 from workers.support.plurals import SINGULARS
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
-from workers.support.rows import Row, rows_of
+from workers.support.rows import Row, Size, rows_of
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES, turned
 
@@ -90,9 +91,9 @@ class _Sentence:
     row: Row | None
     """The row of a table that it is, or is in."""
 
-    def told(self, own: Iterable[str]) -> frozenset[str]:
+    def told(self, own: Iterable[str], sizes: Collection[Size]) -> frozenset[str]:
         """Its words; of a row of a table also those that say what the cells with these words are about."""
-        return self.words if self.row is None else self.row.told(frozenset(own)) | self.above
+        return self.words if self.row is None else self.row.told(frozenset(own), sizes) | self.above
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -160,6 +161,7 @@ class Evidence:
         self._asked = self._content(words_of(question))
         self._asked_names = self._content(words_of(" ".join(_names(question))))
         self._asked_words = words_of(question)
+        self._sizes = [*self._measured(self._asked_words)]
         self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
 
     def of(self, claim: str) -> Found:
@@ -193,7 +195,7 @@ class Evidence:
             return best
         at_odds = read.is_at_odds_with(self._asked_words)
         for sentence in self._sentences:
-            there = sentence.told([*(own or words), *self._asked])
+            there = sentence.told([*(own or words), *self._asked], self._sizes)
             stated = self._share(own or words, there)
             if not stated:
                 continue
@@ -243,6 +245,12 @@ class Evidence:
         words = [STATES.get(word, word) for word in words]
         return list(dict.fromkeys(self._words.content(words)))
 
+    def _measured(self, words: Sequence[str]) -> Iterable[Size]:
+        """The numbers among words, each with the stem of the word behind it."""
+        for word, after in pairwise([*words, ""]):
+            if word[0].isdigit():
+                yield usual_form(word), next(iter(self._content([after] if after else [])), "")
+
     def _weight(self, word: str) -> float:
         weight = math.log(1 + len(self._sentences) / (self._counts[word] + 0.5))
         return OF_PRICES * weight if word in self._pricing else weight
@@ -279,7 +287,7 @@ class Evidence:
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
         values = [word for word in words if word[0].isdigit() and word not in self._asked]
-        if row.is_elsewhere(values, self._asked):
+        if row.is_elsewhere(values, self._asked, self._sizes):
             return True
         if claim.verdict or claim.negations:
             return False

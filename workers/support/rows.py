@@ -12,6 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from workers.support.ranges import Range
+
+Size = tuple[str, str]
+"""A number of a question and the word behind it, or ""."""
+UNITLESS = frozenset(("", "year", "old", "jahr", "jahrig", "jaar", "jarig", "año"))
+"""Words behind numbers that rows' heads mostly leave out; those of ages."""
+
 _ROW = re.compile(r"\s*\|.*\||[^|\n]*\|[^|\n]*\|")
 _DIVIDER = re.compile(r"[\s|:+-]+")
 _BETWEEN = re.compile(r"(?<!\\)\|")
@@ -32,22 +39,27 @@ class Row:
         cells: the words of each of them.
         above: the words of the cells of the table's first row.
         labels: the words of the first cells of all rows of the table that are in the passage.
+        ranges: the ranges of numbers that these name.
+        own_range: the row's own.
     """
 
     texts: Sequence[str]
     cells: Sequence[frozenset[str]]
     above: Sequence[frozenset[str]]
     labels: Sequence[frozenset[str]]
+    ranges: Sequence[Range | None] = ()
+    own_range: Range | None = None
 
-    def told(self, own: Collection[str]) -> frozenset[str]:
+    def told(self, own: Collection[str], sizes: Collection[Size] = ()) -> frozenset[str]:
         """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
-        of the question's, and above each yes and no."""
+        of the question's, and above each yes and no; and the sizes that were asked for, if its range has them."""
         headers = (
             header
             for number, (cell, header) in enumerate(zip(self.cells, self.above, strict=False))
             if not number or not cell.isdisjoint(own) or self._verdict(number) is not None
         )
-        return frozenset().union(*self.cells, *headers)
+        here = [number for number, _ in sizes] if self.measures(sizes) else []
+        return frozenset().union(*self.cells, *headers, filter(self.own_range.has, here) if self.own_range else ())
 
     def says(self, own: Collection[str], asked: Collection[str]) -> str:
         """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for."""
@@ -59,7 +71,7 @@ class Row:
         verdicts = {self._verdict(number) for number in self._named(asked) if number < len(self.cells)} - {None}
         return all(verdicts) if verdicts else None
 
-    def is_elsewhere(self, values: Collection[str], asked: Collection[str]) -> bool:
+    def is_elsewhere(self, values: Collection[str], asked: Collection[str], sizes: Collection[Size] = ()) -> bool:
         """Whether a claim's values stand in other columns than those whose names were asked for, or in another row."""
         wanted = self._named(asked)
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
@@ -67,8 +79,20 @@ class Row:
             return False
         if wanted and wanted.isdisjoint(holding):
             return True
+        if (measures := self.measures(sizes)) is not None:
+            return not measures
         here = frozenset().union(*self.cells).intersection(asked)
         return any(label.intersection(asked) > here for label in self.labels)
+
+    def measures(self, sizes: Collection[Size]) -> bool | None:
+        """Whether the range at its head has a size that was asked for; None if no row's has."""
+        if self.own_range is None or not sizes:
+            return None
+        units = UNITLESS.union(*self.labels, *self.above[:1])
+        numbers = [number for number, unit in sizes if unit in units]
+        if not any(one is not None and any(map(one.has, numbers)) for one in self.ranges):
+            return None
+        return any(map(self.own_range.has, numbers))
 
     def _named(self, asked: Collection[str]) -> set[int]:
         """The columns whose names were asked for, but for the first; not for a number in a name of words alone."""
@@ -99,9 +123,10 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
             texts = [_cells(line) for line in below]
             cells = [[frozenset(words(cell)) for cell in row] for row in texts]
             labels = [row[0] for row in cells]
+            ranges = [Range.read(row[0]) for row in texts]
             place = at if goes_on else at + len(lines[0]) + 1
-            for line, text_of, row in zip(below, texts, cells, strict=True):
-                found[place] = Row(text_of, row, above, labels)
+            for line, text_of, row, own in zip(below, texts, cells, ranges, strict=True):
+                found[place] = Row(text_of, row, above, labels, ranges, own)
                 place += len(line) + 1
         at += sum(map(len, lines)) + len(lines)
     return found

@@ -197,3 +197,46 @@ def test_a_child_is_one_of_the_children(question: str, claim: str, text: str, la
     with_singular = found(question, claim, text.replace("Kinderen", "Kind").replace("Children", "Child"), language)
     assert with_plural.evidence == pytest.approx(with_singular.evidence)
     assert not with_plural.denied
+
+
+AGES = """| Age | Swim | Sauna |
+|---|---|---|
+| under 4 | 1.00 | – |
+| 4–11 | 3.50 | 5 |
+| 12 to 17 years | 5.00 | 8 |
+| 18+ | 8.50 | 14 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("What does a parcel of 4 kg to Europe zone 1 cost?", "It costs 16 euros.", "It costs 13.50 euros."),
+        ("What does a 1 kg parcel to the World cost?", "25.00", "34.30"),
+    ],
+)
+def test_a_size_that_was_asked_for_is_in_one_of_the_ranges(question: str, right: str, wrong: str) -> None:
+    assert found(question, right, TARIFFS, title="Parcels").evidence >= 0.8
+    assert not found(question, right, TARIFFS, title="Parcels").denied
+    assert found(question, wrong, TARIFFS, title="Parcels").denied
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("What does a swim cost at 20?", "8.50", "5.00"),
+        ("What does a swim cost for an 8-year-old?", "3.50", "5.00"),
+        ("What does a swim cost for a child of 3?", "1.00", "3.50"),
+        ("What does the sauna cost with 17 years?", "8", "14"),
+    ],
+)
+def test_ages_are_mostly_told_without_their_unit(question: str, right: str, wrong: str) -> None:
+    assert not found(question, right, AGES).denied
+    assert found(question, right, AGES).evidence > 2 * found(question, wrong, AGES).evidence
+    assert found(question, wrong, AGES).denied
+
+
+def test_a_number_of_something_else_is_no_size() -> None:
+    asked = "What do 3 visits to the sauna cost for somebody of 12?"
+    assert not found(asked, "8", AGES).denied
+    assert found(asked, "5", AGES).denied
