@@ -15,11 +15,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, content_words
+from rag_service.prompting.rewriting.question_words import beginning_with
 
 OPENING_WORDS = 2
 """Words of the question before that a rewrite begins with."""
 FEWEST_WORDS = 4
 """Of that question; a shorter one hardly says how it goes on."""
+FEWEST_WITH_VERB = 3
+"""Of one that begins with a verb: "May children come?"."""
 MOST_WORDS = 8
 """Of a follow-up that leaves out what it asks; a longer one says it."""
 
@@ -52,6 +55,13 @@ _WHICH_IN_LINES = """
     """
 _WHICH = frozenset(_WHICH_IN_LINES.split())
 """Words before the thing that the next question may put something else in place of."""
+_VERBS_IN_LINES = """
+    is are was were do does did can could may must has have had will would should
+    ist sind war waren hat haben kann können darf dürfen muss müssen wird werden gibt gilt soll
+    zijn heeft hebben kan kunnen mag mogen moet moeten wordt worden geldt
+    est sont peut peuvent doit doivent es son puede pueden debe
+    """
+_VERBS = frozenset(_VERBS_IN_LINES.split())
 _ASKS_IN_LINES = """
     what who whom whose which when where why how if
     wer wen wem wessen was welche welcher welches welchen welchem wann wo wohin woher warum wieso weshalb wie wieviel
@@ -59,14 +69,10 @@ _ASKS_IN_LINES = """
     wat wie welk welke wanneer waar waarom waarmee hoe hoeveel hoelang
     qui que quoi quel quelle quels quelles quand où pourquoi comment combien
     quién quiénes qué cuál cuáles cuándo dónde cómo cuánto cuánta cuántos cuántas
-    is are was were do does did can could may must has have had will would should
-    ist sind war waren hat haben kann können darf dürfen muss müssen wird werden gibt gilt soll
-    zijn heeft hebben kan kunnen mag mogen moet moeten wordt worden geldt
-    est sont peut peuvent doit doivent es son puede pueden debe
     tell show explain list give please thanks thank sag sagen zeig zeige erkläre nenne bitte danke geef noem vertel leg
     bedankt dank dis explique montre merci dime explica muestra gracias
     """
-ASKS = frozenset(_ASKS_IN_LINES.split())
+ASKS = _VERBS.union(_ASKS_IN_LINES.split())
 """Words with which a follow-up asks something itself, or asks for something else than an answer."""
 _DETERMINERS_IN_LINES = """
     this these diese dieser diesen diesem dieses deze este esta estos estas ese esa esos esas ceux celles celui celle
@@ -114,6 +120,10 @@ _GERMAN = re.compile(
 )
 """German words that are pronouns after a verb and articles elsewhere."""
 _LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)
+_THAT = re.compile(
+    r"\b(?:is|was|does|did) (?P<it>that)(?=\s+(?:for|in|with|per|on|at|by|from|than|to)\b)", re.IGNORECASE
+)
+"""English words that are pronouns there, and others elsewhere."""
 _WORD = re.compile(r"\w+")
 
 
@@ -145,7 +155,7 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
     """
     if _NOTHING.search(question):
         return Beginning()
-    if text := _as_before(question, past):
+    if text := _as_before(question, past) or beginning_with(question, past[-1] if past else ""):
         return Beginning(text)
     found = _pronouns(question)
     if not found or _means_itself(before := question[: found[0].start("it")], found[0]["it"]):
@@ -205,7 +215,8 @@ def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
 def _is_whole(question: str) -> bool:
     """Whether it says what it asks. Instructions of edits are among the questions before, too."""
     words = question.casefold().split()
-    if len(words) < FEWEST_WORDS or INSTEAD.match(question):
+    fewest = FEWEST_WITH_VERB if words[:1] and words[0] in _VERBS else FEWEST_WORDS
+    if len(words) < fewest or INSTEAD.match(question):
         return False
     return question.rstrip().endswith("?") or not ASKS.isdisjoint(words[:FEWEST_WORDS])
 
@@ -217,7 +228,7 @@ def _pronouns(question: str) -> list[re.Match[str]]:
         for match in re.finditer(r"(?P<it>\w+)", text)
         if match["it"].casefold() in PRONOUNS - _DETERMINERS and match["it"] not in _POLITE
     ]
-    found = [*plain, *(match for form in (_DUTCH, _GERMAN, _LAST) for match in form.finditer(text))]
+    found = [*plain, *(match for form in (_DUTCH, _GERMAN, _LAST, _THAT) for match in form.finditer(text))]
     return sorted({match.start("it"): match for match in found}.values(), key=lambda match: match.start("it"))
 
 
