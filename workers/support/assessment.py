@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
 from workers.support.calibration import Calibration
-from workers.support.evidence import Evidence, Found, repeats, sentences
+from workers.support.evidence import Evidence, Found, repeats
+from workers.support.sentences import sentences
 
 DIGITS = 2
 """Decimals of the chances that the API shows."""

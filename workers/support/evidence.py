@@ -25,8 +25,9 @@ from workers.support.claim import Claim
 from workers.support.numbers import PRICING, others, usual_form
 from workers.support.plurals import SINGULARS
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
+from workers.support.ranges import Range
 from workers.support.rows import Row, Size, rows_of
-from workers.support.sentence_ends import goes_on
+from workers.support.sentences import clauses, sentences
 from workers.support.states import STATES, turned
 
 CONTRADICTED = 0.2
@@ -40,16 +41,13 @@ OF_PRICES = 0.05
 SHARED = 5
 """Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
 
-LONG_LINE = 40
-"""Characters from which on a line may have been broken for its length."""
 
-_LINE_END = re.compile(r"\n")
-_OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
-"""Headings, quotes and rows of tables."""
-_WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
-_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
-_CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
-_AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
+_BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
+_BUT_NOT = re.compile(r"\W*(?:(?:but|aber|maar|pero)\s+)?(?:not|nicht|niet|no)\b", re.IGNORECASE)
+_OR = frozenset(("or", "oder", "of", "o", "u"))
+_JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
+_HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
+"""Its first row, and the line below that."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _HEADING = re.compile(r"[^\n]{1,80}[^\n.!?:;,…。！？]")
 
@@ -88,43 +86,14 @@ class _Sentence:
     """Words of its paragraph, of the headings above that, and of the passage's title."""
     above: frozenset[str]
     """The latter two alone."""
+    heading: frozenset[str]
+    """Words of the headings alone."""
     row: Row | None
     """The row of a table that it is, or is in."""
 
     def told(self, own: Iterable[str], sizes: Collection[Size]) -> frozenset[str]:
         """Its words; of a row of a table also those that say what the cells with these words are about."""
         return self.words if self.row is None else self.row.told(frozenset(own), sizes) | self.above
-
-
-def sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the sentences and lines of a text, without white space at their ends.
-
-    A line of prose that was broken for its length goes on in the next one. The full stop of an abbreviation or of an
-    ordinal number ends no sentence.
-    """
-    joined = _LINE_END.sub(lambda match: " " if _goes_on(match) else "\n", text)
-    matches = _SENTENCE.finditer(joined)
-    found: list[tuple[int, int]] = []
-    for match in matches:
-        start, end = match.start(), match.start() + len(match.group().rstrip())
-        if start == end:
-            continue
-        if (
-            found
-            and "\n" not in joined[found[-1][1] : start]
-            and goes_on(joined[max(0, found[-1][1] - 40) : found[-1][1]], match.group())
-        ):
-            start = found.pop()[0]
-        found.append((start, end))
-    return found
-
-
-def _goes_on(line_end: re.Match[str]) -> bool:
-    """Whether the line before a line end is prose of some length, and the next one begins with a word of it."""
-    text, at = line_end.string, line_end.start()
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    long = len(line) >= LONG_LINE and line.count(" ") >= LONG_LINE // 10
-    return long and not _OWN_LINE.match(line) and bool(_WORD_OF_PROSE.match(text, at + 1))
 
 
 def repeats(question: str, answer: str) -> bool:
@@ -157,10 +126,12 @@ class Evidence:
         self._sentences = [
             sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
         ]
+        self._headings = {(one.passage, one.start): one.heading for one in self._sentences}
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
         self._asked = self._content(words_of(question))
         self._asked_names = self._content(words_of(" ".join(_names(question))))
         self._asked_words = words_of(question)
+        self._asked_range = Range.read(question)
         self._sizes = [*self._measured(self._asked_words)]
         self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
 
@@ -171,11 +142,27 @@ class Evidence:
         """
         return self._best(claim, self._of_question)[0]
 
+    def _of_parts(self, claim: str) -> Found | None:
+        """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that
+        was not asked; together they must speak of what was asked. None for others."""
+        if not _JOINED.search(self._question):
+            return None
+        parts = [part for part in _JOINED.split(claim) if not set(self._content(words_of(part))) <= set(self._asked)]
+        if len(parts) < 2:
+            return None
+        first = [self._best(part, self._of_question) for part in parts]
+        together = self._of_question(frozenset().union(*(words for _, words in first)))
+        found = [self._best(part, lambda _: together)[0] for part in parts]
+        sections = {(one.passage, self._headings.get((one.passage, one.start))) for one in found}
+        return min(found, key=lambda one: (not one.denied, one.evidence)) if len(sections) == 1 else None
+
     def of_answer(self, claims: Sequence[str]) -> list[Found]:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         first = [self._best(claim, self._of_question) for claim in claims]
         if len(claims) < 2:
-            return [one for one, _ in first]
+            found = [one for one, _ in first]
+            parted = self._of_parts(claims[0]) if found and not found[0].denied else None
+            return [max(*found, parted, key=lambda one: one.evidence)] if parted else found
         together = self._of_question(frozenset().union(*(words for _, words in first)))
         return [self._best(claim, lambda _: together)[0] for claim in claims]
 
@@ -193,13 +180,18 @@ class Evidence:
         best_rank = False, 0.0, False
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
-        at_odds = read.is_at_odds_with(self._asked_words)
+        at_odds = read.is_at_odds_with(self._asked_words) or self._denies(claim, read)
         for sentence in self._sentences:
             there = sentence.told([*(own or words), *self._asked], self._sizes)
+            if sentence.row is not None and self._compares(own, sentence.row):
+                there |= {number for number, _ in self._sizes}
             stated = self._share(own or words, there)
             if not stated:
                 continue
-            evidence = stated * of_question(there)
+            if judges and self._is_repeated(sentence, read):  # says it of what the paragraph is about
+                stated = self._share(own or words, there | sentence.around)
+                there |= sentence.around
+            evidence = stated * of_question(there | sentence.heading)
             contradicts, surely = self._contradicts(read, words, sentence)
             speaks_of_it = all(_near(word, sentence.around) for word in told)
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
@@ -214,13 +206,15 @@ class Evidence:
                 best_rank = rank
                 covered = self._share(words, there)
                 place = sentence.passage, sentence.start, sentence.end
-                best = Found(evidence, covered, *place, contradicts, denied), there
+                best = Found(evidence, covered, *place, contradicts, denied), there | sentence.heading
         return best
 
     def _read(self, number: int, text: str, titles: Sequence[str]) -> Iterable[_Sentence]:
         title = titles[number] if number < len(titles) else ""
         first_row = title.rpartition("\n")[2]
-        above = set(self._content(words_of(title.removesuffix(first_row) if "|" in first_row else title)))
+        title = title.removesuffix(first_row) if "|" in first_row else title
+        above = set(self._content(words_of(title)))
+        headings = set(self._content(words_of(title.partition("\n")[2])))
         rows = rows_of(text, first_row, lambda cell: self._content(words_of(cell)))
         heading: set[str] = set()
         around: frozenset[str] = frozenset(above)
@@ -235,9 +229,12 @@ class Evidence:
                 first = paragraph.partition("\n")[0]
                 if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
                     heading = set(self._content(words_of(first)))
+            if _HEAD_OF_TABLE.match(text, text.rfind("\n", 0, start) + 1):
+                continue  # names of columns state nothing
             said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
             words_of_it = frozenset(self._content(words_of(said)))
-            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), row)
+            headed = frozenset(headings | heading)
+            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), headed, row)
 
     def _content(self, words: Iterable[str]) -> list[str]:
         """Content words, each once, without those that only say no."""
@@ -272,41 +269,54 @@ class Evidence:
             return False, False  # a name or a number, not a statement: whether it is so, the question says
         if sentence.row is not None:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
-            own = [word for word in words if word not in self._asked]
-            text = sentence.row.says(own, {*self._asked, *words} if states else ())
+            text = sentence.row.says(words, {*self._asked, *words} if states else ())
             there = words_of(text)
         denies = turned(claim.said, there)
         whole = (claim.negations != negations(there)) != denies
         if self._share(list(sentence.words), frozenset(words)) >= NEARLY:
             return whole, whole
-        shares = [(self._share(words, frozenset(self._content(words_of(one)))), one) for one in _clauses(text)]
-        there = words_of(max(shares, key=lambda share: share[0])[1])
+        there = words_of(self._deciding(words, clauses(text)))
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
 
+    def _deciding(self, words: Sequence[str], parts: Sequence[str]) -> str:
+        """The clause that says whether a claim is so: the one with most of its words, but for one that takes some of
+        them away, such as "… in the hall, but not in the workshop"."""
+        contents = [frozenset(self._content(words_of(part))) for part in parts]
+        first = max(range(len(parts)), key=lambda n: self._share(words, contents[n]))
+        lacking = frozenset(words) - contents[first]
+        without = (n for n, part in enumerate(parts) if _BUT_NOT.match(part) and lacking & contents[n])
+        return parts[next(without, first)]
+
+    def _is_repeated(self, sentence: _Sentence, claim: Claim) -> bool:
+        """Whether a claim has nearly all words of a sentence, but for those that say no."""
+        words = {word for word in words_of(sentence.text) if word not in NEGATIONS}
+        return sentence.row is None and len(words.intersection(claim.said)) >= NEARLY * len(words) > 0
+
+    def _compares(self, own: Sequence[str], row: Row) -> bool | None:
+        """Whether a row that a claim names has a number as was asked for: "Which … cost more than 30 euros?" """
+        if self._asked_range is None or not row.heads(own):
+            return None
+        return row.compares(self._asked_range, self._asked)
+
+    def _denies(self, claim: str, read: Claim) -> bool:
+        """Whether a yes has a clause that denies what was asked: "Yes, in the hall, but not in the workshop." """
+        if read.verdict != "yes" or negations(self._asked_words) % 2 or not _OR.isdisjoint(self._asked_words):
+            return False
+        _, first, *others = *clauses(claim), ""
+        parts = [words_of(one) for one in ([first] if _BUT.match(first) else []) + others]
+        denying = [self._content(part) for part in parts if negations(part) % 2]
+        return any(part and set(self._asked).issuperset(part) for part in denying)
+
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
-        values = [word for word in words if word[0].isdigit() and word not in self._asked]
-        if row.is_elsewhere(values, self._asked, self._sizes):
+        own = [word for word in words if word not in self._asked]
+        if row.is_elsewhere(own, self._asked, self._sizes) or self._compares(own, row) is False:
             return True
         if claim.verdict or claim.negations:
             return False
         denies = row.answer(words) is None and negations(self._asked_words) % 2  # a name: "which room has no …?"
         return row.answer(self._asked) is bool(denies)
-
-
-def _clauses(sentence: str) -> list[str]:
-    """The clauses of a sentence. "And" parts two only where each says something of its own: open …, and closed …"""
-    found: list[str] = []
-    for clause in _CLAUSE.split(sentence):
-        first, *others = _AND.split(clause)
-        found.append(first)
-        for other in others:
-            if STATES.keys().isdisjoint(words_of(other)) or STATES.keys().isdisjoint(words_of(found[-1])):
-                found[-1] += other
-            else:
-                found.append(other)
-    return found
 
 
 def _names(question: str) -> list[str]:

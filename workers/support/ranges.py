@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from workers.support.numbers import usual_form
 
 _NUMBER = r"(?<![\d:.,])(\d+(?:[.,]\d+)?)(?![\d:])"
+_ALONE = re.compile(rf"[^\d\w]{{0,4}}{_NUMBER}(?:\s*\D{{0,8}})?")
 _TO = r"-|–|—|\b(?:to|and|bis|und|tot|en|a|y)\b"
 _BETWEEN = re.compile(rf"{_NUMBER}[^\d\n]{{0,12}}?(?:{_TO})\s*{_NUMBER}")
 _BELOW = re.compile(
@@ -45,8 +46,14 @@ class Range:
             return cls(_value(next(filter(None, found.groups()))), math.inf)
         return None
 
-    def has(self, number: str) -> bool:
-        return self.low <= _value(number) <= self.high
+    @staticmethod
+    def value(text: str) -> float | None:
+        """The number that a text is, with a unit or a currency at most; None for others."""
+        found = _ALONE.fullmatch(text.strip())
+        return _value(found[1]) if found else None
+
+    def has(self, number: float) -> bool:
+        return self.low <= number <= self.high
 
 
 def _value(number: str) -> float:

@@ -58,13 +58,14 @@ class Row:
             for number, (cell, header) in enumerate(zip(self.cells, self.above, strict=False))
             if not number or not cell.isdisjoint(own) or self._verdict(number) is not None
         )
-        here = [number for number, _ in sizes] if self.measures(sizes) else []
-        return frozenset().union(*self.cells, *headers, filter(self.own_range.has, here) if self.own_range else ())
+        own_range = self.own_range if self.measures(sizes) else None
+        here = frozenset(number for number, _ in sizes if own_range and own_range.has(float(number)))
+        return here.union(*self.cells, *headers)
 
     def says(self, own: Collection[str], asked: Collection[str]) -> str:
         """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for."""
         cells = [text for number, text in enumerate(self.texts) if not number or not self.cells[number].isdisjoint(own)]
-        return f"no {' '.join(cells)}" if self.answer(asked) is False else "; ".join(cells)
+        return " ".join([*(["no"] if self.answer(asked) is False else []), *cells])
 
     def answer(self, asked: Collection[str]) -> bool | None:
         """The yes or no in a column whose name was asked for: a no, if there are both; None for neither."""
@@ -84,15 +85,25 @@ class Row:
         here = frozenset().union(*self.cells).intersection(asked)
         return any(label.intersection(asked) > here for label in self.labels)
 
+    def heads(self, own: Collection[str]) -> bool:
+        """Whether a claim's own words name it, and stand in no other cell."""
+        here = [number for number, cell in enumerate(self.cells) if not cell.isdisjoint(own)]
+        return here == [0]
+
+    def compares(self, wanted: Range, asked: Collection[str]) -> bool | None:
+        """Whether the numbers in the columns whose names were asked for are in a range; None without such numbers."""
+        found = [Range.value(self.texts[number]) for number in self._named(asked) if number < len(self.cells)]
+        return None if not found or None in found else all(one is not None and wanted.has(one) for one in found)
+
     def measures(self, sizes: Collection[Size]) -> bool | None:
         """Whether the range at its head has a size that was asked for; None if no row's has."""
         if self.own_range is None or not sizes:
             return None
         units = UNITLESS.union(*self.labels, *self.above[:1])
         numbers = [number for number, unit in sizes if unit in units]
-        if not any(one is not None and any(map(one.has, numbers)) for one in self.ranges):
+        if not any(one is not None and any(map(one.has, map(float, numbers))) for one in self.ranges):
             return None
-        return any(map(self.own_range.has, numbers))
+        return any(map(self.own_range.has, map(float, numbers)))
 
     def _named(self, asked: Collection[str]) -> set[int]:
         """The columns whose names were asked for, but for the first; not for a number in a name of words alone."""

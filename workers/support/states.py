@@ -17,10 +17,10 @@ _STATES = {
     ),
     ALLOWED: (
         "permitted erlaubt gestattet zulässig toegestaan toegelaten permitido permitida autorisé autorisée",
-        "forbidden prohibited banned disallowed verboten untersagt unzulässig prohibido prohibida interdit interdite",
+        "forbidden prohibited banned disallowed verboten verboden untersagt unzulässig prohibido prohibida interdit interdite",
     ),
     "included": (
-        "inbegriffen inklusive inbegrepen inclusief incluido incluida",
+        "inbegriffen enthalten inklusive inbegrepen inclusief incluido incluida",
         "excluded ausgeschlossen ausgenommen uitgesloten uitgezonderd excluido excluida",
     ),
     "required": (

@@ -40,4 +40,12 @@ def test_others_are_none(text: str) -> None:
 
 
 def test_both_ends_belong_to_a_range() -> None:
-    assert [number for number in ("1.9", "2", "3", "5.0", "5,01") if Range(2, 5).has(number)] == ["2", "3", "5.0"]
+    assert [number for number in (1.9, 2, 3, 5, 5.01) if Range(2, 5).has(number)] == [2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("35.00", 35), ("€ 4,50", 4.5), ("120 euros", 120), ("T-101", None), ("2 to 5", None), ("9:30", None), ("", None)],
+)
+def test_a_number_may_have_a_unit(text: str, value: float | None) -> None:
+    assert Range.value(text) == value

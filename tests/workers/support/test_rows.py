@@ -240,3 +240,37 @@ def test_a_number_of_something_else_is_no_size() -> None:
     asked = "What do 3 visits to the sauna cost for somebody of 12?"
     assert not found(asked, "8", AGES).denied
     assert found(asked, "5", AGES).denied
+
+
+REPAIRS = """| object | owner | repairer | result |
+|---|---|---|---|
+| Wall clock | Mr Lindgren | Jonas Tellmann | repaired |
+| Record player | Ms Petrescu | Bram Vierkant | not repaired |
+"""
+TOOLS = """| Tool | Price per day | Price per week | Deposit |
+|---|---|---|---|
+| Orbital sander | 4.00 | 16.00 | 30 |
+| Tile cutter | 8.50 | 35.00 | 75 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong", "text"),
+    [
+        ("Who repaired the wall clock?", "Jonas Tellmann did.", "Mr Lindgren repaired the wall clock.", REPAIRS),
+        (
+            "What was the result of the record player?",
+            "The record player was not repaired.",
+            "The record player was repaired.",
+            REPAIRS,
+        ),
+        ("Which tool costs more than 30 euros per week?", "The tile cutter.", "The orbital sander.", TOOLS),
+        ("Which tool costs less than 5 euros per day?", "The orbital sander.", "The tile cutter.", TOOLS),
+    ],
+)
+def test_words_and_comparisons_are_of_the_column_that_was_asked_for(
+    question: str, right: str, wrong: str, text: str
+) -> None:
+    assert not found(question, right, text).denied
+    assert found(question, wrong, text).denied
+    assert found(question, right, text).evidence > 2 * found(question, wrong, text).evidence

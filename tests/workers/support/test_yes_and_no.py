@@ -27,6 +27,15 @@ Standort Bremen
 
 Resturlaub verfällt am 31. März. Das Parken ist kostenfrei.
 """
+FIETSEN = """\
+## Trapper Basis
+
+Schade door een val is niet verzekerd.
+
+## Trapper Plus
+
+Schade door een val is verzekerd. Kampvuren zijn verboden.
+"""
 LIBRARY = """\
 # Rooms
 
@@ -66,6 +75,8 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja"),
         ("de", URLAUB, "Ist das Parken in Bremen kostenpflichtig?", "Ja, das Parken in Bremen ist kostenpflichtig."),
+        ("nl", FIETSEN, "Is een val verzekerd bij Trapper Basis?", "Ja, een val is verzekerd bij Trapper Basis."),
+        ("nl", FIETSEN, "Mag ik een kampvuur maken?", "Ja, je mag een kampvuur maken."),
     ],
 )
 def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question: str, answer: str) -> None:
@@ -97,6 +108,7 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
         ("en", LIBRARY, "May children swim?", "Yes, children may swim if they are not alone."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 31. März?", "Ja, Resturlaub verfällt am 31. März."),
         ("de", URLAUB, "Ist das Parken in Bremen kostenlos?", "Ja, das Parken in Bremen ist kostenlos."),
+        ("nl", FIETSEN, "Is een val verzekerd bij Trapper Plus?", "Ja, een val is verzekerd bij Trapper Plus."),
         ("de", URLAUB, "Gibt es in Görlitz eine Kantine?", "Nein, in Görlitz gibt es keine Kantine."),
     ],
 )

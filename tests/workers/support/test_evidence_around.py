@@ -1,0 +1,82 @@
+"""Evidence that needs more than one sentence: the heading above, the paragraph, the other part of an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.support.evidence import Evidence, Found
+from workers.support.sentences import sentences
+
+EVENTS = """## Bicycle brakes for beginners
+
+Wednesday 9 December, 18:00 to 20:30, with Rutger Aalbers. Bring your own bicycle. Children cannot take part.
+
+## Sharpening knives and chisels
+
+Saturday 16 January, 11:00 to 14:00, with Jonas Tellmann. Fee: 18 euros. At most eight places.
+
+## Long repair night
+
+Friday 29 January, 18:00 to midnight. Admission is free, and no registration is needed.
+"""
+RULES = "## Animals\n\nDogs are allowed in the entrance hall on a lead, but not in the workshop.\n"
+
+
+def found(question: str, answer: str, text: str = EVENTS) -> Found:
+    claims = [answer[start:end] for start, end in sentences(answer)]
+    (one,) = Evidence(question, [text]).of_answer(claims)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        (
+            "May children take part in the bicycle brakes workshop?",
+            "No, children cannot take part.",
+            "Yes, children can take part in the bicycle brakes workshop.",
+        ),
+        ("May children take part in the bicycle brakes course?", "No.", "Yes."),
+        (
+            "Is registration needed for the repair night?",
+            "No, no registration is needed.",
+            "Yes, registration is needed for the repair night.",
+        ),
+    ],
+)
+def test_a_short_sentence_is_about_what_its_paragraph_and_heading_are_about(
+    question: str, right: str, wrong: str
+) -> None:
+    assert not found(question, right).denied
+    assert found(question, right).evidence >= 0.5
+    assert found(question, wrong).denied
+
+
+def test_headings_speak_of_what_was_asked() -> None:
+    below = found("What is the fee for sharpening knives?", "18 euros")
+    without = found(
+        "What is the fee for sharpening knives?", "18 euros", EVENTS.replace("## Sharpening knives", "## A")
+    )
+    assert below.evidence > 1.5 * without.evidence
+
+
+@pytest.mark.parametrize(
+    ("answer", "denied"),
+    [
+        ("Yes, dogs are allowed in the entrance hall on a lead, but not in the workshop.", True),
+        ("Yes, but not in the workshop.", True),
+        ("Yes, dogs are allowed in the workshop.", True),
+        ("No, dogs are not allowed in the workshop.", False),
+        ("Dogs are allowed in the entrance hall on a lead, but not in the workshop.", False),
+    ],
+)
+def test_what_a_but_takes_away_is_not_so(answer: str, denied: bool) -> None:
+    assert found("Can I bring dogs into the workshop?", answer, RULES).denied is denied
+
+
+def test_an_answer_of_two_parts_may_rest_on_two_sentences() -> None:
+    question = "Who gives the course in sharpening knives, and what is the fee?"
+    right = found(question, "The course is given by Jonas Tellmann and the fee is 18 euros.")
+    elsewhere = found(question, "The course is given by Rutger Aalbers and the fee is 18 euros.")
+    assert right.evidence > 0.6
+    assert right.evidence > 2 * elsewhere.evidence, "they stand below different headings"

@@ -1,0 +1,64 @@
+"""The sentences of a text and their clauses. Pure; knows punctuation and a few words."""
+
+from __future__ import annotations
+
+import re
+
+from workers.support.polarity import words_of
+from workers.support.sentence_ends import goes_on
+from workers.support.states import STATES
+
+LONG_LINE = 40
+"""Characters from which on a line may have been broken for its length."""
+_LINE_END = re.compile(r"\n")
+_OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
+"""Headings, quotes and rows of tables."""
+_WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
+_CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
+_AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences and lines of a text, without white space at their ends.
+
+    A line of prose that was broken for its length goes on in the next one. The full stop of an abbreviation or of an
+    ordinal number ends no sentence.
+    """
+    joined = _LINE_END.sub(lambda match: " " if _goes_on(match) else "\n", text)
+    matches = _SENTENCE.finditer(joined)
+    found: list[tuple[int, int]] = []
+    for match in matches:
+        start, end = match.start(), match.start() + len(match.group().rstrip())
+        if start == end:
+            continue
+        if (
+            found
+            and "\n" not in joined[found[-1][1] : start]
+            and goes_on(joined[max(0, found[-1][1] - 40) : found[-1][1]], match.group())
+        ):
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
+
+
+def _goes_on(line_end: re.Match[str]) -> bool:
+    """Whether the line before a line end is prose of some length, and the next one begins with a word of it."""
+    text, at = line_end.string, line_end.start()
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    long = len(line) >= LONG_LINE and line.count(" ") >= LONG_LINE // 10
+    return long and not _OWN_LINE.match(line) and bool(_WORD_OF_PROSE.match(text, at + 1))
+
+
+def clauses(sentence: str) -> list[str]:
+    """The clauses of a sentence. "And" parts two only where each says something of its own: open …, and closed …"""
+    found: list[str] = []
+    for clause in _CLAUSE.split(sentence):
+        first, *others = _AND.split(clause)
+        found.append(first)
+        for other in others:
+            if STATES.keys().isdisjoint(words_of(other)) or STATES.keys().isdisjoint(words_of(found[-1])):
+                found[-1] += other
+            else:
+                found.append(other)
+    return found
