@@ -226,15 +226,16 @@ class _Packer:
 
 
 def _headings(pieces: Sequence[_Piece]) -> tuple[str, ...]:
-    """Those above the first text; of sections that stand in the chunk with their headings, those above all of them and
-    then theirs, as one.
+    """Those above the first text; of several sections, those above all of them and then theirs, as one, with the header
+    row of the table that goes on at the beginning.
 
     A chunk of two short sections named after the first one would pass the second one's text for the first one's.
     """
     named = [piece.headings for piece in pieces if not piece.is_heading] or [pieces[-1].headings]
     shared = tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, zip(*named, strict=False)))
     sections = list(dict.fromkeys(names[len(shared)] for names in named if len(names) > len(shared)))
-    if not pieces[0].is_heading or named[0] == shared:
+    header = named[0][-1:] if pieces[0].room else ()
+    if named[0] == shared or named[0] == (*shared, *header):
         return named[0]
     more = " / …" if len(sections) > MOST_SECTIONS else ""
-    return (*shared, " / ".join(sections[:MOST_SECTIONS]) + more)
+    return (*shared, " / ".join(sections[:MOST_SECTIONS]) + more, *header)

@@ -66,9 +66,9 @@ def assess(
 
 def _above(passage: Mapping[str, Any]) -> str:
     """Title and headings of a passage, but for those that stand in its text and head a part of it alone."""
-    headings = str(passage.get("heading") or "").split(" > ")
-    above = [one for one in headings if not all(name in passage["text"] for name in one.split(" / ") if name != "…")]
-    return "\n".join([str(passage.get("title") or ""), *above])
+    headings = [one.split(" / ") for one in str(passage.get("heading") or "").split(" > ")]
+    above = [" / ".join(name for name in names if name != "…" and name not in passage["text"]) for names in headings]
+    return "\n".join([str(passage.get("title") or ""), *filter(None, above)])
 
 
 def _chance(one: Found, common: Mapping[str, float], calibration: Calibration) -> float:

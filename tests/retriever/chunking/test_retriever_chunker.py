@@ -119,7 +119,15 @@ def test_a_chunk_of_two_sections_is_named_after_both() -> None:
     assert rest.heading == ("Quarries", "Wexley")
     begun = "## Eastfell\n\n" + "Helmets are white here.\n" * 9 + "\n## Wexley\n\nHelmets are orange."
     last = chunk(begun, target=110, maximum=130)[-1]
-    assert (last.text[:7], last.heading) == ("Helmets", ("Eastfell",)), "its first text has no other heading"
+    assert (last.text[:7], last.heading) == ("Helmets", ("Eastfell / Wexley",)), "its end is not in Eastfell"
+
+
+def test_a_chunk_that_goes_on_with_a_table_keeps_its_header_row_last() -> None:
+    rows = "".join(f"| Helmet {n} | white |\n" for n in range(12))
+    text = f"# Quarries\n\n## Eastfell\n\n| Item | Colour |\n|---|---|\n{rows}\n## Wexley\n\nHelmets are orange."
+    last = chunk(text, target=150, maximum=180)[-1]
+    assert last.text.startswith("| Helmet")
+    assert last.heading == ("Quarries", "Eastfell / Wexley", "Item | Colour")
 
 
 def test_a_heading_is_never_the_end_of_a_chunk_that_has_more_after_it() -> None:

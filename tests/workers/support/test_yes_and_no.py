@@ -130,6 +130,14 @@ def test_the_names_of_a_passage_s_sections_are_not_above_all_of_it(heading: str,
     text = "Lockers are free."
     if denied:
         text = f"## Hillside\n{text}\n\n## Harbour\n\nDogs are welcome."
+    check_lockers(text, heading, denied)
+
+
+def test_a_section_that_goes_on_is_not_named_after_the_next_one() -> None:
+    check_lockers("Lockers are free.\n\n## Harbour\n\nDogs are welcome.", "Rules > Hillside / Harbour", True)
+
+
+def check_lockers(text: str, heading: str, denied: bool) -> None:
     question, answer = "Are lockers free at Harbour?", "Yes, lockers are free at Harbour."
     passage = {"text": text, "title": "Pools", "heading": heading}
     job = GenerateJob.model_construct(passages=[passage], question=question)
