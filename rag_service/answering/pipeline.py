@@ -130,11 +130,10 @@ class Pipeline(Service):
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
         self.admission.check_engine(request, collection)
-        outdated = await anyio.to_thread.run_sync(outdated_turns, self.library, turns)
+        asking = [n for n, turn in enumerate(turns) if not self.templates.is_greeting(turn.question)]
+        outdated = (await anyio.to_thread.run_sync(outdated_turns, self.library, turns)).intersection(asking)
         question, revised = QuestionInContext.in_session(request.question, session_id, turns), None
-        last = next(
-            (n for n, turn in reversed([*enumerate(turns)]) if not self.templates.is_greeting(turn.question)), -1
-        )
+        last = asking[-1] if asking else -1
         if last >= 0 and last not in outdated and self.templates.is_revision(request.question):
             revised = turns[last].segments[-1]
             retrieved = Retrieved(passages=[one for one in turns[last].passages if one.get("in_prompt", True)])

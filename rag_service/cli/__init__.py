@@ -20,7 +20,7 @@ from rag_service.cli.commands.models import delegated, models
 from rag_service.cli.commands.operating import audit, backup, config, feedback, keys, mcp, usage
 from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
-from rag_service.cli.stack import doctor, serve, up
+from rag_service.cli.stack import doctor, serve, stop, up
 from rag_service.cli.sync import command as sync
 from rag_service.errors import InvalidSettings
 from rag_service.service_error import RagServiceError
@@ -83,6 +83,7 @@ def _rag(
 
 QUESTION = '"How long are backups kept?"'
 app.command("up", epilog=example("rag up", "rag up --port 0"))(up.up)
+app.command("stop", epilog=example("rag stop"))(stop.stop)
 app.command("serve", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 rag serve --host 0.0.0.0"))(serve.serve)
 app.command("worker", epilog=example("RAG_REDIS_URL=redis://redis:6379/0 RAG_DEVICE=cuda rag worker"))(serve.worker)
 app.command("ingest", epilog=example("rag ingest ~/notes -c notes", "rag ingest report.pdf --json"))(ingest.ingest)

@@ -19,7 +19,7 @@ from tests.support.markdown_blocks import check_command, rag_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = dict(commands())
-WITHOUT_JSON = {"rag up", "rag serve", "rag worker", "rag mcp", "rag bench", "rag train"}
+WITHOUT_JSON = {"rag up", "rag stop", "rag serve", "rag worker", "rag mcp", "rag bench", "rag train"}
 """Processes, and what has options of its own."""
 
 

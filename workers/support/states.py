@@ -17,7 +17,8 @@ _STATES = {
     ),
     ALLOWED: (
         "permitted erlaubt gestattet zulässig toegestaan toegelaten permitido permitida autorisé autorisée",
-        "forbidden prohibited banned disallowed verboten verboden untersagt unzulässig prohibido prohibida interdit interdite",
+        "forbidden prohibited banned disallowed verboten untersagt unzulässig verboden prohibido prohibida interdit "
+        "interdite",
     ),
     "included": (
         "inbegriffen enthalten inklusive inbegrepen inclusief incluido incluida",

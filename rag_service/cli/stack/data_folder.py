@@ -94,7 +94,8 @@ def only_one(data_dir: Path) -> Iterator[None]:
         other = running.read(data_dir)
         place = f" at {other.url} (process {other.pid})" if other else ""
         raise CliError(
-            f"`rag up` already runs on {data_dir}{place}. Use that one, stop it, or set another RAG_DATA_DIR."
+            f"`rag up` already runs on {data_dir}{place}. Use that one, end it with `rag stop`, or set another "
+            "RAG_DATA_DIR."
         ) from None
     try:
         yield

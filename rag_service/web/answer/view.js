@@ -270,8 +270,8 @@ export class AnswerView {
   }
 }
 
-/** Whether a passage that an answer cites has changed since; of an answer without citations, any that it was written from. */
+/** Whether a passage that an answer cites has changed since; of an answer without citations, any that was found for it. */
 function restsOnChanged(passages, legendPassages) {
   const cited = legendPassages.filter(([, isCited]) => isCited).map(([index]) => passages[index]);
-  return (cited.length ? cited : passages.filter((passage) => passage.in_prompt !== false)).some((passage) => passage.changed);
+  return (cited.length ? cited : passages.filter((passage) => passage.in_prompt !== false && !passage.earlier)).some((passage) => passage.changed);
 }

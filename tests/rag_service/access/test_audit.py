@@ -221,7 +221,7 @@ async def test_the_operator_reads_all_and_is_in_it(
     ]
     lines = rag("audit", "--tenant", TENANT, "--days", "1").stdout.splitlines()
     assert [line.split("  ")[1:] for line in lines] == [
-        [TENANT, "nobody (operator)", action, made["id"]] for action in ("key.revoke", "key.create")
+        [TENANT, "operator", action, made["id"]] for action in ("key.revoke", "key.create")
     ]
     nobody = rag("audit", "--tenant", "nobody")
     assert (nobody.exit_code, nobody.stdout) == (0, "")

@@ -83,6 +83,17 @@ async def test_answers_and_sessions_mark_the_passages_that_have_changed(
         assert changed(turn) == changed(answer)
 
 
+async def test_thanks_rest_on_no_passage(client: httpx.AsyncClient, world: Any, badgers: Any) -> None:
+    first = await ask(client, QUESTION)
+    await ask(client, "Thanks, that helps!", session_id=first["session_id"])
+    badgers(NEW)
+    then = await ask(client, "And the badger fee now?", session_id=first["session_id"])
+    assert then["turns_outdated"] == 1
+    prompt = world.tokens.decode(world.stage.prompts[-1])
+    assert "Thanks, that helps!" in prompt
+    assert OLD not in prompt
+
+
 def test_the_command_line_says_that_it_answered_without_them(badgers: Any, world: Any, live_url: str) -> None:
     world.stage.text = OLD
     with httpx.Client(base_url=live_url) as client:
@@ -93,7 +104,7 @@ def test_the_command_line_says_that_it_answered_without_them(badgers: Any, world
     asked = CliRunner().invoke(app, arguments)
     assert asked.exit_code == 0, asked.output
     shown = CliRunner().invoke(app, ["sessions", "show", session, "--url", live_url]).output
-    assert shown.count("was written from was changed or deleted since") == 1
+    assert shown.count("A source of this answer was changed or deleted since") == 1
     exported = CliRunner().invoke(app, ["sessions", "export", session, "--url", live_url]).output
     assert exported.count("fees · changed or deleted since") == 1
     assert "since documents have changed: 1 earlier answer." in " ".join(asked.output.split())

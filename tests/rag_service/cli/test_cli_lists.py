@@ -132,6 +132,15 @@ def test_a_session_is_erased(rag: Rag) -> None:
     assert rag("sessions", "erase", session).exit_code == 1
 
 
+def test_the_list_says_that_there_are_more(rag: Rag) -> None:
+    for _ in range(2):
+        told(rag("ask", "Who jumps?", "-c", "animals", "--json"))
+    short = rag("sessions", "list", "--limit", "1")
+    assert (len(short.stdout.splitlines()), "These are the latest 1;" in short.stderr) == (1, True)
+    assert len(told(rag("sessions", "list", "--limit", "1", "--json"))["sessions"]) == 1
+    assert "These are" not in rag("sessions", "list", "--limit", "1000").stderr
+
+
 def test_all_sessions_are_erased(rag: Rag) -> None:
     for _ in range(2):
         told(rag("ask", "Who jumps?", "-c", "animals", "--json"))

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from typer.testing import Result
 
+from rag_service.cli.stack.data_folder import is_in_use
 from tests.support.command_line import rag_in
 from tests.support.fake_workers import save_tokenizer
 from tests.support.stacks.real_stack import PATIENCE_S, ROOT, Stack, started
@@ -118,17 +119,21 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
         httpx.get(where["url"])
 
 
-def test_the_command_of_the_tutorial_stops_it_in_the_background(stack: Stack, tmp_path: Path) -> None:
-    (command,) = re.findall(r"`(kill [^`]+)`", (ROOT / "docs" / "tutorial.md").read_text())
-    (tmp_path / ".rag").symlink_to(stack.data_dir)
+def test_rag_stop_ends_all_of_it(stack: Stack, tmp_path: Path) -> None:
+    where = {"RAG_DATA_DIR": str(stack.data_dir)}
+    stack.until(lambda: stack.process.poll() is not None or is_in_use(stack.data_dir), "beginning")
+    early = rag_in(tmp_path, where, "stop")
+    assert (early.exit_code, "is still starting" in early.stderr) == (1, True), early.stderr
     stack.until(lambda: stack.process.poll() is not None or stack.run_json(), "getting ready")
     children = stack.children()
     assert len(children) == 3, stack.text
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-c", command], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    stopped = rag_in(tmp_path, where, "stop")
+    assert (stopped.exit_code, f"process {stack.process.pid}" in stopped.stderr) == (0, True), stopped.stderr
+    assert all(gone(pid) for pid in children), "it waits for all of them"
     assert stack.process.wait(PATIENCE_S) == 0
-    assert all(gone(pid) for pid in children)
     assert stack.run_json() is None
+    again = rag_in(tmp_path, where, "stop")
+    assert (again.exit_code, "No `rag up` runs" in again.stderr) == (0, True)
 
 
 def test_nothing_outlives_a_killed_up(stack: Stack) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.filesize import decimal
 
 from rag_service.cli.api import Api, Rejected
-from rag_service.cli.commands.asking.transcript import as_markdown
+from rag_service.cli.commands.asking.transcript import as_markdown, has_changed
 from rag_service.cli.confirm import asks, confirm
 from rag_service.cli.console import CliError, count, err, local_time, out, print_json, print_result, say_dim
 from rag_service.cli.options import ApiKey, Json, Url, example
@@ -20,6 +20,8 @@ from rag_service.client import calls
 
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
+MOST_SESSIONS = 1000
+"""Sessions that the list shows at most."""
 
 app = typer.Typer(help="Sessions: list, show, export, erase.", no_args_is_help=True)
 _ID = "Id of the session; `rag sessions list` shows it."
@@ -29,14 +31,16 @@ OneOrAll = Annotated[str | None, typer.Argument(metavar="ID", help=_ID, show_def
 
 @app.command("list", epilog=example("rag sessions list"))
 def list_sessions(
-    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of sessions.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of sessions.", min=1, max=MOST_SESSIONS)] = 20,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """List sessions, the latest first."""
     with connect(url, api_key) as api:
-        sessions = api.json(calls.sessions(limit, offset=0))
+        sessions = api.json(calls.sessions(min(limit + 1, MOST_SESSIONS), offset=0))
+    more = len(sessions["sessions"]) > limit
+    sessions["sessions"] = sessions["sessions"][:limit]
     if as_json:
         print_json(sessions)
         return
@@ -46,6 +50,8 @@ def list_sessions(
         out().print(f"{session['session_id']}  {local_time(session['updated'])}  {turns}  {question}")
     if not sessions["sessions"]:
         err().print("There are no sessions.")
+    elif more:
+        err().print(f"These are the latest {limit}; --limit {MOST_SESSIONS} shows more.")
 
 
 @app.command("show", epilog=example("rag sessions show my-session"))
@@ -66,8 +72,8 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         screen.print(turn["answer"].strip())
         if turn["warning"]:
             screen.print(turn["warning"], style="yellow")
-        if any(passage.get("changed") and passage["in_prompt"] for passage in turn["passages"]):
-            screen.print("A passage that it was written from was changed or deleted since.", style="dim")
+        if has_changed(turn):
+            screen.print("A source of this answer was changed or deleted since.", style="dim")
         screen.print()
     memory = history["memory"]
     screen.print(

@@ -63,6 +63,15 @@ def with_sources(answer: Mapping[str, Any]) -> str:
     return "".join(parts) + ("\n\nSources:\n\n" + "\n".join(sources) if sources else "")
 
 
+def has_changed(answer: Mapping[str, Any]) -> bool:
+    """Whether a passage that an answer cites has changed since; of one without citations, any that was found for it."""
+    passages = answer["passages"]
+    chunks = {_chunk(one) for one in answer["citations"] or ()}
+    cited = [one for one in passages if _chunk(one) in chunks]
+    found = [one for one in passages if one["in_prompt"] and not one.get("earlier")]
+    return any(one.get("changed") for one in cited or found)
+
+
 def _chunk(one: Mapping[str, Any]) -> tuple[str | None, str]:
     return one.get("collection"), one["chunk_id"]
 

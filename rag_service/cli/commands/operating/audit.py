@@ -41,7 +41,8 @@ def audit(
         return
     for row in rows:
         when = datetime.fromtimestamp(row["time"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-        who = f"{row['person'] or 'nobody'} ({row['key'] or 'no key'})"
+        key = row["key"] or "no key"
+        who = f"{row['person']} ({key})" if row["person"] else key
         what = "  ".join(row[name] for name in ("collection", "document_id", "job_id", "key_id", "name") if row[name])
         out().print(f"{when}  {row['tenant']}  {who}  {row['action']}  {what}")
     if not rows:
