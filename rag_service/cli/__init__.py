@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rag_service.cli.commands.asking import ask, chat, search, sessions, verify
+from rag_service.cli.commands.asking import ask, chat, rate, search, sessions, verify
 from rag_service.cli.commands.documents import collections, docs, ingest, jobs
 from rag_service.cli.commands.models import delegated, models
 from rag_service.cli.commands.operating import audit, backup, config, feedback, keys, mcp, usage
@@ -100,6 +100,7 @@ app.command("ask", epilog=example(f"rag ask {QUESTION} -c notes", f"rag ask {QUE
 )
 app.command("edit", epilog=example('rag edit 5c9d… "Say the number of days first."'))(ask.edit)
 app.command("chat", epilog=example("rag chat -c notes", "rag chat --json < questions.txt"))(chat.chat)
+app.command("rate", epilog=example('rag rate 5c9d… down --comment "It names no page."'))(rate.rate)
 app.command("search", epilog=example('rag search "backups" -c notes --top-k 3'))(search.search)
 app.command("verify", epilog=example(f"rag verify {QUESTION} -c notes"))(verify.verify)
 app.command("doctor", epilog=example("rag doctor"))(doctor.doctor)

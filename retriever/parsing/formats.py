@@ -25,6 +25,10 @@ Reader = Callable[[bytes, str], LoadedDocument]
 _OLDER = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx", ".msg": ".eml", ".rtf": ".docx"}
 _FIRST_HEADING = re.compile(r"^ {0,3}#{1,2}[ \t]+(\S.*)$", re.MULTILINE)
 
+TITLE_CHARS = 80
+"""Most characters of a plain text's first line that is its title."""
+_TITLE_LINE = re.compile(r"\s*(?=.*[^\W\d_])([^\W_].{0,200}[^\s.,;:!?…])[ \t]*\n[=*~ \t-]*\n\s*\S")
+
 
 def load_file(
     path: Path, name: str | None = None, *, max_bytes: int = 100_000_000, recogniser: Recogniser | None = None
@@ -55,6 +59,13 @@ def load_file(
     if not loaded.text.strip():
         raise UnreadableDocument("no text found in the file")
     return loaded
+
+
+def plain_title(text: str) -> str | None:
+    """The first line of a text without markup if it looks like a title: it is short, stands alone above an empty or an
+    underlining line, and ends as no sentence does. None for others."""
+    found = _TITLE_LINE.match(text)
+    return found[1].strip() if found and len(found[1].strip()) <= TITLE_CHARS else None
 
 
 def markdown_title(text: str) -> str | None:
@@ -93,7 +104,8 @@ def _markdown(data: bytes, stem: str) -> LoadedDocument:
 
 
 def _plain(data: bytes, stem: str) -> LoadedDocument:
-    return LoadedDocument(title=stem, text=decode(data), kind="plain")
+    text = decode(data)
+    return LoadedDocument(title=plain_title(text) or stem, text=text, kind="plain")
 
 
 def _by(module: str, reader: str) -> Reader:

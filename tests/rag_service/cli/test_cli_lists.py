@@ -132,6 +132,15 @@ def test_a_session_is_erased(rag: Rag) -> None:
     assert rag("sessions", "erase", session).exit_code == 1
 
 
+def test_an_answer_is_rated(rag: Rag) -> None:
+    answer = told(rag("ask", "Who jumps?", "-c", "animals", "--json"))["answer_id"]
+    assert rag("rate", answer, "up").stdout == f"Rated {answer} up.\n"
+    said = told(rag("rate", answer, "down", "--comment", "Too long.", "--json"))
+    assert (said["rating"], said["comment"]) == ("down", "Too long.")
+    assert rag("rate", "0" * 32, "up").exit_code == 1
+    assert rag("rate", answer, "fine").exit_code == 2
+
+
 def test_the_list_says_that_there_are_more(rag: Rag) -> None:
     for _ in range(2):
         told(rag("ask", "Who jumps?", "-c", "animals", "--json"))
