@@ -71,6 +71,8 @@ def ask(
         name, advice = (joined(collection), None) if collection else choose(api, session)
         call = calls.query(sentence(question), without_none(collection=name) | options)
         answer = follow(api, call, None if as_json else out(), advice)
+        if advice is not None and not as_json and answer["note"] == NO_COLLECTION:
+            answer["note"] = None  # the advice has said so
         if advice is None and answer["note"] == NO_COLLECTION and (late := collections_to_choose(api)) is not None:
             err().print(late, style="yellow")
         if show_prompt:
