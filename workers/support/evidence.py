@@ -5,8 +5,9 @@ Words weigh by how rare they are among the sentences of the passages (inverse do
 no collection and no model. Overlap alone is not enough: where the claim says no and the sentence does not, or the
 other way round, or a number of the claim is neither in the sentence nor in the question, little of it is left.
 
-Nearly all words of "Yes, … is open on Mondays" are the question's, so they show nothing by themselves. All of them, and
-the names of the question, must stand in the sentence, or in its paragraph and the headings above it.
+What was asked may also stand in the headings above the sentence. Nearly all words of "Yes, … is open on Mondays" are
+the question's, so they show nothing by themselves. All of them, and the names of the question, must stand in the
+sentence, or in its paragraph and the headings above it.
 
 Pure: a function of question, claim and passages. Knows words; knows no model and no prompt.
 """
@@ -34,13 +35,10 @@ CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
-
 OF_PRICES = 0.05
 """Share of their weight that words have which only say that a number is a price."""
-
 SHARED = 5
 """Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
-
 
 _BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
 _BUT_NOT = re.compile(r"\W*(?:(?:but|aber|maar|pero)\s+)?(?:not|nicht|niet|no)\b", re.IGNORECASE)
@@ -142,6 +140,16 @@ class Evidence:
         """
         return self._best(claim, self._of_question)[0]
 
+    def of_answer(self, claims: Sequence[str]) -> list[Found]:
+        """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
+        first = [self._best(claim, self._of_question) for claim in claims]
+        if len(claims) < 2:
+            found = [one for one, _ in first]
+            parted = self._of_parts(claims[0]) if found and not found[0].denied else None
+            return [max(*found, parted, key=lambda one: one.evidence)] if parted else found
+        together = self._of_question(frozenset().union(*(words for _, words in first)))
+        return [self._best(claim, lambda _: together)[0] for claim in claims]
+
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that
         was not asked; together they must speak of what was asked. None for others."""
@@ -155,16 +163,6 @@ class Evidence:
         found = [self._best(part, lambda _: together)[0] for part in parts]
         sections = {(one.passage, self._headings.get((one.passage, one.start))) for one in found}
         return min(found, key=lambda one: (not one.denied, one.evidence)) if len(sections) == 1 else None
-
-    def of_answer(self, claims: Sequence[str]) -> list[Found]:
-        """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
-        first = [self._best(claim, self._of_question) for claim in claims]
-        if len(claims) < 2:
-            found = [one for one, _ in first]
-            parted = self._of_parts(claims[0]) if found and not found[0].denied else None
-            return [max(*found, parted, key=lambda one: one.evidence)] if parted else found
-        together = self._of_question(frozenset().union(*(words for _, words in first)))
-        return [self._best(claim, lambda _: together)[0] for claim in claims]
 
     def _best(self, claim: str, of_question: Callable[[frozenset[str]], float]) -> tuple[Found, frozenset[str]]:
         """The best sentence for a claim, and its words."""
