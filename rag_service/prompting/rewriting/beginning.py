@@ -48,6 +48,8 @@ ARTICLES = frozenset(_ARTICLES_IN_LINES.split())
 _ONE_IN_LINES = "a an ein eine einen einem einer een un une una"
 _ONE = frozenset(_ONE_IN_LINES.split())
 """Articles of things that are one of many: a canoe."""
+_DETERMINING = frozenset(("the", "a", "an", "my", "our", "your", "this", "these", "any"))
+"""English words after a verb, and hardly ever after a noun."""
 _OF = frozenset(("of", "von", "van", "de"))
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
@@ -184,6 +186,9 @@ def _as_before(question: str, past: Sequence[str]) -> str:
         return " ".join([*words[:same], rest.rstrip(" ?!.…")])
     if own[0] in _ONE and not place and (other := _other_one(words)):
         return " ".join([*words[:other], rest.rstrip(" ?!.…")])
+    if not place and len(own) > 2 and own[1] in _DETERMINING and words and words[0].casefold() in _VERBS:
+        subject = 3 if words[1].casefold() in ARTICLES else 2  # "and use the lathe?" after "May children come?"
+        return " ".join([*words[:subject], rest.rstrip(" ?!.…")])
     which = not place and words and words[0].casefold() in _WHICH
     return " ".join(words[: 1 if which else OPENING_WORDS])
 
