@@ -41,7 +41,7 @@ SHARED = 5
 """Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
 
 _BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
-_BUT_NOT = re.compile(r"\W*(?:(?:but|aber|maar|pero)\s+)?(?:not|nicht|niet|no)\b", re.IGNORECASE)
+_PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OR = frozenset(("or", "oder", "of", "o", "u"))
 _JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
@@ -243,8 +243,8 @@ class Evidence:
     def _measured(self, words: Sequence[str]) -> Iterable[Size]:
         """The numbers among words, each with the stem of the word behind it."""
         for word, after in pairwise([*words, ""]):
-            if word[0].isdigit():
-                yield usual_form(word), next(iter(self._content([after] if after else [])), "")
+            if _PLAIN_NUMBER.fullmatch(number := usual_form(word)):
+                yield number, next(iter(self._content([after] if after else [])), "")
 
     def _weight(self, word: str) -> float:
         weight = math.log(1 + len(self._sentences) / (self._counts[word] + 0.5))
@@ -283,7 +283,7 @@ class Evidence:
         contents = [frozenset(self._content(words_of(part))) for part in parts]
         first = max(range(len(parts)), key=lambda n: self._share(words, contents[n]))
         lacking = frozenset(words) - contents[first]
-        without = (n for n, part in enumerate(parts) if _BUT_NOT.match(part) and lacking & contents[n])
+        without = (n for n, part in enumerate(parts) if _BUT.match(part) and lacking & contents[n])
         return parts[next(without, first)]
 
     def _is_repeated(self, sentence: _Sentence, claim: Claim) -> bool:

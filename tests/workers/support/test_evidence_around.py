@@ -80,3 +80,16 @@ def test_an_answer_of_two_parts_may_rest_on_two_sentences() -> None:
     elsewhere = found(question, "The course is given by Rutger Aalbers and the fee is 18 euros.")
     assert right.evidence > 0.6
     assert right.evidence > 2 * elsewhere.evidence, "they stand below different headings"
+
+
+@pytest.mark.parametrize(
+    ("answer", "denied"),
+    [
+        ("Wearing a life jacket is not required on the Aaltje.", False),
+        ("No.", False),
+        ("Yes, wearing a life jacket is required on the Aaltje.", True),
+    ],
+)
+def test_the_clause_behind_a_but_says_what_the_first_one_does_not(answer: str, denied: bool) -> None:
+    text = "On the Aaltje there are life jackets for all passengers, but wearing them is not required."
+    assert found("Is wearing a life jacket required on the Aaltje?", answer, text).denied is denied

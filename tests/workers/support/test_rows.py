@@ -274,3 +274,8 @@ def test_words_and_comparisons_are_of_the_column_that_was_asked_for(
     assert not found(question, right, text).denied
     assert found(question, wrong, text).denied
     assert found(question, right, text).evidence > 2 * found(question, wrong, text).evidence
+
+
+@pytest.mark.parametrize("number", ["5.1.2", "1.3.2026", "10:30", "²", "1e5", "٣"])
+def test_a_number_of_another_form_is_no_size(number: str) -> None:
+    assert found(f"What does a swim cost for {number} years?", "3.50", AGES).evidence >= 0
