@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from workers.support.numbers import usual_form
 
-_NUMBER = r"(?<![\d:.,])(\d+(?:[.,]\d+)?)(?![\d:])"
+_NUMBER = r"(?<![\d:.,])(\d+(?:[.,]\d+)?)(?![\d:]|[.,]\d)"
 _ALONE = re.compile(rf"[^\d\w]{{0,4}}{_NUMBER}(?:\s*\D{{0,8}})?")
 _TO = r"-|–|—|\b(?:to|and|bis|und|tot|en|a|y)\b"
 _BETWEEN = re.compile(rf"{_NUMBER}[^\d\n]{{0,12}}?(?:{_TO})\s*{_NUMBER}")

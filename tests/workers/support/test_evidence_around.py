@@ -85,11 +85,12 @@ def test_an_answer_of_two_parts_may_rest_on_two_sentences() -> None:
 @pytest.mark.parametrize(
     ("answer", "denied"),
     [
-        ("Wearing a life jacket is not required on the Aaltje.", False),
-        ("No.", False),
-        ("Yes, wearing a life jacket is required on the Aaltje.", True),
+        ("Het dragen van een zwemvest is niet verplicht op de Meerkoet.", False),
+        ("Nee.", False),
+        ("Ja, het dragen van een zwemvest is verplicht op de Meerkoet.", True),
     ],
 )
 def test_the_clause_behind_a_but_says_what_the_first_one_does_not(answer: str, denied: bool) -> None:
-    text = "On the Aaltje there are life jackets for all passengers, but wearing them is not required."
-    assert found("Is wearing a life jacket required on the Aaltje?", answer, text).denied is denied
+    text = "Op de Meerkoet zijn zwemvesten voor alle passagiers, maar het dragen ervan is niet verplicht."
+    question = "Is het dragen van een zwemvest verplicht op de Meerkoet?"
+    assert Evidence(question, [text], "nl").of(answer).denied is denied
