@@ -33,7 +33,7 @@ def test_ranges_are_read(text: str, low: float, high: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Room 12", "A-17", "2026", "Line 3 to the coast", "9:00 to 12:00", "up to 1.000.000", "all"]
+    "text", ["", "Room 12", "A-17", "2026", "Line 3 to the coast", "9:00 to 12:00", "5 to 2", "1.000.000+", "all"]
 )
 def test_others_are_none(text: str) -> None:
     assert Range.read(text) is None
