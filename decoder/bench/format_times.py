@@ -45,7 +45,16 @@ class FormatTimes:
     @property
     def fastest(self) -> str:
         """The format with the least geometric mean over the numbers of rows."""
-        return min(self.times, key=lambda one: math.fsum(math.log(seconds) for seconds in self.times[one].values()))
+        return min(self.times, key=self._mean)
+
+    def gain(self, over: str) -> float:
+        """How many times as fast as the format `over` the fastest one is, as a geometric mean."""
+        return self._mean(over) / self._mean(self.fastest)
+
+    def _mean(self, dtype: str) -> float:
+        """Seconds: the geometric mean over the numbers of rows."""
+        times = self.times[dtype].values()
+        return math.exp(math.fsum(math.log(seconds) for seconds in times) / len(times))
 
 
 def time_formats() -> FormatTimes | None:

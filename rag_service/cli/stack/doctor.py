@@ -39,6 +39,8 @@ _OTHER_DATA_FOLDER = (
 NEEDED_BYTES = 2 * 10**9
 MOST_LOAD = 0.7
 """Processes a core beside which times of number formats say little."""
+LEAST_GAIN = 1.1
+"""How many times as fast a number format must be before another one is given up for it; less may be chance."""
 MOST_SPREAD = 1.5
 """How much slower the slowest round of a measurement may be than the fastest."""
 
@@ -224,6 +226,9 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
         "int8": "RAG_DTYPE=int8 is faster here and takes a third of bfloat16's memory, but changes the model a little: "
         "`rag models quality MODEL --dtype int8` says how much.",
     }
+    if dtype in measured.times and dtype != best and measured.gain(dtype) < LEAST_GAIN:
+        found = f"{best}, with {dtype} nearly as fast {found.removeprefix(best).lstrip()}"
+        advice[best] = ""
     yield Finding("fastest number format", True, found, "" if dtype in (best, "float64") else advice[best])
 
 

@@ -28,3 +28,5 @@ def test_the_least_of_the_rounds_counts_and_a_disturbed_one_shows(monkeypatch: p
 def test_the_fastest_has_the_least_geometric_mean() -> None:
     times = {"float32": {1: 1.0, 64: 64.0}, "int8": {1: 0.5, 64: 96.0}}
     assert FormatTimes(times, 1.0).fastest == "int8"
+    assert FormatTimes(times, 1.0).gain("int8") == 1.0
+    assert FormatTimes(times, 1.0).gain("float32") == pytest.approx(8 / 48**0.5)

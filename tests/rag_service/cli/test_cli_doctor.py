@@ -183,6 +183,19 @@ def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pyte
     assert list(_fastest_format("float32", 0)) == [], "memory is short"
 
 
+def test_doctor_gives_no_format_up_for_one_that_is_hardly_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    from decoder import bench
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
+    times = {"bfloat16": {1: 0.0105, 8: 0.02}, "int8": {1: 0.01, 8: 0.02}, "float32": {1: 0.02, 8: 0.02}}
+    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(times, 1.0))
+    (finding,) = _fastest_format("bfloat16", 0)
+    assert finding.found.startswith("int8, with bfloat16 nearly as fast (ms for 150 million weights")
+    assert not finding.fix
+    (finding,) = _fastest_format("float32", 0)
+    assert "RAG_DTYPE=int8" in finding.fix
+
+
 @pytest.mark.parametrize(("load", "spread"), [(0.8, 1.0), (0.0, 1.6)])
 def test_doctor_recommends_nothing_on_a_busy_machine(
     load: float, spread: float, monkeypatch: pytest.MonkeyPatch
