@@ -84,5 +84,9 @@ class Browsers:
         return await self._playwright.firefox.launch(
             channel="moz-firefox",
             executable_path=start,
-            firefox_user_prefs={SCHEME_OF_PAGES: {"dark": 0, "light": 1}[scheme]},
+            firefox_user_prefs={
+                SCHEME_OF_PAGES: {"dark": 0, "light": 1}[scheme],
+                "browser.download.dir": str(self._folder),  # else ~/Downloads, with others who run the tests beside these
+                "browser.download.folderList": 2,
+            },
         )
