@@ -86,7 +86,7 @@ class Browsers:
             executable_path=start,
             firefox_user_prefs={
                 SCHEME_OF_PAGES: {"dark": 0, "light": 1}[scheme],
-                "browser.download.dir": str(self._folder),  # else ~/Downloads, with others who run the tests beside these
+                "browser.download.dir": str(self._folder),  # else ~/Downloads, with others who run them
                 "browser.download.folderList": 2,
             },
         )
