@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workers.support.numbers import numbers, others
-from workers.support.polarity import NEGATIONS, negations, words_of
+from workers.support.polarity import negations, words_of
 from workers.support.states import turned
 
 _VERDICT = re.compile(
@@ -20,10 +20,9 @@ _COMPARING_IN_LINES = """
     boven dan hoogstens meer minder minstens na om onder sinds tot vanaf voor
     a antes desde después hasta más menos
     """
-NEARLY = 0.8
-"""Share of a claim's words that are the question's, from which on it repeats the question."""
 _FROM = frozenset(("from", "von", "van", "de", "desde"))
 _TO = frozenset(("to", "auf", "naar", "tot", "a", "hasta"))
+_CONDITIONS = frozenset(("if", "unless", "wenn", "falls", "sofern", "als", "mits", "tenzij", "si"))
 _COMPARING = frozenset(_COMPARING_IN_LINES.split())
 """Words before a number that another number may answer: "after 8 o'clock", "more than 10 people"."""
 
@@ -54,34 +53,30 @@ class Claim:
         said = words_of(question)
         return cls(said, negations(said) + (not found["yes"]), "yes" if found["yes"] else "no")
 
-    def is_at_odds_with(self, asked: list[str]) -> bool:
-        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, they do not", "Yes,
-        the limit is 35 km/h".
+    def is_at_odds_with(self, asked: list[str], repeats: bool) -> bool:
+        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, dogs are not allowed",
+        "Yes, the limit is 35 km/h".
 
         Args:
             asked: the words of the question.
+            repeats: whether nearly all that it says was asked, but for a no: others may say "Yes, if not alone".
         """
         if self.verdict != "yes":
             return False
         otherwise = self.negations % 2 != negations(asked) % 2
         if turned(self.said, asked) and not otherwise:
             return True
-        if otherwise and not turned(self.said, asked) and self._repeats(asked):
+        if otherwise and not turned(self.said, asked) and repeats and _CONDITIONS.isdisjoint(self.said):
             return True
         if _is_left_behind(self.said, asked):
             return True
         own = _numbers_of(self.said)
         said = [number for number, _, _ in own]
-        units = {unit for _, unit, _ in own}
+        units = {unit for _, unit, before in own if before not in _COMPARING}
         return any(
             others([number], said) and unit in units and before not in _COMPARING
             for number, unit, before in _numbers_of(asked)
         )
-
-    def _repeats(self, asked: list[str]) -> bool:
-        """Whether nearly all that it says was asked, but for a no: others may say "Yes, if they are not alone"."""
-        told = [word for word in self.said if word not in NEGATIONS]
-        return sum(word in asked for word in told) >= NEARLY * len(told)
 
 
 def _is_left_behind(said: list[str], asked: list[str]) -> bool:

@@ -178,7 +178,8 @@ class Evidence:
         best_rank = False, 0.0, False
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
-        at_odds = read.is_at_odds_with(self._asked_words) or self._denies(claim, read)
+        repeats = len(words) - len(own) >= NEARLY * len(words)
+        at_odds = read.is_at_odds_with(self._asked_words, repeats) or self._denies(claim, read)
         for sentence in self._sentences:
             there = sentence.told([*(own or words), *self._asked], self._sizes)
             if sentence.row is not None and self._compares(own, sentence.row):

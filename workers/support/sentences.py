@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from workers.support.polarity import words_of
+from workers.support.polarity import negations, words_of
 from workers.support.sentence_ends import goes_on
 from workers.support.states import STATES
 
@@ -16,6 +16,22 @@ _OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
 _WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
 _CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
+_GOES_ON_IN_LINES = """
+    is are was were may must can has have will does
+    ist sind war darf dürfen muss müssen kann können wird werden hat haben gilt gelten
+    zijn mag mogen moet moeten kan kunnen wordt worden heeft hebben geldt gelden
+    está están puede pueden debe deben
+"""
+_GOES_ON = frozenset(_GOES_ON_IN_LINES.split())
+"""Verbs that begin no clause: behind a comma they go on with what stands before an insertion."""
+_ADDS_IN_LINES = """
+    including also even at in on of for from with by
+    auch sogar einschließlich inklusive an am im auf bei für von mit
+    ook zelfs inclusief op bij voor van met
+    incluso también en con para
+"""
+_ADDS = frozenset(_ADDS_IN_LINES.split())
+"""Words that a clause without a verb may begin with."""
 _AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
 
 
@@ -51,9 +67,15 @@ def _goes_on(line_end: re.Match[str]) -> bool:
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of a sentence. "And" parts two only where each says something of its own: open …, and closed …"""
+    """The clauses of a sentence. "And" parts two only where each says something of its own: open …, and closed …
+
+    What stands between commas parts none: "The water, also of the shower, is not for drinking."
+    """
     found: list[str] = []
     for clause in _CLAUSE.split(sentence):
+        if found and _is_rest(words_of(clause)):
+            found[-1] += f", {clause}"
+            continue
         first, *others = _AND.split(clause)
         found.append(first)
         for other in others:
@@ -62,3 +84,10 @@ def clauses(sentence: str) -> list[str]:
             else:
                 found.append(other)
     return found
+
+
+def _is_rest(words: list[str]) -> bool:
+    """Whether a part behind a comma goes on with the clause before, or adds to it without a statement of its own."""
+    if not words or words[0] in _GOES_ON:
+        return True
+    return words[0] in _ADDS and not negations(words) and STATES.keys().isdisjoint(words)

@@ -13,7 +13,7 @@ ALLOWED = "allowed"
 _STATES = {
     "open": (
         "geöffnet offen abierto abierta abiertos abiertas ouvert ouverte",
-        "closed shut geschlossen gesloten cerrado cerrada cerrados cerradas fermé fermée",
+        "closed shut geschlossen ruhetag ruhetage gesloten sluitingsdag cerrado cerrada cerrados cerradas fermé fermée",
     ),
     ALLOWED: (
         "permitted erlaubt gestattet zulässig toegestaan toegelaten permitido permitida autorisé autorisée",
@@ -33,9 +33,12 @@ _STATES = {
     "costless": ("kostenlos kostenfrei unentgeltlich gratis kosteloos gratuito gratuita", "kostenpflichtig"),
 }
 """States, other words for each, and words for its opposite."""
-_MAY_IN_LINE = "may darf darfst dürfen dürft mag mogen puede puedes pueden"
+_MAY_IN_LINE = """
+    may can could cannot can't darf darfst dürfen dürft kann kannst können könnt mag mogen kan kunt kunnen
+    puede puedes puedo pueden podemos
+"""
 _MAY = frozenset(_MAY_IN_LINE.split())
-"""Verbs that say that something is allowed. They are stop words, so they count in `turned` alone."""
+"""Verbs that say that something is allowed, if anything does. They are stop words, so they count in `turned` alone."""
 
 
 def _by_word() -> tuple[dict[str, str], frozenset[str]]:
