@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from retriever.words import Words
@@ -30,6 +30,7 @@ from workers.support.ranges import Range
 from workers.support.rows import Row, Size, rows_of
 from workers.support.sentences import clauses, sentences
 from workers.support.states import STATES, turned
+from workers.support.units import counts_another
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
@@ -88,6 +89,8 @@ class _Sentence:
     """Words of the headings alone."""
     row: Row | None
     """The row of a table that it is, or is in."""
+    sizes: Mapping[str, bool]
+    """The numbers of the question with units of which it names ranges, and whether these have them."""
 
     def told(self, own: Iterable[str], sizes: Collection[Size]) -> frozenset[str]:
         """Its words; of a row of a table also those that say what the cells with these words are about."""
@@ -121,9 +124,11 @@ class Evidence:
         self._question = question
         self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
         self._pricing = frozenset(self._words.content(PRICING))
+        self._asked_sizes = Range.sizes(question)
         self._sentences = [
             sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
         ]
+        self._within = {(one.passage, number) for one in self._sentences for number, has in one.sizes.items() if has}
         self._headings = {(one.passage, one.start): one.heading for one in self._sentences}
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
         self._asked = self._content(words_of(question))
@@ -148,7 +153,9 @@ class Evidence:
             parted = self._of_parts(claims[0]) if found and not found[0].denied else None
             return [max(*found, parted, key=lambda one: one.evidence)] if parted else found
         together = self._of_question(frozenset().union(*(words for _, words in first)))
-        return [self._best(claim, lambda _: together)[0] for claim in claims]
+        taken_back = any(map(self._denies_what_was_asked, claims[1:]))
+        found = [self._best(claim, lambda _: together)[0] for claim in claims]
+        return [replace(found[0], denied=True), *found[1:]] if taken_back and self._says_yes(claims[0]) else found
 
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that
@@ -171,6 +178,7 @@ class Evidence:
         own = [word for word in words if word not in self._asked]
         judges = bool(read.verdict) or not own  # says that what was asked is so, or not
         told = [word for word in words if word in self._asked] if judges else []
+        told = [word for word in told if not (read.verdict and word in self._pricing)]
         if read.verdict:  # a no may name another number than the one that was asked about
             told += [name for name in self._asked_names if read.verdict == "yes" or not name[0].isdigit()]
         invented = any(word[0].isdigit() for word in others(read.said, self._shown_words))
@@ -180,10 +188,12 @@ class Evidence:
             return best
         repeats = len(words) - len(own) >= NEARLY * len(words)
         at_odds = read.is_at_odds_with(self._asked_words, repeats) or self._denies(claim, read)
+        at_odds = at_odds or (read.verdict == "yes" and self._is_ruled_out(frozenset(words)))
         for sentence in self._sentences:
             there = sentence.told([*(own or words), *self._asked], self._sizes)
             if sentence.row is not None and self._compares(own, sentence.row):
                 there |= {number for number, _ in self._sizes}
+            there |= {number for number, has in sentence.sizes.items() if has}
             stated = self._share(own or words, there)
             if not stated:
                 continue
@@ -192,9 +202,13 @@ class Evidence:
                 there |= sentence.around
             evidence = stated * of_question(there | sentence.heading)
             contradicts, surely = self._contradicts(read, words, sentence)
-            speaks_of_it = all(_near(word, sentence.around) for word in told)
+            speaks_of_it = all(_near(word, sentence.around | there) for word in told)
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
-            if sentence.row is not None and self._is_of_another(read, words, sentence.row):
+            if sentence.row is not None:
+                denied = denied or self._is_of_another(read, words, sentence.row)
+            elif any((sentence.passage, size) in self._within and not has for size, has in sentence.sizes.items()):
+                denied = True  # another sentence is about such a size
+            elif counts_another(read.said, words_of(sentence.text), self._asked_words, self._content):
                 denied = True
             spoken = evidence
             if contradicts or denied:
@@ -233,7 +247,19 @@ class Evidence:
             said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
             words_of_it = frozenset(self._content(words_of(said)))
             headed = frozenset(headings | heading)
-            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), headed, row)
+            sizes = {} if row else self._ranged(said)
+            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), headed, row, sizes)
+
+    def _ranged(self, said: str) -> dict[str, bool]:
+        """The numbers of the question of whose unit a sentence names ranges, and whether one of these has each."""
+        found: dict[str, bool] = {}
+        for measured in Range.all(said) if self._asked_sizes else ():
+            unit = self._content(words_of(measured.unit))
+            for size in self._asked_sizes:
+                if unit and size.down == measured.down and unit == self._content(words_of(size.unit)):
+                    number = usual_form(f"{size.range.low:g}")
+                    found[number] = found.get(number, False) or measured.range.has(size.range.low)
+        return found
 
     def _content(self, words: Iterable[str]) -> list[str]:
         """Content words, each once, without those that only say no."""
@@ -306,6 +332,27 @@ class Evidence:
         parts = [words_of(one) for one in ([first] if _BUT.match(first) else []) + others]
         denying = [self._content(part) for part in parts if negations(part) % 2]
         return any(part and set(self._asked).issuperset(part) for part in denying)
+
+    def _says_yes(self, claim: str) -> bool:
+        return Claim.read(claim, self._question).verdict == "yes"
+
+    def _denies_what_was_asked(self, text: str) -> bool:
+        """Whether a sentence only says that something that was asked for is not so: "Tuesday is our closing day." """
+        words = words_of(text)
+        content = self._content(words)
+        denies = (negations(words) % 2 != negations(self._asked_words) % 2) != turned(words, self._asked_words)
+        return denies and len(content) > 1 and set(self._asked).issuperset(content)
+
+    def _is_ruled_out(self, said: frozenset[str]) -> bool:
+        """Whether a sentence of the passages does so, about words half of which a yes leaves out: "There is no discount
+        on cabins" beside "Yes, members get 5 percent off the pitch"."""
+        return any(
+            sentence.row is None
+            and len(sentence.words - said) * 2 >= len(sentence.words)
+            and self._denies_what_was_asked(sentence.text)
+            and all(_near(word, sentence.around) for word in self._asked)
+            for sentence in self._sentences
+        )
 
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""

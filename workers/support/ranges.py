@@ -1,4 +1,5 @@
-"""Ranges of numbers at the head of a table's row: `2 to 5 kg`, `up to 12 years`, `from 65`, `ab 30`.
+"""Ranges of numbers: at the head of a table's row, such as `2 to 5 kg`, `up to 12 years`, `from 65`, `ab 30`, and in
+sentences: `from 7 days before arrival`, which are at most 7.
 
 Knows numbers and the words around them; knows no table.
 """
@@ -24,6 +25,21 @@ _ABOVE = re.compile(
     rf"\s+{_NUMBER}|[>≥]\s*{_NUMBER}"
     rf"|{_NUMBER}\s*(?:\+|(?:and|or) (?:over|more|older)|(?:und|oder) (?:mehr|älter)|en (?:meer|ouder))"
 )
+_SIZE = re.compile(rf"{_NUMBER}\s+([^\W\d]+)")
+_COUNTED_DOWN = re.compile(r"\W*(\w+)\s+(?:before|prior|vor|voor|antes)\b")
+_UNIT = re.compile(r"\W*(\w*)")
+_UNTIL = re.compile(r"(?:up to|until|bis(?: zu)?|tot(?: en met)?|hasta)\b")
+_SINCE = re.compile(r"(?:from|ab|vanaf|desde)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A number of a text, or a range of them, with the word behind it, in lower case, and whether it counts down to
+    something: 7 days before arrival."""
+
+    range: Range
+    unit: str
+    down: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,37 @@ class Range:
             return cls(_value(next(filter(None, found.groups()))), math.inf)
         return None
 
+    @classmethod
+    def all(cls, sentence: str) -> list[Measured]:
+        """The ranges that a sentence names. Those that count down to something are turned round: "from 7 days before
+        arrival" are 7 or less, and "up to 30 days before" 30 or more."""
+        text = sentence.casefold()
+        found = []
+        for match in sorted((*_BETWEEN.finditer(text), *_BELOW.finditer(text), *_ABOVE.finditer(text)), key=_start):
+            if found and match.start() < found[-1][0]:
+                continue  # within another
+            numbers = [_value(number) for number in match.groups() if number]
+            before = _COUNTED_DOWN.match(text, match.end())
+            turned = before is not None and (_UNTIL.match(match[0]) or _SINCE.match(match[0]))
+            if match.re is _BETWEEN:
+                one = cls(min(numbers), max(numbers))
+            elif (match.re is _BELOW) != bool(turned):
+                one = cls(-math.inf, numbers[0])
+            else:
+                one = cls(numbers[0], math.inf)
+            unit = _UNIT.match(text, match.end())
+            found.append((match.end(), Measured(one, unit[1] if unit else "", before is not None)))
+        return [measured for _, measured in found]
+
+    @classmethod
+    def sizes(cls, question: str) -> list[Measured]:
+        """The single numbers that a question names with a unit: 5 days, 10 days before arrival."""
+        text = question.casefold()
+        return [
+            Measured(cls(_value(match[1]), _value(match[1])), match[2], bool(_COUNTED_DOWN.match(text, match.end(1))))
+            for match in _SIZE.finditer(text)
+        ]
+
     @staticmethod
     def value(text: str) -> float | None:
         """The number that a text is, with a unit or a currency at most; None for others."""
@@ -58,3 +105,7 @@ class Range:
 
 def _value(number: str) -> float:
     return float(usual_form(number))
+
+
+def _start(match: re.Match[str]) -> int:
+    return match.start()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from workers.support.ranges import Range
+from workers.support.states import STATES
 
 Size = tuple[str, str]
 """A number of a question and the word behind it, or ""."""
@@ -23,6 +24,7 @@ _ROW = re.compile(r"\s*\|.*\||[^|\n]*\|[^|\n]*\|")
 _DIVIDER = re.compile(r"[\s|:+-]+")
 _BETWEEN = re.compile(r"(?<!\\)\|")
 
+_STATES = frozenset(STATES.values())
 _YES = frozenset(("yes", "y", "ja", "sí", "si", "oui", "sim", "true", "x", "✓", "✔", "✅", "☑", "是", "有"))
 _NO = frozenset(("no", "n", "nein", "nee", "non", "não", "false", "✗", "✘", "❌", "☐", "-", "–", "—", "否", "无", "無"))
 
@@ -78,12 +80,24 @@ class Row:
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
         if not holding:
             return False
-        if wanted and wanted.isdisjoint(holding):
+        if wanted and (wanted.isdisjoint(holding) or self._mixes(values, wanted)):
             return True
         if (measures := self.measures(sizes)) is not None:
             return not measures
-        here = frozenset().union(*self.cells).intersection(asked)
-        return any(label.intersection(asked) > here for label in self.labels)
+        states = _STATES.difference(*self.cells[:1])
+        here = frozenset().union(*self.cells).intersection(asked) - states
+        others = [label.intersection(asked) for label in self.labels]
+        return any(label > here or _without_numbers(label) > _without_numbers(here) for label in others)
+
+    def _mixes(self, values: Collection[str], wanted: Collection[int]) -> bool:
+        """Whether a number among a claim's values stands only in columns that neither the question nor the claim
+        names: from 08:00 to 20:00, with 08:00 in July's column and 20:00 in June's."""
+        named = {*wanted, *(n for n, header in enumerate(self.above) if n and not header.isdisjoint(values))}
+        for value in values:
+            holding = {number for number, cell in enumerate(self.cells) if value in cell}
+            if value[0].isdigit() and holding and named.isdisjoint(holding):
+                return True
+        return False
 
     def heads(self, own: Collection[str]) -> bool:
         """Whether a claim's own words name it, and stand in no other cell."""
@@ -148,8 +162,12 @@ def is_row(line: str) -> bool:
     return _ROW.match(line) is not None
 
 
+def _without_numbers(words: Iterable[str]) -> set[str]:
+    return {word for word in words if not word[0].isdigit()}
+
+
 def _has_word(words: Iterable[str]) -> bool:
-    return any(not word[0].isdigit() for word in words)
+    return bool(_without_numbers(words))
 
 
 def _cells(row: str) -> list[str]:
