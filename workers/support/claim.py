@@ -22,7 +22,6 @@ _COMPARING_IN_LINES = """
     """
 _FROM = frozenset(("from", "von", "van", "de", "desde"))
 _TO = frozenset(("to", "auf", "naar", "tot", "a", "hasta"))
-_CONDITIONS = frozenset(("if", "unless", "wenn", "falls", "sofern", "als", "mits", "tenzij", "si"))
 _COMPARING = frozenset(_COMPARING_IN_LINES.split())
 """Words before a number that another number may answer: "after 8 o'clock", "more than 10 people"."""
 
@@ -53,20 +52,16 @@ class Claim:
         said = words_of(question)
         return cls(said, negations(said) + (not found["yes"]), "yes" if found["yes"] else "no")
 
-    def is_at_odds_with(self, asked: list[str], repeats: bool) -> bool:
-        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, dogs are not allowed",
-        "Yes, the limit is 35 km/h".
+    def is_at_odds_with(self, asked: list[str]) -> bool:
+        """Whether it says yes and then something else than was asked: "Yes, it is closed", "Yes, the limit is 35 km/h".
 
         Args:
             asked: the words of the question.
-            repeats: whether nearly all that it says was asked, but for a no: others may say "Yes, if not alone".
         """
         if self.verdict != "yes":
             return False
         otherwise = self.negations % 2 != negations(asked) % 2
         if turned(self.said, asked) and not otherwise:
-            return True
-        if otherwise and not turned(self.said, asked) and repeats and _CONDITIONS.isdisjoint(self.said):
             return True
         if _is_left_behind(self.said, asked):
             return True

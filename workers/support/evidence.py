@@ -23,6 +23,7 @@ from itertools import pairwise
 
 from retriever.words import Words
 from workers.support.claim import Claim
+from workers.support.near import near
 from workers.support.numbers import PRICING, others, usual_form
 from workers.support.plurals import SINGULARS
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
@@ -36,14 +37,17 @@ CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
+MOSTLY = 0.6
+"""Share of its words that were asked, from which on a clause behind a yes says what was asked."""
 OF_PRICES = 0.05
 """Share of their weight that words have which only say that a number is a price."""
-SHARED = 5
-"""Leading characters of words that count as one, where a word of the question is looked for near a sentence."""
+RELATED = 0.5
+"""What a word of the question counts of which only another form, a part or a compound is there."""
 
 _BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OR = frozenset(("or", "oder", "of", "o", "u"))
+_IF = frozenset(("if", "unless", "wenn", "falls", "sofern", "als", "mits", "tenzij", "si"))
 _JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
 """Its first row, and the line below that."""
@@ -186,8 +190,7 @@ class Evidence:
         best_rank = False, 0.0, False
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
-        repeats = len(words) - len(own) >= NEARLY * len(words)
-        at_odds = read.is_at_odds_with(self._asked_words, repeats) or self._denies(claim, read)
+        at_odds = read.is_at_odds_with(self._asked_words) or self._denies(claim, read)
         at_odds = at_odds or (read.verdict == "yes" and self._is_ruled_out(frozenset(words)))
         for sentence in self._sentences:
             there = sentence.told([*(own or words), *self._asked], self._sizes)
@@ -202,7 +205,7 @@ class Evidence:
                 there |= sentence.around
             evidence = stated * of_question(there | sentence.heading)
             contradicts, surely = self._contradicts(read, words, sentence)
-            speaks_of_it = all(_near(word, sentence.around | there) for word in told)
+            speaks_of_it = all(near(word, sentence.around | there) for word in told)
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
             if sentence.row is not None:
                 denied = denied or self._is_of_another(read, words, sentence.row)
@@ -248,7 +251,9 @@ class Evidence:
             words_of_it = frozenset(self._content(words_of(said)))
             headed = frozenset(headings | heading)
             sizes = {} if row else self._ranged(said)
-            yield _Sentence(number, start, end, said, words_of_it, around, frozenset(above | heading), headed, row, sizes)
+            yield _Sentence(
+                number, start, end, said, words_of_it, around, frozenset(above | heading), headed, row, sizes
+            )
 
     def _ranged(self, said: str) -> dict[str, bool]:
         """The numbers of the question of whose unit a sentence names ranges, and whether one of these has each."""
@@ -283,7 +288,10 @@ class Evidence:
         return sum(self._weight(word) for word in words if word in there) / whole if whole else 0.0
 
     def _of_question(self, there: frozenset[str]) -> float:
-        return self._share(self._asked, there) if self._asked else 1.0
+        """Share of what was asked that is there; of a word that only another form has, such as a compound, a part."""
+        whole = sum(map(self._weight, self._asked))
+        told = {word: 1.0 if word in there else RELATED * near(word, there) for word in self._asked}
+        return sum(self._weight(word) * share for word, share in told.items()) / whole if whole else 1.0
 
     def _contradicts(self, claim: Claim, words: Sequence[str], sentence: _Sentence) -> tuple[bool, bool]:
         """Whether the sentence contradicts the claim, and whether that is sure: by its clauses and as a whole."""
@@ -325,13 +333,17 @@ class Evidence:
         return row.compares(self._asked_range, self._asked)
 
     def _denies(self, claim: str, read: Claim) -> bool:
-        """Whether a yes has a clause that denies what was asked: "Yes, in the hall, but not in the workshop." """
+        """Whether a yes has a clause that denies what was asked: "Yes, dogs are not allowed", "Yes, but not here"."""
         if read.verdict != "yes" or negations(self._asked_words) % 2 or not _OR.isdisjoint(self._asked_words):
             return False
-        _, first, *others = *clauses(claim), ""
-        parts = [words_of(one) for one in ([first] if _BUT.match(first) else []) + others]
-        denying = [self._content(part) for part in parts if negations(part) % 2]
-        return any(part and set(self._asked).issuperset(part) for part in denying)
+        for part in clauses(claim)[1:]:
+            words = words_of(part)
+            content = self._content(words)
+            says_no = negations(words) % 2 and not turned(words, self._asked_words) and _IF.isdisjoint(words)
+            asked = sum(word in self._asked for word in content)
+            if content and says_no and asked >= (1.0 if _BUT.match(part) else MOSTLY) * len(content):
+                return True
+        return False
 
     def _says_yes(self, claim: str) -> bool:
         return Claim.read(claim, self._question).verdict == "yes"
@@ -350,7 +362,7 @@ class Evidence:
             sentence.row is None
             and len(sentence.words - said) * 2 >= len(sentence.words)
             and self._denies_what_was_asked(sentence.text)
-            and all(_near(word, sentence.around) for word in self._asked)
+            and all(near(word, sentence.around) for word in self._asked)
             for sentence in self._sentences
         )
 
@@ -368,13 +380,3 @@ class Evidence:
 def _names(question: str) -> list[str]:
     """Words with a capital or a digit, but for the first; German writes all nouns so."""
     return [word for word in question.split()[1:] if word[:1].isupper() or any(map(str.isdigit, word))]
-
-
-def _near(word: str, around: frozenset[str]) -> bool:
-    """Whether a word is among others, in some form or as a part of one."""
-    if word in around or len(word) < SHARED - 1:
-        return word in around or f"{word}s" in around  # the stemmer leaves words without a vowel: DVDs
-    begins = word[:SHARED] if len(word) >= SHARED else word
-    return any(
-        other.startswith(begins) or word in other or (len(other) >= SHARED - 1 and other in word) for other in around
-    )

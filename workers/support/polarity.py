@@ -40,8 +40,8 @@ _TELLING = """
     member members room rooms page pages home year years group groups bill computer system site ring full free front
     back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
     copy order orders test world last latest past older oldest newer newest younger youngest longest largest smallest
-    highest lowest plus date dates fire face key keys area areas information thick thin width empty novel mill mine
-    goods
+    highest lowest high low higher lower plus date dates fire face key keys area areas information thick thin width
+    empty novel mill mine goods
     erste erster ersten erstes dritte dritter dritten drittes vierte vierter vierten fünfte fünfter fünften jahr jahre
     jahren tag tage tagen offen kleine kleiner kleines kleinen neuen morgen heute mittel
     día días última último últimas últimos mayor parte total valor grandes nueva nuevo nuevas nuevos

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 
 from workers.support.numbers import usual_form
 
@@ -67,10 +69,10 @@ class Range:
         """The ranges that a sentence names. Those that count down to something are turned round: "from 7 days before
         arrival" are 7 or less, and "up to 30 days before" 30 or more."""
         text = sentence.casefold()
-        found = []
-        for match in sorted((*_BETWEEN.finditer(text), *_BELOW.finditer(text), *_ABOVE.finditer(text)), key=_start):
-            if found and match.start() < found[-1][0]:
-                continue  # within another
+        found: list[tuple[int, int, Measured]] = []
+        for match in chain.from_iterable(one.finditer(text) for one in (_BETWEEN, _BELOW, _ABOVE)):
+            if any(match.start() < end and start < match.end() for start, end, _ in found):
+                continue  # a part of "from 6 to 9"
             numbers = [_value(number) for number in match.groups() if number]
             before = _COUNTED_DOWN.match(text, match.end())
             turned = before is not None and (_UNTIL.match(match[0]) or _SINCE.match(match[0]))
@@ -81,8 +83,8 @@ class Range:
             else:
                 one = cls(numbers[0], math.inf)
             unit = _UNIT.match(text, match.end())
-            found.append((match.end(), Measured(one, unit[1] if unit else "", before is not None)))
-        return [measured for _, measured in found]
+            found.append((*match.span(), Measured(one, unit[1] if unit else "", before is not None)))
+        return [measured for _, _, measured in sorted(found, key=itemgetter(0))]
 
     @classmethod
     def sizes(cls, question: str) -> list[Measured]:
@@ -105,7 +107,3 @@ class Range:
 
 def _value(number: str) -> float:
     return float(usual_form(number))
-
-
-def _start(match: re.Match[str]) -> int:
-    return match.start()

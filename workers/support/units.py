@@ -55,7 +55,11 @@ def counts_another(
         if here and all(other is not None and other != unit for other in units):
             return True
         claimed = set(content(behind[:1]))
-        if counting and here and all(after and content(after[:1]) and claimed.isdisjoint(content(after)) for after in here):
+        if (
+            counting
+            and here
+            and all(after and content(after[:1]) and claimed.isdisjoint(content(after)) for after in here)
+        ):
             return True
     return False
 

@@ -42,7 +42,7 @@ def test_a_bare_no_says_no_to_the_question() -> None:
     ],
 )
 def test_some_answers_say_yes_and_then_something_else(question: str, answer: str) -> None:
-    assert Claim.read(answer, question).is_at_odds_with(split(question), False)
+    assert Claim.read(answer, question).is_at_odds_with(split(question))
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_some_answers_say_yes_and_then_something_else(question: str, answer: str
     ],
 )
 def test_others_do_not(question: str, answer: str) -> None:
-    assert not Claim.read(answer, question).is_at_odds_with(split(question), False)
+    assert not Claim.read(answer, question).is_at_odds_with(split(question))

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workers.support.ranges import Range
+from workers.support.ranges import Measured, Range
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,35 @@ def test_both_ends_belong_to_a_range() -> None:
 )
 def test_a_number_may_have_a_unit(text: str, value: float | None) -> None:
     assert Range.value(text) == value
+
+
+@pytest.mark.parametrize(
+    ("sentence", "low", "high", "unit", "down"),
+    [
+        ("Free up to 30 days before arrival.", 30, math.inf, "days", True),
+        ("From 7 days before arrival we charge 80 percent.", -math.inf, 7, "days", True),
+        ("Less than 8 days before arrival we charge.", -math.inf, 8, "days", True),
+        ("At least 10 days before.", 10, math.inf, "days", True),
+        ("Von 29 bis 8 Tagen vor der Anreise.", 8, 29, "tagen", True),
+        ("Tot 14 dagen voor aankomst is annuleren gratis.", 14, math.inf, "dagen", True),
+        ("Children up to 12 years.", -math.inf, 12, "years", False),
+        ("Groups of more than 20 persons.", 20, math.inf, "persons", False),
+        ("Over 65", 65, math.inf, "", False),
+    ],
+)
+def test_ranges_of_sentences_have_units_and_may_count_down(
+    sentence: str, low: float, high: float, unit: str, down: bool
+) -> None:
+    assert Range.all(sentence) == [Measured(Range(low, high), unit, down)]
+
+
+def test_a_sentence_may_have_several_ranges_or_none() -> None:
+    assert [one.unit for one in Range.all("Up to 5 kg, or from 6 to 9 litres.")] == ["kg", "litres"]
+    assert Range.all("Version 5.1.2 of 1.3.2026, room 7, at 9:30.") == []
+
+
+def test_the_sizes_of_a_question_have_units() -> None:
+    assert Range.sizes("What if I cancel 5 days before, with 2 dogs in room 12?") == [
+        Measured(Range(5, 5), "days", True),
+        Measured(Range(2, 2), "dogs", False),
+    ]

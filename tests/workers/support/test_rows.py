@@ -279,3 +279,37 @@ def test_words_and_comparisons_are_of_the_column_that_was_asked_for(
 @pytest.mark.parametrize("number", ["5.1.2", "1.3.2026", "10:30", "²", "1e5", "٣"])
 def test_a_number_of_another_form_is_no_size(number: str) -> None:
     assert found(f"What does a swim cost for {number} years?", "3.50", AGES).evidence >= 0
+
+
+OPENING = """| Day | April to June | July and August | September |
+|---|---|---|---|
+| Monday to Thursday | 09:00-12:00 | 08:00-20:00 | 09:00-12:00 |
+| Friday | 14:00-20:00 | 08:00-21:00 | 09:00-12:00 |
+| Saturday | 09:00-18:00 | 08:00-21:00 | 09:00-16:00 |
+| Sunday | 10:00-12:00 | 09:00-18:00 | closed |
+"""
+CABINS = """| Item | Low season | High season |
+|---|---|---|
+| Cabin Otter (2 persons) | 58.00 | 82.00 |
+| Cabin Heron (4 persons) | 84.00 | 119.00 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "right", "wrong"),
+    [
+        (OPENING, "When is it open on Friday in July?", "From 08:00 to 21:00.", "From 08:00 to 20:00."),
+        (OPENING, "When is it open on Saturday in August?", "From 08:00 to 21:00.", "From 09:00 to 18:00."),
+        (CABINS, "What does the Otter cabin cost for four persons?", "58 euros", "84 euros"),
+        (CABINS, "What does the Heron cabin cost in high season?", "119 euros", "84 euros"),
+        (
+            CABINS,
+            "What does the Heron cabin cost in high season?",
+            "119 euros in high season, and 84 euros in low season.",
+            "119 euros, and 84 euros for members.",
+        ),
+    ],
+)
+def test_no_value_of_an_answer_is_of_another_row_or_column(text: str, question: str, right: str, wrong: str) -> None:
+    assert not found(question, right, text).denied
+    assert found(question, wrong, text).denied

@@ -36,6 +36,23 @@ Schade door een val is niet verzekerd.
 
 Schade door een val is verzekerd. Kampvuren zijn verboden.
 """
+CAMP = """\
+# Boat hire
+
+The hire at the jetty is open every day from 10 to 18 o'clock. Tuesday is closing day.
+
+# Rules
+
+Barbecues with gas may be used on the pitches; charcoal barbecues may not. Generators are forbidden at all times,
+including outside the quiet hours. The water of the taps marked red, also at the boat ramp, is not drinking water. Coins
+are not accepted since May; use the card for the shower. Members of the club get 5 percent off the pitch; two discounts
+cannot be combined. There is no discount on cabins.
+"""
+VERLEIH = """\
+# Bootsverleih
+
+Der Verleih ist vom 1. Mai bis zum 15. September geöffnet, täglich von 10 bis 18 Uhr. Dienstags ist Ruhetag.
+"""
 LIBRARY = """\
 # Rooms
 
@@ -71,6 +88,9 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("en", LIBRARY, "Can I take a reference work home?", "Yes, you can take a reference work home."),
         ("en", LIBRARY, "Is it open at 9:00 on Mondays?", "Yes, the library is open at 9:00 on Mondays."),
         ("en", LIBRARY, "Will the fee be 60 euros in 2028?", "Yes, the yearly fee rises from 60 to 72 euros."),
+        ("en", CAMP, "May I use a charcoal barbecue?", "Yes, charcoal barbecues may not be used on the pitches."),
+        ("en", CAMP, "Does a member get a discount on cabins?", "Yes, members get 5 percent off the pitch."),
+        ("de", VERLEIH, "Ist der Bootsverleih am Dienstag geöffnet?", "Ja, der Bootsverleih am Dienstag geöffnet ist."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 30. Juni?", "Ja, Resturlaub in Bremen verfällt am 30. Juni."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja"),
@@ -106,6 +126,14 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
         ("en", LIBRARY, "Can I keep a DVD for four weeks?", "No, DVDs may be kept for one week."),
         ("en", LIBRARY, "Does the fee rise from 60 to 72 euros?", "Yes, the yearly fee rises from 60 to 72 euros."),
         ("en", LIBRARY, "May children swim?", "Yes, children may swim if they are not alone."),
+        (
+            "en",
+            CAMP,
+            "Can I use my generator outside the quiet hours?",
+            "No, you cannot use it outside the quiet hours.",
+        ),
+        ("en", CAMP, "Can I drink the water of the red taps?", "No, the water of the red taps is not drinking water."),
+        ("en", CAMP, "Can I pay for the shower with coins?", "No, you cannot pay for the shower with coins."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 31. März?", "Ja, Resturlaub verfällt am 31. März."),
         ("de", URLAUB, "Ist das Parken in Bremen kostenlos?", "Ja, das Parken in Bremen ist kostenlos."),
         ("nl", FIETSEN, "Is een val verzekerd bij Trapper Plus?", "Ja, een val is verzekerd bij Trapper Plus."),
@@ -156,3 +184,15 @@ def test_a_number_elsewhere_in_the_paragraph_is_no_lie() -> None:
     found = Evidence("How much memory is needed?", [text], "en").of("Tidemark 5.2 needs 12 GB of memory.")
     assert not found.denied
     assert Evidence("How much memory is needed?", [text], "en").of("It needs 16 GB of memory.").denied
+
+
+@pytest.mark.parametrize(
+    ("question", "second", "denied"),
+    [
+        ("Ist der Bootsverleih dienstags geöffnet?", "Dienstags ist Ruhetag.", True),
+        ("Ist der Bootsverleih im September geöffnet?", "Dienstags ist Ruhetag.", False),
+    ],
+)
+def test_a_second_sentence_may_take_a_yes_back(question: str, second: str, denied: bool) -> None:
+    first = "Ja, der Verleih ist vom 1. Mai bis zum 15. September geöffnet, täglich von 10 bis 18 Uhr."
+    assert Evidence(question, [VERLEIH], "de").of_answer([first, second])[0].denied is denied
