@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from difflib import SequenceMatcher
 from itertools import repeat
 from typing import Any
 
@@ -51,6 +52,10 @@ REPEATED = (
     "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the "
     "version before."
 )
+AGAIN = 0.85
+"""Likeness of an edit's text and its instruction, as `difflib` measures it, from which on one repeats the other."""
+LONG = 50
+"""Words above which a text is compared word by word: likeness takes the product of both lengths."""
 RETRIEVAL_OFF = "This answer was generated without retrieval, so it is not based on your documents."
 
 
@@ -226,8 +231,18 @@ def _of_edit(done: DoneEvent, job: GenerateJob) -> str | None:
         return None
     if edited.text.strip() == done.text.strip():
         return UNCHANGED
-    said = _words(done.text)
-    return REPEATED if said and said == _words(job.edit.instruction if job.edit else job.question) else None
+    wanted = job.edit.instruction if job.edit else job.question
+    return REPEATED if _is_again(_words(done.text), _words(wanted)) else None
+
+
+def _is_again(said: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether these are the same words, or nearly and from the first one on: small models misspell what they repeat."""
+    if not said or said[:1] != wanted[:1]:
+        return False
+    if said == wanted or len(said) > LONG:
+        return said == wanted
+    matcher = SequenceMatcher(None, " ".join(said), " ".join(wanted), autojunk=False)
+    return matcher.quick_ratio() >= AGAIN and matcher.ratio() >= AGAIN
 
 
 def _words(text: str) -> list[str]:

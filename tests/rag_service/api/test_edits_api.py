@@ -120,12 +120,23 @@ async def test_an_edit_that_changes_nothing_says_so(client: httpx.AsyncClient, w
     assert (await client.get(f"/v1/answers/{third['answer_id']}")).json()["note"] == third["note"]
 
 
-async def test_an_edit_that_only_repeats_what_was_asked_for_says_so(client: httpx.AsyncClient, world: Any) -> None:
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("write it as a letter", True),
+        ("WRITE IT AS A LITTER", True),
+        ("Dear all, write it as a letter.", False),
+        ("Write to us for a letter of the city.", False),
+    ],
+)
+async def test_an_edit_that_only_repeats_what_was_asked_for_says_so(
+    text: str, repeats: bool, client: httpx.AsyncClient, world: Any
+) -> None:
     first = await ask(client)
-    world.stage.text = "write it as a letter"
+    world.stage.text = text
     second = await edit(client, first, instruction="Write it as a letter.")
-    assert second["answer"] == world.stage.text
-    assert "only repeated" in second["note"]
+    assert second["answer"] == text
+    assert ("only repeated" in (second["note"] or "")) == repeats
 
 
 async def versions(client: httpx.AsyncClient, answer: dict[str, Any]) -> list[dict[str, Any]]:
