@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, content_words
+from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, REFERENCES, content_words, looks_back
 from rag_service.prompting.rewriting.question_words import beginning_with
 
 OPENING_WORDS = 2
@@ -51,6 +51,17 @@ _ONE = frozenset(_ONE_IN_LINES.split())
 _DETERMINING = frozenset(("the", "a", "an", "my", "our", "your", "this", "these", "any"))
 """English words after a verb, and hardly ever after a noun."""
 _OF = frozenset(("of", "von", "van", "de"))
+_OTHERS_IN_LINE = "one ones other others same andere anderen andre anderer anderes autre autres otro otra otros otras"
+_NO_THINGS = REFERENCES.union(_OTHERS_IN_LINE.split())
+"""Words that name nothing themselves."""
+_BESIDES_IN_LINES = """
+    to by into before about under over behind until
+    vor aus zu auf über unter hinter zwischen durch gegen um bis
+    naar uit aan onder achter tussen door tegen om
+    vers sous sur avant après entre par hacia sobre bajo desde hasta
+    """
+_BESIDES = _OF.union(_BESIDES_IN_LINES.split())
+"""Prepositions besides those of places."""
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -186,6 +197,8 @@ def _as_before(question: str, past: Sequence[str]) -> str:
         return " ".join([*words[:same], rest.rstrip(" ?!.…")])
     if own[0] in _ONE and not place and (other := _other_one(words)):
         return " ".join([*words[:other], rest.rstrip(" ?!.…")])
+    if not place and not looks_back(rest) and (other := _other_thing(words, own)):
+        return " ".join([*words[:other], rest.rstrip(" ?!.…")])
     if not place and len(own) > 2 and own[1] in _DETERMINING and words and words[0].casefold() in _VERBS:
         subject = 3 if words[1].casefold() in ARTICLES else 2  # "and use the lathe?" after "May children come?"
         return " ".join([*words[:subject], rest.rstrip(" ?!.…")])
@@ -206,6 +219,22 @@ def _other_one(words: Sequence[str]) -> int:
     alone = [n for n in found if not _PLACE.match(f"{words[n - 1]} ") or words[n - 1].casefold() in _OF]
     chosen = found if len(found) == 1 else alone
     return chosen[0] if len(chosen) == 1 else 0
+
+
+def _other_thing(words: Sequence[str], own: Sequence[str]) -> int:
+    """Where a question names the one thing that it is about, which another one replaces: "When is the cafe open?" 0 for
+    nowhere, or if it may be about something else: "What is the price of the cafe?"
+
+    Args:
+        own: the words for the other thing.
+    """
+    plain = [word.casefold() for word in words]
+    found = [n for n, word in enumerate(plain) if n and word in ARTICLES]
+    if len(found) != 1 or own[0] not in ARTICLES - _ONE or not _NO_THINGS.isdisjoint(own):
+        return 0
+    at = found[0]
+    behind = any(_PLACE.match(f"{word} ") or word in _BESIDES for word in (plain[at - 1], *own[1:2]))
+    return at if not behind and _OF.isdisjoint(plain[at + 1 :]) else 0
 
 
 def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
