@@ -14,7 +14,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, REFERENCES, content_words, looks_back
+from rag_service.prompting.rewriting.follow_up import (
+    EXPLETIVE,
+    PRONOUNS,
+    REFERENCES,
+    content_words,
+    looks_back,
+    pronouns,
+)
 from rag_service.prompting.rewriting.question_words import beginning_with
 
 OPENING_WORDS = 2
@@ -138,6 +145,7 @@ _THAT = re.compile(
 )
 """English words that are pronouns there, and others elsewhere."""
 _WORD = re.compile(r"\w+")
+_END = " ?!.…"
 
 
 class Beginning(NamedTuple):
@@ -156,7 +164,7 @@ class Beginning(NamedTuple):
 
 def going_on(question: str) -> Beginning:
     """That of a question which lacks no word, but may silently be about what was asked before."""
-    return Beginning(question.strip().rstrip(" ?!.…"), goes_on=True)
+    return Beginning(question.strip().rstrip(_END), goes_on=True)
 
 
 def beginning(question: str, past: Sequence[str]) -> Beginning:
@@ -185,23 +193,52 @@ def own_words(question: str) -> str:
     return text
 
 
-def _as_before(question: str, past: Sequence[str]) -> str:
+def with_place(question: str, past: Sequence[str]) -> str | None:
+    """The question before with another place, time or person at its end, which is all that the follow-up names.
+
+    Of use where the model repeats the question before: "Und bei Krankheit?" None for other follow-ups.
+    """
+    rest, place, _ = _instead(question)
+    whole = _last_whole(past)
+    if not place or not whole or pronouns(rest) or not content_words(rest):
+        return None
+    words, rest = whole.split(), rest.rstrip(_END)
+    if rest.casefold() in whole.casefold():
+        return None
+    kept = words[: _same_place(words, rest.split()) or len(words)]
+    return f"{' '.join(kept).rstrip(_END)} {rest}?"
+
+
+def _instead(question: str) -> tuple[str, bool, list[str]]:
+    """What a follow-up names in the place of something else, whether a preposition begins it, and its words in lower
+    case; no text and no words if it asks by itself."""
     instead = INSTEAD.match(question)
     rest = question[instead.end() if instead else 0 :].lstrip()
-    place = _PLACE.match(rest)
+    place = bool(_PLACE.match(rest))
     own = _WORD.findall(rest.casefold())
     if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not ASKS.isdisjoint(own):
+        return "", False, []
+    return rest, place, own
+
+
+def _last_whole(past: Sequence[str]) -> str:
+    return next((text for text in reversed(past) if _is_whole(text)), "")
+
+
+def _as_before(question: str, past: Sequence[str]) -> str:
+    rest, place, own = _instead(question)
+    if not own:
         return ""
-    words = next((text for text in reversed(past) if _is_whole(text)), "").split()
+    words = _last_whole(past).split()
     if place and (same := _same_place(words, rest.split())):
-        return " ".join([*words[:same], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:same], rest.rstrip(_END)])
     if own[0] in _ONE and not place and (other := _other_one(words)):
-        return " ".join([*words[:other], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:other], rest.rstrip(_END)])
     if not place and not looks_back(rest) and (other := _other_thing(words, own)):
-        return " ".join([*words[:other], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:other], rest.rstrip(_END)])
     if not place and len(own) > 2 and own[1] in _DETERMINING and words and words[0].casefold() in _VERBS:
         subject = 3 if words[1].casefold() in ARTICLES else 2  # "and use the lathe?" after "May children come?"
-        return " ".join([*words[:subject], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:subject], rest.rstrip(_END)])
     which = not place and words and words[0].casefold() in _WHICH
     return " ".join(words[: 1 if which else OPENING_WORDS])
 
