@@ -69,6 +69,8 @@ _BESIDES_IN_LINES = """
     """
 _BESIDES = _OF.union(_BESIDES_IN_LINES.split())
 """Prepositions besides those of places."""
+_FOR = frozenset(("for", "für", "voor", "pour", "para"))
+"""They name what a question with a verb in front is about: "for cats" does not go on "May dogs come"."""
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -196,17 +198,20 @@ def own_words(question: str) -> str:
 def with_place(question: str, past: Sequence[str]) -> str | None:
     """The question before with another place, time or person at its end, which is all that the follow-up names.
 
-    Of use where the model repeats the question before: "Und bei Krankheit?" None for other follow-ups.
+    Of use where the model repeats the question before: "Und bei Krankheit?" None for other follow-ups, and if it is not
+    clear which words of the question before are to go.
     """
     rest, place, _ = _instead(question)
     whole = _last_whole(past)
     if not place or not whole or pronouns(rest) or not content_words(rest):
         return None
-    words, rest = whole.split(), rest.rstrip(_END)
-    if rest.casefold() in whole.casefold():
+    words, own = whole.split(), rest.rstrip(_END).split()
+    same = _same_place(words, own)
+    if own[0].casefold() in _FOR and words[0].lstrip("¿").casefold() in _VERBS:
         return None
-    kept = words[: _same_place(words, rest.split()) or len(words)]
-    return f"{' '.join(kept).rstrip(_END)} {rest}?"
+    if " ".join(own).casefold() in whole.casefold() or (not same and _bare(own[0]) in map(_bare, words)):
+        return None
+    return f"{' '.join(words[: same or len(words)]).rstrip(_END)} {' '.join(own)}?"
 
 
 def _instead(question: str) -> tuple[str, bool, list[str]]:
@@ -272,6 +277,11 @@ def _other_thing(words: Sequence[str], own: Sequence[str]) -> int:
     at = found[0]
     behind = any(_PLACE.match(f"{word} ") or word in _BESIDES for word in (plain[at - 1], *own[1:2]))
     return at if not behind and _OF.isdisjoint(plain[at + 1 :]) else 0
+
+
+def _bare(word: str) -> str:
+    """A preposition without an article in it, in lower case."""
+    return CONTRACTED.get(word.casefold(), word.casefold())
 
 
 def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:
