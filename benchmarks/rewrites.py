@@ -23,8 +23,9 @@ from decoder import Engine, SamplingParams, load_engine
 from decoder.bench.results import environment_lines, table, write_json, write_markdown
 from decoder.recording.environment import environment
 from rag_service.answering.models import model_folder, window_of
-from rag_service.answering.search.query_rewriter import beginning_of, biases_of, without_model
+from rag_service.answering.search.query_rewriter import beginning_of, biases_of, rewrite_of, without_model
 from rag_service.prompting.rewriting import standalone
+from rag_service.prompting.rewriting.also import plainly
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.rewriting.standalone import Exchange
 from rag_service.settings import load_settings
@@ -73,6 +74,7 @@ def rewritten_in_turn(item: Mapping[str, Any], engine: Engine, tokens: Tokens, w
 
 def rewritten(question: str, past: Sequence[Exchange], engine: Engine, tokens: Tokens, window: int) -> str:
     """As `rag_service.answering.search.query_rewriter.Rewriter` does it."""
+    question = plainly(question)
     if not (needs_rewriting(question) or names_nothing(question, language_of(question))):
         return question
     if (other := without_model(question, past)) is not None:
@@ -91,9 +93,9 @@ def rewritten(question: str, past: Sequence[Exchange], engine: Engine, tokens: T
             break
     else:
         if ids[-1] not in tokens.eos_ids:
-            return question  # it was cut off
+            return rewrite_of(None, question, past) or question  # it was cut off
     reply = tokens.decode(one for one in ids if one not in tokens.eos_ids).split("\n")[0]
-    return standalone.usable(standalone.completed(begins.text, reply), question, past) or question
+    return rewrite_of(standalone.completed(begins.text, reply), question, past) or question
 
 
 def is_right(rewrite: str, item: Mapping[str, Any]) -> bool:

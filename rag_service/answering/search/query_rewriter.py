@@ -25,7 +25,8 @@ from rag_service.access.principal import Principal
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.rewriting import standalone as rewrite
-from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on
+from rag_service.prompting.rewriting.also import plainly
+from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, with_place
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.rewriting.ordinals import resolved
 from rag_service.prompting.rewriting.replacement import replaced
@@ -106,18 +107,20 @@ class Rewriter:
             collection: that the question asks; the model server of its answers rewrites it, too.
             complete: whether the question says what it is about, unless its words point back.
         """
-        lacks = needs_rewriting(question)
+        asked = plainly(question)
+        lacks = needs_rewriting(asked)
         if not past or not (lacks or (not complete and await _names_nothing(question))):
             return Rewritten(question)
         started = time.perf_counter()
-        if (other := await anyio.to_thread.run_sync(without_model, question, past)) is not None:
+        if (other := await anyio.to_thread.run_sync(without_model, asked, past)) is not None:
             return Rewritten(other, 1e3 * (time.perf_counter() - started))
         query = question
         failure: NotRewritten | None = None
         try:
             with anyio.move_on_after(self._settings.retrieval.rewrite_timeout) as limit:
                 upstream = self._settings.upstream_of(collection)
-                query = await self._rewritten(question, past, principal, session_id, upstream)
+                found = await self._rewritten(asked, past, principal, session_id, upstream)
+                query = question if found == asked else found
             if limit.cancelled_caught:
                 failure = "late"
                 log.warning(
@@ -146,7 +149,7 @@ class Rewriter:
         if query is None:
             job = self._job(question, segments, principal, session_id, upstream, biases_of(begins, self._tokens))
             reply = await self._generated(job)
-            query = (reply and rewrite.usable(rewrite.completed(begins.text, reply), question, past)) or question
+            query = rewrite_of(reply and rewrite.completed(begins.text, reply), question, past) or question
             await self._cache.put(principal.owner, session_id, digest, query)
         return query
 
@@ -204,6 +207,12 @@ def without_model(question: str, past: Sequence[Exchange]) -> str | None:
     language = language_of(asked[-1])
     named = resolved(question, asked, language)
     return replaced(named or question, asked[-1], language) or named
+
+
+def rewrite_of(text: str | None, question: str, past: Sequence[Exchange]) -> str | None:
+    """The model's rewrite, or one without it where that is of no use; None if there is neither."""
+    usable = rewrite.usable(text, question, past) if text else None
+    return usable or with_place(question, [exchange.question for exchange in past])
 
 
 def beginning_of(question: str, past: Sequence[Exchange]) -> Beginning:

@@ -14,7 +14,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_service.prompting.rewriting.follow_up import EXPLETIVE, PRONOUNS, content_words
+from rag_service.prompting.rewriting.follow_up import (
+    EXPLETIVE,
+    PRONOUNS,
+    REFERENCES,
+    content_words,
+    looks_back,
+    pronouns,
+)
 from rag_service.prompting.rewriting.question_words import beginning_with
 
 OPENING_WORDS = 2
@@ -51,6 +58,19 @@ _ONE = frozenset(_ONE_IN_LINES.split())
 _DETERMINING = frozenset(("the", "a", "an", "my", "our", "your", "this", "these", "any"))
 """English words after a verb, and hardly ever after a noun."""
 _OF = frozenset(("of", "von", "van", "de"))
+_OTHERS_IN_LINE = "one ones other others same andere anderen andre anderer anderes autre autres otro otra otros otras"
+_NO_THINGS = REFERENCES.union(_OTHERS_IN_LINE.split())
+"""Words that name nothing themselves."""
+_BESIDES_IN_LINES = """
+    to by into before about under over behind until
+    vor aus zu auf über unter hinter zwischen durch gegen um bis
+    naar uit aan onder achter tussen door tegen om
+    vers sous sur avant après entre par hacia sobre bajo desde hasta
+    """
+_BESIDES = _OF.union(_BESIDES_IN_LINES.split())
+"""Prepositions besides those of places."""
+_FOR = frozenset(("for", "für", "voor", "pour", "para"))
+"""They name what a question with a verb in front is about: "for cats" does not go on "May dogs come"."""
 _WHICH_IN_LINES = """
     which welcher welche welches welchen welchem wieviel hoeveel welk welke quel quelle quels quelles cuánto cuánta
     cuántos cuántas
@@ -127,6 +147,7 @@ _THAT = re.compile(
 )
 """English words that are pronouns there, and others elsewhere."""
 _WORD = re.compile(r"\w+")
+_END = " ?!.…"
 
 
 class Beginning(NamedTuple):
@@ -145,7 +166,7 @@ class Beginning(NamedTuple):
 
 def going_on(question: str) -> Beginning:
     """That of a question which lacks no word, but may silently be about what was asked before."""
-    return Beginning(question.strip().rstrip(" ?!.…"), goes_on=True)
+    return Beginning(question.strip().rstrip(_END), goes_on=True)
 
 
 def beginning(question: str, past: Sequence[str]) -> Beginning:
@@ -174,21 +195,55 @@ def own_words(question: str) -> str:
     return text
 
 
-def _as_before(question: str, past: Sequence[str]) -> str:
+def with_place(question: str, past: Sequence[str]) -> str | None:
+    """The question before with another place, time or person at its end, which is all that the follow-up names.
+
+    Of use where the model repeats the question before: "Und bei Krankheit?" None for other follow-ups, and if it is not
+    clear which words of the question before are to go.
+    """
+    rest, place, _ = _instead(question)
+    whole = _last_whole(past)
+    if not place or not whole or pronouns(rest) or not content_words(rest):
+        return None
+    words, own = whole.split(), rest.rstrip(_END).split()
+    same = _same_place(words, own)
+    if own[0].casefold() in _FOR and words[0].lstrip("¿").casefold() in _VERBS:
+        return None
+    if " ".join(own).casefold() in whole.casefold() or (not same and _bare(own[0]) in map(_bare, words)):
+        return None
+    return f"{' '.join(words[: same or len(words)]).rstrip(_END)} {' '.join(own)}?"
+
+
+def _instead(question: str) -> tuple[str, bool, list[str]]:
+    """What a follow-up names in the place of something else, whether a preposition begins it, and its words in lower
+    case; no text and no words if it asks by itself."""
     instead = INSTEAD.match(question)
     rest = question[instead.end() if instead else 0 :].lstrip()
-    place = _PLACE.match(rest)
+    place = bool(_PLACE.match(rest))
     own = _WORD.findall(rest.casefold())
     if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not ASKS.isdisjoint(own):
+        return "", False, []
+    return rest, place, own
+
+
+def _last_whole(past: Sequence[str]) -> str:
+    return next((text for text in reversed(past) if _is_whole(text)), "")
+
+
+def _as_before(question: str, past: Sequence[str]) -> str:
+    rest, place, own = _instead(question)
+    if not own:
         return ""
-    words = next((text for text in reversed(past) if _is_whole(text)), "").split()
+    words = _last_whole(past).split()
     if place and (same := _same_place(words, rest.split())):
-        return " ".join([*words[:same], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:same], rest.rstrip(_END)])
     if own[0] in _ONE and not place and (other := _other_one(words)):
-        return " ".join([*words[:other], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:other], rest.rstrip(_END)])
+    if not place and not looks_back(rest) and (other := _other_thing(words, own)):
+        return " ".join([*words[:other], rest.rstrip(_END)])
     if not place and len(own) > 2 and own[1] in _DETERMINING and words and words[0].casefold() in _VERBS:
         subject = 3 if words[1].casefold() in ARTICLES else 2  # "and use the lathe?" after "May children come?"
-        return " ".join([*words[:subject], rest.rstrip(" ?!.…")])
+        return " ".join([*words[:subject], rest.rstrip(_END)])
     which = not place and words and words[0].casefold() in _WHICH
     return " ".join(words[: 1 if which else OPENING_WORDS])
 
@@ -206,6 +261,27 @@ def _other_one(words: Sequence[str]) -> int:
     alone = [n for n in found if not _PLACE.match(f"{words[n - 1]} ") or words[n - 1].casefold() in _OF]
     chosen = found if len(found) == 1 else alone
     return chosen[0] if len(chosen) == 1 else 0
+
+
+def _other_thing(words: Sequence[str], own: Sequence[str]) -> int:
+    """Where a question names the one thing that it is about, which another one replaces: "When is the cafe open?" 0 for
+    nowhere, or if it may be about something else: "What is the price of the cafe?"
+
+    Args:
+        own: the words for the other thing.
+    """
+    plain = [word.casefold() for word in words]
+    found = [n for n, word in enumerate(plain) if n and word in ARTICLES]
+    if len(found) != 1 or own[0] not in ARTICLES - _ONE or not _NO_THINGS.isdisjoint(own):
+        return 0
+    at = found[0]
+    behind = any(_PLACE.match(f"{word} ") or word in _BESIDES for word in (plain[at - 1], *own[1:2]))
+    return at if not behind and _OF.isdisjoint(plain[at + 1 :]) else 0
+
+
+def _bare(word: str) -> str:
+    """A preposition without an article in it, in lower case."""
+    return CONTRACTED.get(word.casefold(), word.casefold())
 
 
 def _shape(words: Sequence[str]) -> tuple[str, bool, bool]:

@@ -26,6 +26,8 @@ _OTHER_IN_LINE = "for to from by with without than für nach aus mit ohne zu zum
 _OTHER = frozenset(_OTHER_IN_LINE.split())
 """Prepositions that no other one may take the place of."""
 _PREPOSITIONS = _PLACE | _OTHER
+_BARE = frozenset(("in", "at"))
+"""Those that say which one it is, as a name without one does: "in Lisbon" after "the Hamburg office"."""
 _ONES_IN_LINE = "one ones that those der die das den dem deren diejenige degene dat"
 _ONES = frozenset(_ONES_IN_LINE.split())
 """Words for what the question before asked about."""
@@ -33,6 +35,8 @@ _NO_NAMES_IN_LINES = """
     january february march april may june july august september october november december monday tuesday wednesday
     thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays english german dutch
     januar februar märz mai juni juli oktober dezember montag dienstag mittwoch donnerstag freitag samstag sonntag i
+    christmas easter weihnachten ostern pfingsten silvester frühling sommer herbst winter wochenende kerstmis pasen
+    pinksteren
     """
 _NO_NAMES = frozenset(_NO_NAMES_IN_LINES.split())
 WORD = re.compile(r"[^\W_](?:[\w&.'’/-]*[\w'’])?")
@@ -67,6 +71,8 @@ def replaced(question: str, before: str, language: str) -> str | None:
         return None
     old = _number(own, new, asked, named)
     if old is None:
+        if _counted(own, new) != _counted(asked, named):
+            return None
         old = _german(own, new, asked, named) if german else named
         if old is None or not _same_kind(own[new.start : new.end], asked[old.start : old.end]):
             return None
@@ -124,6 +130,11 @@ def _number(own: Sequence[str], new: Run, asked: Sequence[str], old: Run) -> Run
     return last if numbers and old.end - old.start > 1 else None
 
 
+def _counted(words: Sequence[str], run: Run) -> bool:
+    """Whether a number counts the words behind it: 5 Tage."""
+    return run.end - run.start > 1 and words[run.start].isdigit()
+
+
 def _same_kind(new: Sequence[str], old: Sequence[str]) -> bool:
     """Names with and without digits are of different kinds; so are two numbers and words with digits."""
     digits = [any(character.isdigit() for word in name for character in word) for name in (new, old)]
@@ -138,7 +149,8 @@ def _fits(own: Sequence[str], new: Run, asked: Sequence[str], old: Run, german: 
     if at in _OTHER:
         return at == place
     attribute = old.start > 0 and asked[old.start - 1].casefold() in ARTICLES and old.end < len(asked)
-    return not at or place in _PLACE or attribute or (german and old.end - old.start > 1)
+    bare = attribute or (german and old.end - old.start > 1)
+    return not at or place in _PLACE or (at in _BARE and bare)
 
 
 def _preposition(words: Sequence[str]) -> str:
@@ -161,4 +173,4 @@ def _german(own: Sequence[str], new: Run, asked: Sequence[str], old: Run) -> Run
         return old
     if count == old.end - old.start and (count > 1 or _preposition(led)):
         return old
-    return old._replace(start=old.end - 1) if count == 1 and _preposition(own[: new.start]) else None
+    return old._replace(start=old.end - 1) if count == 1 and _preposition(own[: new.start]) in _BARE else None

@@ -184,6 +184,32 @@ async def test_a_request_and_the_settings_can_turn_it_off(
         assert (await ask(other, **on))["retrieval_query"] == MEANT
 
 
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("And for foxes?", "What does the fox jump over for foxes?"),
+        ("Does that apply to foxes, too?", "What does the fox jump over for foxes?"),
+        ("And cats?", "And cats?"),
+    ],
+)
+async def test_a_place_is_put_behind_the_question_before_if_the_model_rewrites_nothing(
+    client: httpx.AsyncClient, world: Any, session: str, question: str, meant: str
+) -> None:
+    world.stage.rewritten = FIRST["question"]
+    assert (await ask(client, question, session_id=session))["retrieval_query"] == meant
+
+
+async def test_what_cannot_be_rewritten_keeps_its_own_words(
+    client: httpx.AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: Rewriter, job: Any) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(Rewriter, "_generated", broken)
+    asked = "Does that apply to foxes, too?"
+    assert (await ask(client, asked, session_id=session))["retrieval_query"] == asked
+
+
 @pytest.mark.parametrize("said", ["", "Bananas ripen beside apples in a bowl.", f"When? {'The fox jumps. ' * 30}"])
 async def test_a_rewrite_of_no_use_is_not_used(client: httpx.AsyncClient, world: Any, session: str, said: str) -> None:
     world.stage.rewritten = said

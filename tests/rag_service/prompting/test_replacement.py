@@ -47,6 +47,9 @@ def test_a_name_takes_the_place_of_a_name(before: str, question: str, meant: str
         ("Wo liegt das Büro Graz?", "Und für Rechnungen?", None),
         ("Wann öffnet die Garage Ost?", "Und im Parkhaus West?", None),
         ("Was kostet der Mixer?", "Und der Toaster?", None),
+        ("Wie viele Plätze hat das Café Sonne?", "Und bei Regen?", None),
+        ("Wann öffnet das Café Sonne?", "Und im Winter?", None),
+        ("Wann öffnet das Café Sonne?", "Und in Lissabon?", "Wann öffnet das Café Lissabon?"),
     ],
 )
 def test_german_writes_all_nouns_like_names(before: str, question: str, meant: str | None) -> None:
@@ -75,6 +78,45 @@ def test_a_number_takes_the_place_of_the_number_in_a_name(
     before: str, question: str, meant: str | None, language: str
 ) -> None:
     assert replaced(question, before, language) == meant
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "meant", "language"),
+    [
+        ("Was passiert, wenn ich 5 Tage vor der Anreise storniere?", "Und bei Krankheit?", None, "de"),
+        ("Was passiert, wenn ich 5 Tage vor der Anreise storniere?", "Und in Lissabon?", None, "de"),
+        (
+            "Was passiert, wenn ich 5 Tage vor der Anreise storniere?",
+            "Und 3 Wochen?",
+            "Was passiert, wenn ich 3 Wochen vor der Anreise storniere?",
+            "de",
+        ),
+        ("What does the card cost for 2 Adults?", "And for Children?", None, "en"),
+        ("What does the card cost for 2 Adults?", "And Children?", None, "en"),
+        (
+            "What does the card cost for 2 Adults?",
+            "And for 3 Children?",
+            "What does the card cost for 3 Children?",
+            "en",
+        ),
+        ("Wat kost het voor 2 Personen?", "En voor Kinderen?", None, "nl"),
+    ],
+)
+def test_what_a_number_counts_is_no_name(before: str, question: str, meant: str | None, language: str) -> None:
+    assert replaced(question, before, language) == meant
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "meant"),
+    [
+        ("When is the Harbour Bar open?", "And on Quiz Night?", None),
+        ("When is the Harbour Bar open?", "And at Christmas?", None),
+        ("When is the Harbour Bar open?", "And for Guests?", None),
+        ("What is the rent at the Harbour Bar?", "And on Pier West?", "What is the rent at the Pier West?"),
+    ],
+)
+def test_another_preposition_replaces_no_bare_name(before: str, question: str, meant: str | None) -> None:
+    assert replaced(question, before, "en") == meant
 
 
 @pytest.mark.parametrize(
