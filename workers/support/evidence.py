@@ -191,7 +191,8 @@ class Evidence:
         if not words or claim.rstrip().endswith(("?", "？")):
             return best
         at_odds = read.is_at_odds_with(self._asked_words) or self._denies(claim, read)
-        at_odds = at_odds or (read.verdict == "yes" and self._is_ruled_out(frozenset(words)))
+        if read.verdict != "no" and not read.negations:
+            at_odds = at_odds or self._is_ruled_out(frozenset(words), bool(read.verdict))
         for sentence in self._sentences:
             there = sentence.told([*(own or words), *self._asked], self._sizes)
             if sentence.row is not None and self._compares(own, sentence.row):
@@ -355,12 +356,14 @@ class Evidence:
         denies = (negations(words) % 2 != negations(self._asked_words) % 2) != turned(words, self._asked_words)
         return denies and len(content) > 1 and set(self._asked).issuperset(content)
 
-    def _is_ruled_out(self, said: frozenset[str]) -> bool:
+    def _is_ruled_out(self, said: frozenset[str], yes: bool) -> bool:
         """Whether a sentence of the passages does so, about words half of which a yes leaves out: "There is no discount
-        on cabins" beside "Yes, members get 5 percent off the pitch"."""
+        on cabins" beside "Yes, members get 5 percent off the pitch". Another answer must leave some out, and the
+        sentence must have all that was asked: "Visitors may not bring dogs" says how many a visitor may bring."""
         return any(
             sentence.row is None
-            and len(sentence.words - said) * 2 >= len(sentence.words)
+            and (len(sentence.words - said) * 2 >= len(sentence.words) if yes else sentence.words - said)
+            and (yes or sentence.words.issuperset(self._asked))
             and self._denies_what_was_asked(sentence.text)
             and all(near(word, sentence.around) for word in self._asked)
             for sentence in self._sentences

@@ -87,3 +87,11 @@ def test_days_before_something_are_counted_down() -> None:
 def test_a_range_alone_denies_nothing() -> None:
     text = "Children up to 12 years need an adult."
     assert not found("May a child of 14 years swim alone?", "Children up to 12 years need an adult.", text).denied
+
+
+def test_how_many_is_answered_by_none() -> None:
+    text = "Each pitch may have at most two dogs. Visitors may not bring dogs."
+    question = "How many dogs may a visitor bring?"
+    assert found(question, "Each pitch may have at most two dogs.", text).denied
+    assert not found(question, "Visitors may not bring dogs.", text).denied
+    assert not found("How many dogs may a pitch have?", "Each pitch may have at most two dogs.", text).denied
