@@ -6,6 +6,7 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.console import CliError, say_dim
 from rag_service.client import calls
+from rag_service.contract.responses import CollectionInfo
 from rag_service.stack.exit_status import USAGE
 
 NAMED_COLLECTIONS = 8
@@ -22,7 +23,8 @@ def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None
     Raises:
         CliError: there are several to choose from.
     """
-    names = _names(api)
+    found = api.send(calls.collections())
+    names = _names(found)
     if DEFAULT_COLLECTION in names or _exists(api, session):
         return None, None
     if not names:
@@ -33,19 +35,19 @@ def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None
             f"choose with -c, or several: -c {','.join(names[:2])}.",
             USAGE,
         )
-    say_dim(f"Searching {names[0]!r}, the only collection; -c names another.")
+    which = "the only collection" if len(found) == 1 else "the only collection with documents"
+    say_dim(f"Searching {names[0]!r}, {which}; -c names another.")
     return names[0], None
 
 
 def collections_to_choose(api: Api) -> str | None:
     """What to say to somebody who names no collection; None if there is the one for questions that name none."""
-    names = _names(api)
+    names = _names(api.send(calls.collections()))
     return None if DEFAULT_COLLECTION in names else _advice(names)
 
 
-def _names(api: Api) -> list[str]:
+def _names(found: list[CollectionInfo]) -> list[str]:
     """Those with documents; if none has any, all."""
-    found = api.send(calls.collections())
     return [one.name for one in found if one.documents] or [one.name for one in found]
 
 

@@ -55,7 +55,8 @@ def test_a_collection_without_documents_is_none_to_choose(one_key: Callable[...,
     library.delete("unseen")
     library.create("unseen")
     asked = rag("ask", "What jumps?", "--json", *one_key(collections=["animals", "unseen"]))
-    assert (asked.exit_code, asked.stderr) == (0, NOTE)
+    remark = "Searching 'animals', the only collection with documents; -c names another.\n"
+    assert (asked.exit_code, asked.stderr) == (0, remark), "`rag collections list` shows two"
     library.close()
 
 
