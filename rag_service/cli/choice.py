@@ -1,4 +1,4 @@
-"""Which collection a question is asked that names none."""
+"""Which collection a question is asked, or a document is looked up in, that names none."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAMED_COLLECTIONS = 8
 """Most collections that the advice names."""
 
 
-def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None]:
+def choose(api: Api, session: str | None = None, *, reading: bool = False) -> tuple[str | None, str | None]:
     """The collection of a question that names none, and what to say before its answer.
 
     The only collection that the key sees is taken, which is said on standard error. The collection is None where the
     service chooses: `default`, or that of `session`, if it has turns already. It is also None if there is no collection
-    at all, which the advice says.
+    at all, which the advice says. `reading`: for commands that show the documents of one collection and search nothing.
 
     Raises:
         CliError: there are several to choose from.
@@ -30,13 +30,14 @@ def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None
     if not names:
         return None, _advice(names)
     if len(names) > 1:
+        several = "" if reading else f", or several: -c {','.join(names[:2])}"
         raise CliError(
             f"Which collection? None is named and none is called {DEFAULT_COLLECTION!r}. You have {_listed(names)}: "
-            f"choose with -c, or several: -c {','.join(names[:2])}.",
+            f"choose with -c{several}.",
             USAGE,
         )
     which = "the only collection" if len(found) == 1 else "the only collection with documents"
-    say_dim(f"Searching {names[0]!r}, {which}; -c names another.")
+    say_dim(f"{'Reading' if reading else 'Searching'} {names[0]!r}, {which}; -c names another.")
     return names[0], None
 
 

@@ -91,6 +91,23 @@ def test_a_conversation_and_a_search_take_it_too(only: tuple[str, ...], more: tu
     assert found.stderr == NOTE
 
 
+def test_its_documents_are_read_too(only: tuple[str, ...], several: str) -> None:
+    note = NOTE.replace("Searching", "Reading")
+    listed = rag("docs", "list", "--json", *only)
+    assert listed.stderr == note
+    told = json.loads(listed.stdout)
+    assert told["collection"] == "animals"
+    document = told["documents"][0]["document_id"]
+    shown = rag("docs", "show", document, *only)
+    assert (shown.exit_code, shown.stderr) == (0, note)
+    assert shown.stdout == rag("docs", "show", document, "-c", "animals", *only).stdout
+    kept = rag("docs", "delete", document, *only)
+    assert "no collection 'default'" in kept.stderr, "what is deleted is named"
+    which = rag("docs", "list", "--url", several)
+    assert (which.exit_code, which.stdout) == (2, "")
+    assert which.stderr.endswith("choose with -c.\n"), "of several at once no documents are listed"
+
+
 @pytest.mark.decoder_only("`rag verify` compares its own decoding")
 def test_verify_takes_it(only: tuple[str, ...]) -> None:
     verified = rag("verify", "What jumps?", "--json", *only)
