@@ -138,7 +138,9 @@ def test_an_answer_is_rated(rag: Rag) -> None:
     assert rag("rate", answer, "up").stdout == f"Rated {answer} up.\n"
     said = told(rag("rate", answer, "down", "--comment", "Too long.", "--json"))
     assert (said["rating"], said["comment"]) == ("down", "Too long.")
-    assert rag("rate", "0" * 32, "up").exit_code == 1
+    for gone in (rag("rate", "0" * 32, "up"), rag("edit", "nosuch", "Shorter.")):
+        assert gone.exit_code == 1
+        assert "never existed. `rag sessions show ID --json` lists the answers of a session." in gone.stderr
     assert rag("rate", answer, "fine").exit_code == 2
 
 
