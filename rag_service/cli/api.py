@@ -27,6 +27,7 @@ _COMMAND_LINE_ADVICE = {
     "Send another one": "Give another one with --api-key or RAG_API_KEY",
     "list its documents for their ids": "`rag docs list -c NAME` lists those there are",
     "GET /v1/sessions lists": "`rag sessions list` lists",
+    "GET /v1/sessions/ID lists": "`rag sessions show ID --json` lists",
     "Field 'session_id' should be": "The id of a session should be",
 }
 """Advice for programs, from the service and its client -> the same for the command line."""

@@ -1,4 +1,4 @@
-"""Which collection a question is asked that names none."""
+"""Which collection a question is asked, or a document is looked up in, that names none."""
 
 from __future__ import annotations
 
@@ -6,46 +6,49 @@ from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.console import CliError, say_dim
 from rag_service.client import calls
+from rag_service.contract.responses import CollectionInfo
 from rag_service.stack.exit_status import USAGE
 
 NAMED_COLLECTIONS = 8
 """Most collections that the advice names."""
 
 
-def choose(api: Api, session: str | None = None) -> tuple[str | None, str | None]:
+def choose(api: Api, session: str | None = None, *, reading: bool = False) -> tuple[str | None, str | None]:
     """The collection of a question that names none, and what to say before its answer.
 
     The only collection that the key sees is taken, which is said on standard error. The collection is None where the
     service chooses: `default`, or that of `session`, if it has turns already. It is also None if there is no collection
-    at all, which the advice says.
+    at all, which the advice says. `reading`: for commands that show the documents of one collection and search nothing.
 
     Raises:
         CliError: there are several to choose from.
     """
-    names = _names(api)
+    found = api.send(calls.collections())
+    names = _names(found)
     if DEFAULT_COLLECTION in names or _exists(api, session):
         return None, None
     if not names:
         return None, _advice(names)
     if len(names) > 1:
+        several = "" if reading else f", or several: -c {','.join(names[:2])}"
         raise CliError(
             f"Which collection? None is named and none is called {DEFAULT_COLLECTION!r}. You have {_listed(names)}: "
-            f"choose with -c, or several: -c {','.join(names[:2])}.",
+            f"choose with -c{several}.",
             USAGE,
         )
-    say_dim(f"Searching {names[0]!r}, the only collection; -c names another.")
+    which = "the only collection" if len(found) == 1 else "the only collection with documents"
+    say_dim(f"{'Reading' if reading else 'Searching'} {names[0]!r}, {which}; -c names another.")
     return names[0], None
 
 
 def collections_to_choose(api: Api) -> str | None:
     """What to say to somebody who names no collection; None if there is the one for questions that name none."""
-    names = _names(api)
+    names = _names(api.send(calls.collections()))
     return None if DEFAULT_COLLECTION in names else _advice(names)
 
 
-def _names(api: Api) -> list[str]:
+def _names(found: list[CollectionInfo]) -> list[str]:
     """Those with documents; if none has any, all."""
-    found = api.send(calls.collections())
     return [one.name for one in found if one.documents] or [one.name for one in found]
 
 

@@ -31,6 +31,15 @@ ApiKey = Annotated[
     typer.Option("--api-key", metavar="KEY", help="API key.  [default: RAG_API_KEY, else the local key]"),
 ]
 InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection of the documents.")]
+OneCollection = Annotated[
+    str | None,
+    typer.Option(
+        "--collection",
+        "-c",
+        metavar="NAME",
+        help="Collection of the documents.  [default: `default` if it exists, else the only one]",
+    ),
+]
 Collections = Annotated[
     list[str] | None,
     typer.Option(

@@ -23,10 +23,10 @@ from rag_service.contract.responses import (
     CollectionInfo,
     DocumentList,
     DocumentOut,
-    JobProgress,
     ListedJob,
     Session,
     SessionSummary,
+    ShownJob,
 )
 
 POLL_S = 0.2
@@ -142,7 +142,7 @@ class AsyncRagClient(AsyncConnection):
         """Start to ingest texts; returns the job's id."""
         return await self.send(calls.add_texts(collection, texts))
 
-    async def job(self, job_id: str) -> JobProgress:
+    async def job(self, job_id: str) -> ShownJob:
         return await self.send(calls.job(job_id))
 
     async def jobs(self, *, limit: int = 100) -> list[ListedJob]:
@@ -153,7 +153,7 @@ class AsyncRagClient(AsyncConnection):
         """Stop an ingest; returns False if it had already ended."""
         return await self.send(calls.cancel_job(job_id))
 
-    async def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> JobProgress:
+    async def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> ShownJob:
         """Wait for an ingest job to end. `progress` is called with the number done and the total."""
         while True:
             job = await self.job(job_id)

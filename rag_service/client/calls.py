@@ -25,12 +25,12 @@ from rag_service.contract.responses import (
     ErasedSessions,
     IngestFailure,
     JobList,
-    JobProgress,
     ListedJob,
     SearchResult,
     Session,
     SessionList,
     SessionSummary,
+    ShownJob,
 )
 
 T = TypeVar("T")
@@ -234,8 +234,8 @@ def add_files_described(
     return Call("POST", f"/v1/collections/{_part(name)}/documents", _job_id, files=parts, data=form)
 
 
-def job(job_id: str) -> Call[JobProgress]:
-    return Call("GET", f"/v1/jobs/{_part(job_id)}", JobProgress.model_validate)
+def job(job_id: str) -> Call[ShownJob]:
+    return Call("GET", f"/v1/jobs/{_part(job_id)}", ShownJob.model_validate)
 
 
 def jobs(limit: int) -> Call[list[ListedJob]]:

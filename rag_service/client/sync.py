@@ -22,10 +22,10 @@ from rag_service.contract.responses import (
     CollectionInfo,
     DocumentList,
     DocumentOut,
-    JobProgress,
     ListedJob,
     Session,
     SessionSummary,
+    ShownJob,
 )
 
 POLL_S = 0.2
@@ -139,7 +139,7 @@ class RagClient(Connection):
         """Start to ingest texts; returns the job's id."""
         return self.send(calls.add_texts(collection, texts))
 
-    def job(self, job_id: str) -> JobProgress:
+    def job(self, job_id: str) -> ShownJob:
         return self.send(calls.job(job_id))
 
     def jobs(self, *, limit: int = 100) -> list[ListedJob]:
@@ -150,7 +150,7 @@ class RagClient(Connection):
         """Stop an ingest; returns False if it had already ended."""
         return self.send(calls.cancel_job(job_id))
 
-    def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> JobProgress:
+    def wait(self, job_id: str, progress: Callable[[int, int], None] | None = None) -> ShownJob:
         """Wait for an ingest job to end. `progress` is called with the number done and the total."""
         while True:
             job = self.job(job_id)

@@ -18,7 +18,9 @@ from rag_service.errors import NotFound
 
 def unknown_answer(answer_id: str) -> NotFound:
     return NotFound(
-        f"There is no answer {answer_id[:80]!r}. It was erased, has expired, or never existed.", "unknown_answer"
+        f"There is no answer {answer_id[:80]!r}. It was erased, has expired, or never existed. "
+        "GET /v1/sessions/ID lists the answers of a session.",
+        "unknown_answer",
     )
 
 

@@ -12,9 +12,9 @@ from pydantic import Field
 from rag_service.contract.answer import PassageOut
 from rag_service.contract.feedback import FeedbackOut
 from rag_service.contract.json_body import ResponseBody
-from workers.broker.progress import IngestFailure, JobProgress, ListedJob
+from workers.broker.progress import IngestFailure, JobProgress, ListedJob, ShownJob
 
-__all__ = ["IngestFailure", "JobProgress", "ListedJob"]
+__all__ = ["IngestFailure", "JobProgress", "ListedJob", "ShownJob"]
 
 
 class Turn(ResponseBody):

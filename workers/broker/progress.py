@@ -25,7 +25,7 @@ class IngestFailure(_Part):
 
 
 class JobProgress(_Part):
-    """The response of `GET /v1/jobs/{id}`."""
+    """How far an ingest job is."""
 
     job_id: str
     status: JobStatus
@@ -36,6 +36,12 @@ class JobProgress(_Part):
     unchanged: int = Field(default=0, description="Documents that the collection had as they are; likewise.")
     failures: list[IngestFailure] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list, description="What one should know of the documents that went in.")
+
+
+class ShownJob(JobProgress):
+    """The response of `GET /v1/jobs/{id}`."""
+
+    collection: str = Field(default="", description="The collection that its documents go into.")
 
 
 class ListedJob(JobProgress):

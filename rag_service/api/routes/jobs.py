@@ -8,7 +8,7 @@ from rag_service.answering.pipeline import Pipeline
 from rag_service.api.deps import EDITOR, READER, PipelineDep
 from rag_service.api.error_responses import error_responses
 from rag_service.contract.ids import JobPath, PageSize, unknown_job
-from rag_service.contract.responses import Cancelled, JobList, JobProgress
+from rag_service.contract.responses import Cancelled, JobList, ShownJob
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[READER])
 
@@ -26,7 +26,7 @@ def list_jobs(pipeline: PipelineDep, limit: PageSize = 100) -> JobList:
 
 
 @router.get("/{job_id}", responses=error_responses(404))
-def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
+def read(job_id: JobPath, pipeline: PipelineDep) -> ShownJob:
     """Read the progress of an ingest: documents done, their total, and failures by name and reason."""
     return _job(job_id, pipeline)
 
@@ -34,18 +34,17 @@ def read(job_id: JobPath, pipeline: PipelineDep) -> JobProgress:
 @router.delete("/{job_id}", dependencies=[EDITOR], responses=error_responses(404))
 def cancel(job_id: JobPath, pipeline: PipelineDep) -> Cancelled:
     """Cancel an ingest. Documents ingested so far stay; an ingest that has ended does not change."""
-    _job(job_id, pipeline)
-    tenant = pipeline.principal.tenant
-    named = {"collection": pipeline.ingests.collection(tenant, job_id), "job_id": job_id}
+    named = {"collection": _job(job_id, pipeline).collection, "job_id": job_id}
     with pipeline.audit.recording(pipeline.principal, "job.cancel", **named) as withdraw:
-        if not (cancelled := pipeline.ingests.cancel(tenant, job_id)):
+        if not (cancelled := pipeline.ingests.cancel(pipeline.principal.tenant, job_id)):
             withdraw()
     return Cancelled(cancelled=cancelled)
 
 
-def _job(job_id: str, pipeline: Pipeline) -> JobProgress:
+def _job(job_id: str, pipeline: Pipeline) -> ShownJob:
     principal = pipeline.principal
     progress = pipeline.ingests.job(principal.tenant, job_id)
-    if progress is None or not principal.sees(pipeline.ingests.collection(principal.tenant, job_id) or ""):
+    collection = pipeline.ingests.collection(principal.tenant, job_id) or ""
+    if progress is None or not principal.sees(collection):
         raise unknown_job(job_id)
-    return progress
+    return ShownJob(**progress.model_dump(), collection=collection)

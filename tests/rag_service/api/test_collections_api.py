@@ -42,7 +42,7 @@ async def test_the_life_of_a_collection(client: httpx.AsyncClient, notes: str) -
     ]
     job = await ended(client, await client.post(f"{notes}/documents", json={"documents": documents}))
     assert job["status"] == "succeeded"
-    assert (job["done"], job["total"], job["failures"]) == (2, 2, [])
+    assert (job["collection"], job["done"], job["total"], job["failures"]) == ("notes", 2, 2, [])
     stats = (await client.get(notes)).json()
     assert (stats["name"], stats["documents"]) == ("notes", 2)
     listed = (await client.get("/v1/collections")).json()["collections"]

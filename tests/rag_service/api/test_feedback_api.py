@@ -84,6 +84,9 @@ async def test_there_is_none_on_unknown_and_on_unfinished_answers(client: httpx.
 async def test_the_operator_reads_all_of_it(client: httpx.AsyncClient, world: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("RAG_REDIS_URL", world.redis_url)
     client.pipeline.redis.delete(keys.FEEDBACK)  # type: ignore[attr-defined]
+    nothing = await asyncio.to_thread(rag, "feedback", "--days", "7")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert "There is no feedback of the last 7 days. `rag rate ID up|down` gives some" in nothing.stderr
     first, second = await asked(client), await asked(client, question="And what is lazy?")
     await client.post(path_of(first), json={"rating": "down", "comment": "[bold]No[/bold] source.\nWhy?"})
     await client.post(path_of(second), json={"rating": "up"})

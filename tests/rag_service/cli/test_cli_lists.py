@@ -105,7 +105,7 @@ def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_
     (job,) = sent.stdout.split()
     waited = rag("jobs", "wait", job)
     assert waited.exit_code == 1
-    assert waited.stdout == "succeeded: 1 of 2 documents in, 1 could not be read\n"
+    assert waited.stdout == "succeeded: 1 of 2 documents in, 1 could not be read  shelf\n"
     assert waited.stderr.startswith(f"{tmp_path.name}/bad.xyz: ")
     newest = rag("jobs", "list", "--limit", "1").stdout
     assert newest.startswith(job)
@@ -114,6 +114,7 @@ def test_an_ingest_that_nobody_waits_for_is_listed_and_waited_for(rag: Rag, tmp_
     assert [one["created"] for one in listed] == sorted((one["created"] for one in listed), reverse=True)
     assert {"job_id": job, "collection": "shelf", "status": "succeeded"}.items() <= listed[0].items()
     assert told(rag("jobs", "show", job, "--json"))["failures"][0]["name"] == f"{tmp_path.name}/bad.xyz"
+    assert rag("jobs", "show", job).stdout == waited.stdout
     assert rag("jobs", "cancel", job).stdout == "The job had already ended.\n"
     missing = rag("jobs", "wait", "nothing")
     assert missing.exit_code == 1
@@ -137,7 +138,9 @@ def test_an_answer_is_rated(rag: Rag) -> None:
     assert rag("rate", answer, "up").stdout == f"Rated {answer} up.\n"
     said = told(rag("rate", answer, "down", "--comment", "Too long.", "--json"))
     assert (said["rating"], said["comment"]) == ("down", "Too long.")
-    assert rag("rate", "0" * 32, "up").exit_code == 1
+    for gone in (rag("rate", "0" * 32, "up"), rag("edit", "nosuch", "Shorter.")):
+        assert gone.exit_code == 1
+        assert "never existed. `rag sessions show ID --json` lists the answers of a session." in gone.stderr
     assert rag("rate", answer, "fine").exit_code == 2
 
 

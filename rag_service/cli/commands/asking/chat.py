@@ -81,8 +81,8 @@ def chat(
 ) -> None:
     """Talk about your documents. /help lists the commands; /quit or Ctrl-D leaves.
 
-    With questions from a pipe, each is printed before its answer, and the exit status is that of the first one that
-    failed.
+    With questions from a pipe, each is printed before its answer, and the exit status is that of the first question or
+    command that failed.
     """
     changing = without_none(
         speculation=speculation, max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact
@@ -136,7 +136,7 @@ class Conversation:
         self.last: dict[str, Any] | None = None
         """The last answer."""
         self.status = DONE
-        """Exit status of the first question or edit that failed."""
+        """Exit status of the first line that failed: a question, an edit or a command."""
 
     def resume(self, session: str) -> None:
         """Continue after a session's last answer, if the session exists."""
@@ -189,6 +189,7 @@ class Conversation:
         except Cancelled:
             self._say("\nCancelled.")
         except CliError as error:
+            self.status = self.status or error.status
             if self._screen is None:
                 code = error.code if isinstance(error, Rejected) else ""
                 print(json.dumps({"error": str(error), "code": code}, ensure_ascii=False), flush=True)
@@ -222,12 +223,7 @@ class Conversation:
         self._answer(lambda: calls.edit(last, instruction, self._changing))
 
     def _answer(self, call: Callable[[], Call[Any]]) -> None:
-        try:
-            self.last = listen(self._api, call(), self._screen)
-        except CliError as error:
-            if not isinstance(error, Cancelled):
-                self.status = self.status or error.status
-            raise
+        self.last = listen(self._api, call(), self._screen)
         self._session = self.last["session_id"]
         if self._screen is None:
             print(json.dumps(self.last, ensure_ascii=False), flush=True)

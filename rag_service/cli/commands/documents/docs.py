@@ -11,9 +11,10 @@ from rich.filesize import decimal
 
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.api import Api, Rejected
+from rag_service.cli.choice import choose
 from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import CliError, count, err, local_time, out, print_json
-from rag_service.cli.options import ApiKey, InCollection, Json, Url, example
+from rag_service.cli.options import ApiKey, InCollection, Json, OneCollection, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
@@ -28,7 +29,7 @@ DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the documen
 
 @app.command("list", epilog=example("rag docs list -c notes"))
 def list_documents(
-    collection: InCollection = DEFAULT_COLLECTION,
+    collection: OneCollection = None,
     limit: Annotated[int, typer.Option(metavar="N", help="Maximum number of documents.", min=1)] = 1000,
     url: Url = None,
     api_key: ApiKey = None,
@@ -38,18 +39,23 @@ def list_documents(
     documents: list[dict[str, Any]] = []
     after: str | None = ""
     with connect(url, api_key) as api:
+        name = _named(api, collection)
         while after is not None and len(documents) < limit:
-            page = api.json(calls.documents(collection, min(PAGE, limit - len(documents)), after))
+            page = api.json(calls.documents(name, min(PAGE, limit - len(documents)), after))
             documents += page["documents"]
             after = page["next"]
     if as_json:
-        print_json({"collection": collection, "documents": documents})
+        print_json({"collection": name, "documents": documents})
         return
     for document in documents:
         sizes = f"{count(document['chunks'], 'chunk')}  {decimal(document['bytes'])}"
         out().print(f"{document['document_id']}  {local_time(document['updated'])}  {sizes}  {document['title']}")
     if not documents:
-        err().print(f"There are no documents in {collection!r}.")
+        err().print(f"There are no documents in {name!r}.")
+
+
+def _named(api: Api, collection: str | None) -> str:
+    return collection or choose(api, reading=True)[0] or DEFAULT_COLLECTION
 
 
 @contextlib.contextmanager
@@ -72,14 +78,16 @@ def naming(api: Api, collection: str, document: str) -> Iterator[None]:
 @app.command("show", epilog=example("rag docs show notes-backups.md-905d7e9011 -c notes"))
 def show(
     document: DocumentId,
-    collection: InCollection = DEFAULT_COLLECTION,
+    collection: OneCollection = None,
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
     """Print the text of a document. The offsets of citations point into it."""
-    with connect(url, api_key) as api, naming(api, collection, document):
-        content = api.json(calls.document(collection, document))
+    with connect(url, api_key) as api:
+        name = _named(api, collection)
+        with naming(api, name, document):
+            content = api.json(calls.document(name, document))
     if as_json:
         print_json(content)
     else:

@@ -79,7 +79,7 @@ def _print(job: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
-    out().print(_state(job))
+    out().print(f"{_state(job)}  {job.get('collection', '')}".rstrip())  # services of version 0.1 name none
     print_failures(job["failures"])
     print_notes(job)
 

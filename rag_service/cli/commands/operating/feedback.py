@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rag_service.access.principal import NAME
-from rag_service.cli.console import CliError, err, local_time, out, print_json
+from rag_service.cli.console import CliError, count, err, local_time, out, print_json
 from rag_service.cli.options import Json
 from rag_service.cli.stack.connect import stack_redis
 from rag_service.stack.exit_status import USAGE
@@ -55,7 +55,10 @@ def feedback(
     for one in found:
         _print(one)
     if not found:
-        err().print("There is no such feedback.")
+        if tenant is None and rating is None:
+            err().print(f"There is no feedback of the last {count(days, 'day')}. `rag rate ID up|down` gives some.")
+        else:
+            err().print("There is no such feedback.")
 
 
 def _print(one: OwnedFeedback) -> None:

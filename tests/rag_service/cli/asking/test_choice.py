@@ -55,7 +55,8 @@ def test_a_collection_without_documents_is_none_to_choose(one_key: Callable[...,
     library.delete("unseen")
     library.create("unseen")
     asked = rag("ask", "What jumps?", "--json", *one_key(collections=["animals", "unseen"]))
-    assert (asked.exit_code, asked.stderr) == (0, NOTE)
+    remark = "Searching 'animals', the only collection with documents; -c names another.\n"
+    assert (asked.exit_code, asked.stderr) == (0, remark), "`rag collections list` shows two"
     library.close()
 
 
@@ -88,6 +89,23 @@ def test_a_conversation_and_a_search_take_it_too(only: tuple[str, ...], more: tu
     found = rag("search", "fox", *more, *only)
     assert "quick brown fox" in found.stdout
     assert found.stderr == NOTE
+
+
+def test_its_documents_are_read_too(only: tuple[str, ...], several: str) -> None:
+    note = NOTE.replace("Searching", "Reading")
+    listed = rag("docs", "list", "--json", *only)
+    assert listed.stderr == note
+    told = json.loads(listed.stdout)
+    assert told["collection"] == "animals"
+    document = told["documents"][0]["document_id"]
+    shown = rag("docs", "show", document, *only)
+    assert (shown.exit_code, shown.stderr) == (0, note)
+    assert shown.stdout == rag("docs", "show", document, "-c", "animals", *only).stdout
+    kept = rag("docs", "delete", document, *only)
+    assert "no collection 'default'" in kept.stderr, "what is deleted is named"
+    which = rag("docs", "list", "--url", several)
+    assert (which.exit_code, which.stdout) == (2, "")
+    assert which.stderr.endswith("choose with -c.\n"), "of several at once no documents are listed"
 
 
 @pytest.mark.decoder_only("`rag verify` compares its own decoding")

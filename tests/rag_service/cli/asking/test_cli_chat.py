@@ -30,7 +30,7 @@ def ask(api_url: str, *more: str) -> dict[str, Any]:
 def test_a_conversation(api_url: str, world: Any) -> None:
     said = "/help\n/stats\nWhat jumps?\n\n/sources\n/edit Say that it rests.\n/stats\n/edit\n/dance\n/reset\n/stats\n"
     result = rag("chat", "-c", "animals", "--url", api_url, said=said)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, "there is no command /dance"
     assert result.stdout.startswith(f"> /help\n{chat.HELP}\n> /stats\n")
     assert result.stdout.splitlines().count(world.stage.text) == 2
     assert "copied “The quick brown fox" in result.stdout
@@ -42,6 +42,12 @@ def test_a_conversation(api_url: str, world: Any) -> None:
         assert complaint in result.stderr
     assert result.stderr.count("There is no answer yet") == 2, "after /reset there is none again"
     assert "Traceback" not in result.output
+
+
+def test_a_command_that_fails_is_a_failure_of_what_comes_from_a_pipe(api_url: str) -> None:
+    for said, status in (("/dance\nWhat jumps?\n", 1), ("/sources\n", 1), ("/help\nWhat jumps?\n/sources\n", 0)):
+        assert rag("chat", "-c", "animals", "--url", api_url, said=said).exit_code == status, said
+    assert rag("chat", "-c", "animals", "--json", "--url", api_url, said="/dance\n").exit_code == 1
 
 
 def test_options_of_questions_are_not_sent_with_edits(api_url: str) -> None:
