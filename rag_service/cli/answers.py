@@ -11,9 +11,9 @@ from rich.text import Text
 
 from rag_service.cli.api import Api
 from rag_service.cli.console import CliError, count, err, say_dim
+from rag_service.cli.headings import shown_heading
 from rag_service.client import calls
 from rag_service.client.calls import Call
-from rag_service.prompting.prompt import heading_line
 from rag_service.stack.exit_status import INTERRUPTED
 
 QUOTED_CHARS = 90
@@ -150,7 +150,7 @@ def show_sources(answer: dict[str, Any], screen: Console) -> None:
     if answer["passages"]:
         screen.print("Passages", style="bold")
     for passage in answer["passages"]:
-        title = heading_line(passage)
+        title = shown_heading(passage)
         page = f", page {passage['page']}" if passage["page"] else ""
         page += f", {passage['date']}" if passage.get("date") else ""
         omitted = "" if passage["in_prompt"] else " – left out: the model's window is full"
@@ -163,7 +163,7 @@ def sources_line(answer: dict[str, Any]) -> str:
     """What an answer cites and its support, in a line; "" if it has neither."""
     numbers = {(passage.get("collection"), passage["chunk_id"]): passage for passage in answer["passages"]}
     cited = (numbers[citation.get("collection"), citation["chunk_id"]] for citation in answer["citations"])
-    titles = dict.fromkeys(f"[{passage['rank']}] {heading_line(passage)}" for passage in cited)
+    titles = dict.fromkeys(f"[{passage['rank']}] {shown_heading(passage)}" for passage in cited)
     parts = [*list(titles)[:NAMED_SOURCES], *(["…"] if len(titles) > NAMED_SOURCES else [])]
     if answer["support"] is not None:
         parts.append(f"support {answer['support']:.2f}{_support_remark(answer)}")

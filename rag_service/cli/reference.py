@@ -84,7 +84,7 @@ def _section(name: str, command: Any) -> str:
 
 
 def _metavar(argument: Any) -> str:
-    name = (argument.metavar or argument.name.upper()) + ("…" if argument.nargs == -1 and not argument.metavar else "")
+    name = (argument.metavar or argument.name.upper()) + ("…" if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 
 

@@ -52,6 +52,15 @@ def test_help_names_what_an_option_wants_in_words(name: str) -> None:
         assert left_bare not in shown
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_usage_says_once_that_an_argument_may_be_several(name: str) -> None:
+    usage = CliRunner().invoke(app, [*name.split()[1:], "--help"]).stdout.partition("\n\n")[0]
+    assert "…" not in usage, "typer writes dots behind it"
+    if (number := usage.count("...")) and name not in ("rag bench", "rag train"):
+        assert f"`{name} " in (page := PAGES["cli.md"]())
+        assert page.partition(f"`{name} ")[2].partition("`")[0].count("…") == number
+
+
 def test_the_help_of_benchmarks_lists_all_of_them_below_the_usage() -> None:
     shown = CliRunner().invoke(app, ["bench", "--help"]).stdout
     assert shown.startswith("usage: rag bench [-h] COMMAND ...")

@@ -127,6 +127,12 @@ const KINDS = {
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 
+/** The headings above a passage, outermost first, without the column names of a table that goes on in it. */
+export function headingsOf(passage) {
+  const headings = (passage.heading ?? "").split(" > ").filter(Boolean);
+  return headings.at(-1)?.includes(" | ") ? headings.slice(0, -1) : headings;
+}
+
 /**
  * The place of a passage: the headings below the title, and the page. Before them the file, as the document's id names it,
  * if another document among `passages` has the same title.
@@ -134,7 +140,7 @@ const KINDS = {
 export function placeOf(passage, passages) {
   const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
   const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
-  const headings = (passage.heading ?? "").split(" > ").filter((heading) => heading && heading !== passage.title);
+  const headings = headingsOf(passage).filter((heading) => heading !== passage.title);
   return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null, passage.date].filter(Boolean).join(" · ");
 }
 

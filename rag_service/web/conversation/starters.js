@@ -1,5 +1,6 @@
 // Questions to begin with, from the headings of the chosen collection's documents.
 
+import { headingsOf } from "../answer/provenance.js";
 import { json, part } from "../api.js";
 import { button, el } from "../dom.js";
 import { t } from "../language.js";
@@ -38,8 +39,9 @@ async function questionsOf(name) {
 async function questionOf(name, { document_id: id, title }) {
   const { passages } = await json("POST", `v1/collections/${part(name)}/search`,
     { body: { question: title, top_k: 12, mode: "lexical" } });
-  const headings = passages.filter((passage) => passage.document_id === id && passage.heading)
-    .map((passage) => passage.heading.split(" > ").at(-1)).filter((heading) => heading !== title && heading.length < 80);
+  const headings = passages.filter((passage) => passage.document_id === id)
+    .map((passage) => headingsOf(passage).at(-1)?.split(" / ")[0]) // one of several sections is enough
+    .filter((heading) => heading && heading !== title && heading.length < 80);
   const asked = headings.find((heading) => heading.endsWith("?"));
   if (asked) return asked;
   return headings.length ? t("What does “{title}” say about {heading}?", { title, heading: headings[0] })

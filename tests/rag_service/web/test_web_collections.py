@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -203,6 +204,29 @@ async def test_the_documents_offer_questions_to_begin_with(visit: Any, scene: An
     turn = await visit.answered()
     await expect(turn.locator("h2")).to_have_text(asked)
     await expect(visit.page.locator("#welcome")).to_be_hidden()
+
+
+async def test_neither_columns_nor_two_sections_are_asked_about(new_visit: Any, scene: Any) -> None:
+    rows = "".join(f"2026-07-{day:02},Concert {day},Field {day},{day + 4}\n" for day in range(1, 29)) * 8
+    sections = "# Campsite\n\n## Laundry\n\nThe laundry opens at 8.\n\n## Quiet hours\n\nQuiet begins at 22."
+    files = {"events.csv": f"date,event,place,price_eur\n{rows}", "site.md": sections}
+    visit = await new_visit()
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        await client.post("/v1/collections", json={"name": "camp"})
+        sent = [("files", (name, text.encode())) for name, text in files.items()]
+        job = (await client.post("/v1/collections/camp/documents", files=sent)).json()["job_id"]
+        while (await client.get(f"/v1/jobs/{job}")).json()["status"] in ("queued", "running"):
+            await asyncio.sleep(0.05)
+        found = (await client.post("/v1/collections/camp/search", json={"question": "events", "top_k": 12})).json()
+        assert "date | event | place | price_eur" in [one["heading"] for one in found["passages"]]
+        await visit.page.reload()
+        await visit.page.get_by_role("combobox", name="Collection").select_option("camp")
+        starters = visit.page.locator("#starters button")
+        await expect(starters).to_have_text(["What is in “events”?", "What does “Campsite” say about Laundry?"])
+        script = "async (passage) => (await import('/web/answer/provenance.js')).placeOf(passage, [])"
+        table = {"title": "events", "heading": "Prices > Name | Age", "page": 2}
+        assert await visit.page.evaluate(script, table) == "Prices · page 2"
+        await client.delete("/v1/collections/camp")
 
 
 async def test_conversations_are_found_by_their_question(visit: Any) -> None:

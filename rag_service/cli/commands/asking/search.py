@@ -9,11 +9,11 @@ import typer
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.cli.choice import choose
 from rag_service.cli.console import out, print_json
+from rag_service.cli.headings import shown_heading
 from rag_service.cli.metadata import Where, filter_of
 from rag_service.cli.options import ApiKey, Json, TopK, Url, sentence
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
-from rag_service.prompting.prompt import heading_line
 
 
 def search(
@@ -50,7 +50,7 @@ def search(
     for number, passage in enumerate(result["passages"]):
         if number:
             screen.print()
-        title = heading_line(passage)
+        title = shown_heading(passage)
         screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})")
         screen.print(f"{passage['text'].strip()}")
     if not result["passages"]:

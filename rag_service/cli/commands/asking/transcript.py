@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from rag_service.cli.headings import headings
+
 
 def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
     """The first question as the title, a date, and all questions as headings, each with the last version of its answer.
@@ -79,8 +81,8 @@ def _chunk(one: Mapping[str, Any]) -> tuple[str | None, str]:
 def _place(passage: Mapping[str, Any]) -> str:
     """Title, headings below it, page, date and document of a passage."""
     title = passage["title"]
-    headings = [one for one in (passage.get("heading") or "").split(" > ") if one and one != title]
+    above = [one for one in headings(passage) if one != title]
     page = f"page {passage['page']}" if passage.get("page") else None
     changed = "changed or deleted since" if passage.get("changed") else None
-    parts = [title, " › ".join(headings), page, passage.get("date"), passage["document_id"], changed]
+    parts = [title, " › ".join(above), page, passage.get("date"), passage["document_id"], changed]
     return " · ".join(part for part in parts if part)

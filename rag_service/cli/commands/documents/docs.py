@@ -96,7 +96,7 @@ def show(
 
 @app.command("delete", epilog=example("rag docs delete notes-backups.md-905d7e9011 -c notes"))
 def delete(
-    documents: Annotated[list[str], typer.Argument(metavar="ID…", help="Document ids; `rag docs list` shows them.")],
+    documents: Annotated[list[str], typer.Argument(metavar="ID", help="Document ids; `rag docs list` shows them.")],
     collection: InCollection = DEFAULT_COLLECTION,
     yes: Yes = False,
     url: Url = None,

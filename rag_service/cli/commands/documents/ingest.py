@@ -59,7 +59,7 @@ def ingest(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATHS…",
+            metavar="PATHS",
             help="Files and folders. Of a folder all files, except hidden ones and links out of the folder.",
         ),
     ],

@@ -79,7 +79,7 @@ def pull(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAMES…", help="Names, or hub ids such as owner/name.  [default: the models of the settings]"
+            metavar="NAMES", help="Names, or hub ids such as owner/name.  [default: the models of the settings]"
         ),
     ] = None,
     as_json: Json = False,

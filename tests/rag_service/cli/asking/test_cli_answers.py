@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
 from rag_service.cli import answers
 from rag_service.cli.api import Api
@@ -64,3 +65,15 @@ def test_what_a_conversation_shows_of_the_sources_is_a_line() -> None:
     assert answers.sources_line(answer) == "[2] 2.md > Top · [1] 1.md > Top · [3] 3.md > Top · … · support 0.50"
     assert answers.sources_line({**answer, "citations": cited[:1], "support": None}) == "[2] 2.md > Top"
     assert answers.sources_line({**answer, "citations": [], "support": None}) == ""
+
+
+def test_the_column_names_of_a_table_are_no_heading_for_people() -> None:
+    table = {"chunk_id": "c1", "rank": 1, "title": "events", "heading": "date | event | place"}
+    answer: dict[str, Any] = {"passages": [table], "citations": [{"chunk_id": "c1"}], "support": None}
+    assert answers.sources_line(answer) == "[1] events"
+    table["heading"] = "Summer > Prices > Name | Age"
+    assert answers.sources_line(answer) == "[1] events > Summer > Prices"
+    shown = {**table, "document_id": "e.csv", "page": None, "in_prompt": True, "earlier": False}
+    with (screen := Console(width=200)).capture() as captured:
+        answers.show_sources({"citations": [], "passages": [shown]}, screen)
+    assert captured.get().splitlines()[1] == "  [1] events > Summer > Prices (e.csv)"

@@ -27,7 +27,11 @@ def citation(name: str, start: int, end: int, kind: str = "copied", **more: Any)
 def test_numbers_stand_behind_the_words_that_are_cited() -> None:
     answer = {
         "answer": "Foxes jump. Dogs rest. Who knows?",
-        "passages": [passage("unused"), passage("fox", heading="Fox > Legs", page=3, date="2025"), passage("dog")],
+        "passages": [
+            passage("unused"),
+            passage("fox", heading="Fox > Legs > Name | Number", page=3, date="2025"),
+            passage("dog"),
+        ],
         "citations": [
             citation("dog", 0, 22, "retrieved"),
             citation("fox", 0, 12),
