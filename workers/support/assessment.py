@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
+from workers.support.asking import repeats
 from workers.support.calibration import Calibration
-from workers.support.evidence import Evidence, Found, repeats
+from workers.support.evidence import Evidence, Found
 from workers.support.sentences import sentences
 
 DIGITS = 2

@@ -22,16 +22,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from retriever.words import Words
+from workers.support.asking import IF, condition, gives_reason, wants_reason
 from workers.support.claim import Claim
-from workers.support.near import near
-from workers.support.numbers import PRICING, others, usual_form
-from workers.support.plurals import SINGULARS
+from workers.support.numbers import PRICING, numbers, others, usual_form
 from workers.support.polarity import NEGATIONS, NUMERALS, TELLING, negations, words_of
 from workers.support.ranges import Range
 from workers.support.rows import Row, Size, rows_of
 from workers.support.sentences import clauses, sentences
 from workers.support.states import STATES, turned
 from workers.support.units import counts_another
+from workers.support.word_forms import SINGULARS, near
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
@@ -47,7 +47,6 @@ RELATED = 0.5
 _BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OR = frozenset(("or", "oder", "of", "o", "u"))
-_IF = frozenset(("if", "unless", "wenn", "falls", "sofern", "als", "mits", "tenzij", "si"))
 _JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
 """Its first row, and the line below that."""
@@ -101,16 +100,6 @@ class _Sentence:
         return self.words if self.row is None else self.row.told(frozenset(own), sizes) | self.above
 
 
-def repeats(question: str, answer: str) -> bool:
-    """Whether an answer is the question again, which small models do where they know none."""
-    return words_of(answer) == words_of(question)
-
-
-def begins(question: str, answer: str) -> bool:
-    """Whether an answer may still become the question again."""
-    return " ".join(words_of(question)).startswith(" ".join(words_of(answer)))
-
-
 class Evidence:
     """The sentences of some passages, to be searched for claims.
 
@@ -128,16 +117,19 @@ class Evidence:
         self._question = question
         self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
         self._pricing = frozenset(self._words.content(PRICING))
+        self._asked_words = words_of(question)
+        under = self._content(condition(self._asked_words))
+        self._condition = frozenset(under if numbers(under) else [])
         self._asked_sizes = Range.sizes(question)
         self._sentences = [
             sentence for n, passage in enumerate(passages) for sentence in self._read(n, passage, titles)
         ]
         self._within = {(one.passage, number) for one in self._sentences for number, has in one.sizes.items() if has}
+        self._conditional = any(map(self._has_condition, self._sentences))
         self._headings = {(one.passage, one.start): one.heading for one in self._sentences}
         self._counts = Counter(word for sentence in self._sentences for word in sentence.words)
         self._asked = self._content(words_of(question))
         self._asked_names = self._content(words_of(" ".join(_names(question))))
-        self._asked_words = words_of(question)
         self._asked_range = Range.read(question)
         self._sizes = [*self._measured(self._asked_words)]
         self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
@@ -153,7 +145,7 @@ class Evidence:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         first = [self._best(claim, self._of_question) for claim in claims]
         if len(claims) < 2:
-            found = [one for one, _ in first]
+            found = [replace(one, denied=one.denied or self._lacks_reason(claims[0], one)) for one, _ in first]
             parted = self._of_parts(claims[0]) if found and not found[0].denied else None
             return [max(*found, parted, key=lambda one: one.evidence)] if parted else found
         together = self._of_question(frozenset().union(*(words for _, words in first)))
@@ -212,6 +204,8 @@ class Evidence:
                 denied = denied or self._is_of_another(read, words, sentence.row)
             elif any((sentence.passage, size) in self._within and not has for size, has in sentence.sizes.items()):
                 denied = True  # another sentence is about such a size
+            elif self._conditional and self._condition.isdisjoint(sentence.words):
+                denied = True  # another sentence says what holds under the condition that was asked for
             elif counts_another(read.said, words_of(sentence.text), self._asked_words, self._content):
                 denied = True
             spoken = evidence
@@ -340,11 +334,22 @@ class Evidence:
         for part in clauses(claim)[1:]:
             words = words_of(part)
             content = self._content(words)
-            says_no = negations(words) % 2 and not turned(words, self._asked_words) and _IF.isdisjoint(words)
+            says_no = negations(words) % 2 and not turned(words, self._asked_words) and IF.isdisjoint(words)
             asked = sum(word in self._asked for word in content)
             if content and says_no and asked >= (1.0 if _BUT.match(part) else MOSTLY) * len(content):
                 return True
         return False
+
+    def _lacks_reason(self, claim: str, found: Found) -> bool:
+        """Whether it was asked why, and neither a claim nor its sentence has a word that a reason comes with."""
+        place = found.passage, found.start
+        there = next((one.text for one in self._sentences if (one.passage, one.start) == place), "")
+        return bool(there) and wants_reason(self._asked_words) and not gives_reason(words_of(f"{claim} {there}"))
+
+    def _has_condition(self, sentence: _Sentence) -> bool:
+        """Whether a sentence is about the condition that was asked for: "It is free if one enrols in four weeks." """
+        under = self._content(condition(words_of(sentence.text))) if self._condition else []
+        return bool(under) and self._condition.issubset(under)
 
     def _says_yes(self, claim: str) -> bool:
         return Claim.read(claim, self._question).verdict == "yes"

@@ -51,6 +51,8 @@ class Row:
     labels: Sequence[frozenset[str]]
     ranges: Sequence[Range | None] = ()
     own_range: Range | None = None
+    rows: Sequence[frozenset[str]] = ()
+    """The words of each of these rows."""
 
     def told(self, own: Collection[str], sizes: Collection[Size] = ()) -> frozenset[str]:
         """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
@@ -79,15 +81,27 @@ class Row:
         wanted = self._named(asked)
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
         if not holding:
-            return False
+            return self.heads(values) and self._lacks(asked)
         if wanted and (wanted.isdisjoint(holding) or self._mixes(values, wanted)):
             return True
         if (measures := self.measures(sizes)) is not None:
             return not measures
-        states = _STATES.difference(*self.cells[:1])
-        here = frozenset().union(*self.cells).intersection(asked) - states
-        others = [label.intersection(asked) for label in self.labels]
-        return any(label > here or _without_numbers(label) > _without_numbers(here) for label in others)
+        rest = _STATES.difference(*self.cells[:1]).union(*self.above[1:])  # of the columns; says nothing of the row
+        here = frozenset().union(*self.cells).intersection(asked) - rest
+        others = [row.intersection(asked) - rest for row in (*self.labels, *self.rows)]
+        return any(other > here or _without_numbers(other) > _without_numbers(here) for other in others)
+
+    def _lacks(self, asked: Collection[str]) -> bool:
+        """Whether what was asked for stands in other rows, but for their heads: "Which of them speaks Turkish?" """
+        rest = _STATES.union(*self.above[1:])
+        here, *others = (
+            _without_numbers(row.intersection(asked) - label - rest)
+            for row, label in zip((frozenset().union(*self.cells), *self.rows), self._heads(), strict=False)
+        )
+        return any(other > here for other in others)
+
+    def _heads(self) -> list[frozenset[str]]:
+        return [*self.cells[:1], *self.labels]
 
     def _mixes(self, values: Collection[str], wanted: Collection[int]) -> bool:
         """Whether a number among a claim's values stands only in columns that neither the question nor the claim
@@ -150,8 +164,9 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
             labels = [row[0] for row in cells]
             ranges = [Range.read(row[0]) for row in texts]
             place = at if goes_on else at + len(lines[0]) + 1
+            rows = [frozenset().union(*row) for row in cells]
             for line, text_of, row, own in zip(below, texts, cells, ranges, strict=True):
-                found[place] = Row(text_of, row, above, labels, ranges, own)
+                found[place] = Row(text_of, row, above, labels, ranges, own, rows)
                 place += len(line) + 1
         at += sum(map(len, lines)) + len(lines)
     return found

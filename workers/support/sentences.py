@@ -32,6 +32,9 @@ _ADDS_IN_LINES = """
 """
 _ADDS = frozenset(_ADDS_IN_LINES.split())
 """Words that a clause without a verb may begin with."""
+LISTED = 2
+"""Most words of a thing in a list."""
+_YES = frozenset(("yes", "ja", "jawohl", "sí", "si", "oui", "是", "是的", "可以"))
 _AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
 
 
@@ -73,7 +76,7 @@ def clauses(sentence: str) -> list[str]:
     """
     found: list[str] = []
     for clause in _CLAUSE.split(sentence):
-        if found and _is_rest(words_of(clause)):
+        if found and (_is_rest(words_of(clause)) or _is_listed(words_of(found[-1]))):
             found[-1] += f", {clause}"
             continue
         first, *others = _AND.split(clause)
@@ -91,3 +94,9 @@ def _is_rest(words: list[str]) -> bool:
     if not words or words[0] in _GOES_ON:
         return True
     return words[0] in _ADDS and not negations(words) and STATES.keys().isdisjoint(words)
+
+
+def _is_listed(words: list[str]) -> bool:
+    """Whether a part is the first of a list: "Pianos, drums and harps are not lent"."""
+    plain = STATES.keys().isdisjoint(words) and not negations(words)
+    return 0 < len(words) <= LISTED and plain and _YES.isdisjoint(words)

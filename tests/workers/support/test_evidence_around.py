@@ -94,3 +94,35 @@ def test_the_clause_behind_a_but_says_what_the_first_one_does_not(answer: str, d
     text = "Op de Meerkoet zijn zwemvesten voor alle passagiers, maar het dragen ervan is niet verplicht."
     question = "Is het dragen van een zwemvest verplicht op de Meerkoet?"
     assert Evidence(question, [text], "nl").of(answer).denied is denied
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "denied"),
+    [
+        ("How much does a trial lesson cost if I enrol within four weeks?", "18 euros", True),
+        ("How much does a trial lesson cost if I enrol within four weeks?", "It is free.", False),
+        ("How much does a trial lesson cost?", "18 euros", False),
+        ("How much does a trial lesson cost if I am a student?", "18 euros", False),
+    ],
+)
+def test_what_holds_under_a_condition_is_asked_of_the_sentence_that_has_it(
+    question: str, answer: str, denied: bool
+) -> None:
+    text = (
+        "A trial lesson costs 18 euros. It is free if the pupil enrols within four weeks. Students bring a certificate."
+    )
+    assert found(question, answer, text).denied is denied
+
+
+@pytest.mark.parametrize(
+    ("answer", "denied"),
+    [
+        ("The choir rehearses on Tuesdays from 15:30 in the Mill House.", True),
+        ("Because the hall is taken.", False),
+        ("The hall is taken on other days.", False),
+    ],
+)
+def test_a_fact_is_no_reason(answer: str, denied: bool) -> None:
+    text = "The choir rehearses on Tuesdays from 15:30 in the Mill House, since the hall is taken on other days."
+    parted = text.replace(", since the", ". The reason: the")
+    assert found("Why does the choir rehearse in the Mill House?", answer, parted).denied is denied

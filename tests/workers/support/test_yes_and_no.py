@@ -52,6 +52,7 @@ VERLEIH = """\
 # Bootsverleih
 
 Der Verleih ist vom 1. Mai bis zum 15. September geöffnet, täglich von 10 bis 18 Uhr. Dienstags ist Ruhetag.
+Klaviere, Schlagzeuge und Harfen werden nicht verliehen.
 """
 LIBRARY = """\
 # Rooms
@@ -91,6 +92,7 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("en", CAMP, "May I use a charcoal barbecue?", "Yes, charcoal barbecues may not be used on the pitches."),
         ("en", CAMP, "Does a member get a discount on cabins?", "Yes, members get 5 percent off the pitch."),
         ("de", VERLEIH, "Ist der Bootsverleih am Dienstag geöffnet?", "Ja, der Bootsverleih am Dienstag geöffnet ist."),
+        ("de", VERLEIH, "Werden Klaviere verliehen?", "Ja, Klaviere werden verliehen."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 30. Juni?", "Ja, Resturlaub in Bremen verfällt am 30. Juni."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja"),
@@ -134,6 +136,7 @@ def test_what_the_passages_deny_or_do_not_say(language: str, text: str, question
         ),
         ("en", CAMP, "Can I drink the water of the red taps?", "No, the water of the red taps is not drinking water."),
         ("en", CAMP, "Can I pay for the shower with coins?", "No, you cannot pay for the shower with coins."),
+        ("de", VERLEIH, "Werden Klaviere verliehen?", "Klaviere werden nicht verliehen."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 31. März?", "Ja, Resturlaub verfällt am 31. März."),
         ("de", URLAUB, "Ist das Parken in Bremen kostenlos?", "Ja, das Parken in Bremen ist kostenlos."),
         ("nl", FIETSEN, "Is een val verzekerd bij Trapper Plus?", "Ja, een val is verzekerd bij Trapper Plus."),
