@@ -2,18 +2,27 @@
 
 Tokens end inside characters, carry the space before a word, and split a word one way after a quotation mark and
 another after a space. So a span begins and ends with a whole character that is no white space; spans between which
-answer and passage are equal too become one; and each grows by the words beside it that are equal.
+answer and passage are equal too become one; and each grows by the words beside it that are equal. The rest of a number
+that is another one in the passage is no copy: "00 to 18:00" of 12:00 and 15:00.
 
 Knows runs, texts and offsets.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag_service.citing.copied_runs import Run, Text
+
+NUMBER = 20
+"""Characters before a span in which a number may begin."""
+_BEFORE = re.compile(r"\d[.,:]?\Z")
+_REST = re.compile(r"\d[\d.,:]*")
+_BEHIND = re.compile(r"(?<=\d)[.,:]?\d|(?<=\d[.,:])\d")
+_LAST = re.compile(r"\d[\d.,:]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,9 @@ def equal_spans(answer: Text, passages: Sequence[Text], runs: Sequence[Run]) -> 
     for span, after in zip(spans, [*spans, None][1:], strict=True):
         floor = grown[-1].end if grown else 0
         ceiling = after.start if after else len(answer.text)
-        grown.append(_grown(span, answer.text, passages[span.passage].text, floor, ceiling))
+        whole = _grown(span, answer.text, passages[span.passage].text, floor, ceiling)
+        if cut := _without_parts(whole, answer.text, passages[span.passage].text):
+            grown.append(cut)
     return grown
 
 
@@ -103,6 +114,19 @@ def _grown(span: EqualSpan, text: str, source: str, floor: int, ceiling: int) ->
         if _ends_word(text, end + step) and _ends_word(source, after + step):
             right = step
     return EqualSpan(start - left, span.passage, at - left, left + span.length + right)
+
+
+def _without_parts(span: EqualSpan, text: str, source: str) -> EqualSpan | None:
+    """The span without parts of numbers at its ends; None if nothing is left."""
+    start, at, length = span.start, span.at, span.length
+    before = _BEFORE.search(text, max(0, start - NUMBER), start), _BEFORE.search(source, max(0, at - NUMBER), at)
+    if any(before) and (rest := _REST.match(text, start, start + length)):
+        start, at, length = start + len(rest[0]), at + len(rest[0]), length - len(rest[0])
+    if _BEHIND.match(text, start + length) or _BEHIND.match(source, at + length):
+        length = len(_LAST.sub("", text[start : start + length], count=1))
+    said = text[start : start + length]
+    lead = len(said) - len(said.lstrip())
+    return EqualSpan(start + lead, span.passage, at + lead, len(said.strip())) if said.strip() else None
 
 
 def _begins_word(text: str, i: int) -> bool:

@@ -148,3 +148,20 @@ def test_a_sentence_that_is_copied_is_not_cited_again() -> None:
     statements = [Stated(0, len(source.text), 0, 0, len(source.text))]
     cited = cite(source, [CitedPassage("c", "d", "d:0", 0, source)], min_run=2, statements=statements)
     assert [citation.kind for citation in cited] == ["copied"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "source", "copied"),
+    [
+        (("open", " 12:", "00", " to", " 18:", "00"), ("from", " 15:", "00", " to", " 18:", "00"), ["to 18:00"]),
+        (("open", " 12:", "00", " to", " 18:", "30"), ("open", " 12:", "00", " to", " 18:", "00"), ["open 12:00 to"]),
+        (("it", " costs", " 1", ".", "50"), ("it", " costs", " 1", ".", "75"), ["it costs"]),
+        (("it", " costs", " 3", "."), ("it", " costs", " 3", "."), ["it costs 3."]),
+        (("1", "00", "0", " kg"), ("2", "00", "0", " kg"), ["kg"]),
+        (("1", "00", "0"), ("2", "00", "0"), []),
+    ],
+)
+def test_a_part_of_another_number_is_no_copy(
+    answer: tuple[str, ...], source: tuple[str, ...], copied: list[str]
+) -> None:
+    assert [text for text, _ in spans_of(pieces(*answer), pieces(*source))] == copied
