@@ -134,7 +134,11 @@ Exact = Annotated[
 ]
 Abstain = Annotated[
     Literal["off", "warn", "refuse"] | None,
-    typer.Option("--abstain", help="What happens if the passages probably do not answer.  [default: warn]"),
+    typer.Option(
+        "--abstain",
+        help="What happens if the passages probably do not answer the question. An answer that they do not state has "
+        "a warning in any case but off.  [default: warn]",
+    ),
 ]
 TopK = Annotated[
     int | None,

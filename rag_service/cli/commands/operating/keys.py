@@ -96,7 +96,7 @@ def list_keys(as_json: Json = False) -> None:
         until = "" if key.expires is None else f" to {datetime.fromtimestamp(key.expires, UTC):%Y-%m-%d %H:%M}"
         out().print(f"{key.id}  {owner}  {collections}  {created}{until}  {key.name}")
     if not listed:
-        err().print("There are no keys.")
+        err().print("There are no keys besides the local one; `rag keys create NAME` makes one.")
 
 
 @app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
