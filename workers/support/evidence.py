@@ -46,7 +46,7 @@ RELATED = 0.5
 
 _BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_OR = frozenset(("or", "oder", "of", "o", "u"))
+_OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 _JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
 """Its first row, and the line below that."""
@@ -118,6 +118,7 @@ class Evidence:
         self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
         self._pricing = frozenset(self._words.content(PRICING))
         self._asked_words = words_of(question)
+        self._chooses = any(word in self._asked_words for word in _OR.get(language, ()))
         under = self._content(condition(self._asked_words))
         self._condition = frozenset(under if numbers(under) else [])
         self._asked_sizes = Range.sizes(question)
@@ -329,7 +330,7 @@ class Evidence:
 
     def _denies(self, claim: str, read: Claim) -> bool:
         """Whether a yes has a clause that denies what was asked: "Yes, dogs are not allowed", "Yes, but not here"."""
-        if read.verdict != "yes" or negations(self._asked_words) % 2 or not _OR.isdisjoint(self._asked_words):
+        if read.verdict != "yes" or negations(self._asked_words) % 2 or self._chooses:
             return False
         for part in clauses(claim)[1:]:
             words = words_of(part)

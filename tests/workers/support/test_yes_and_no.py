@@ -92,6 +92,12 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("en", CAMP, "May I use a charcoal barbecue?", "Yes, charcoal barbecues may not be used on the pitches."),
         ("en", CAMP, "Does a member get a discount on cabins?", "Yes, members get 5 percent off the pitch."),
         ("de", VERLEIH, "Ist der Bootsverleih am Dienstag geöffnet?", "Ja, der Bootsverleih am Dienstag geöffnet ist."),
+        (
+            "en",
+            LIBRARY,
+            "Is food allowed in the room of Mr. Alder?",
+            "Yes, food is not allowed in the room of Mr. Alder.",
+        ),
         ("de", VERLEIH, "Werden Klaviere verliehen?", "Ja, Klaviere werden verliehen."),
         ("de", URLAUB, "Verfällt Resturlaub in Bremen am 30. Juni?", "Ja, Resturlaub in Bremen verfällt am 30. Juni."),
         ("de", URLAUB, "Hat Bremen eine Kantine?", "Ja, Bremen hat eine Kantine."),
