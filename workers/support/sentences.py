@@ -76,7 +76,8 @@ def clauses(sentence: str) -> list[str]:
     """
     found: list[str] = []
     for clause in _CLAUSE.split(sentence):
-        if found and (_is_rest(words_of(clause)) or _is_listed(words_of(found[-1]))):
+        before = words_of(found[-1]) if found else []
+        if not _YES.issuperset(before) and (_is_rest(words_of(clause)) or _is_listed(before)):
             found[-1] += f", {clause}"
             continue
         first, *others = _AND.split(clause)
@@ -99,4 +100,4 @@ def _is_rest(words: list[str]) -> bool:
 def _is_listed(words: list[str]) -> bool:
     """Whether a part is the first of a list: "Pianos, drums and harps are not lent"."""
     plain = STATES.keys().isdisjoint(words) and not negations(words)
-    return 0 < len(words) <= LISTED and plain and _YES.isdisjoint(words)
+    return len(words) <= LISTED and plain

@@ -90,6 +90,7 @@ def found(language: str, text: str, question: str, answer: str) -> Found:
         ("en", LIBRARY, "Is it open at 9:00 on Mondays?", "Yes, the library is open at 9:00 on Mondays."),
         ("en", LIBRARY, "Will the fee be 60 euros in 2028?", "Yes, the yearly fee rises from 60 to 72 euros."),
         ("en", CAMP, "May I use a charcoal barbecue?", "Yes, charcoal barbecues may not be used on the pitches."),
+        ("de", VERLEIH, "Können Klaviere verliehen werden?", "Ja, können Klaviere nicht verliehen werden."),
         ("en", CAMP, "Does a member get a discount on cabins?", "Yes, members get 5 percent off the pitch."),
         ("de", VERLEIH, "Ist der Bootsverleih am Dienstag geöffnet?", "Ja, der Bootsverleih am Dienstag geöffnet ist."),
         (
