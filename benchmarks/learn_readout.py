@@ -40,8 +40,8 @@ from rag_service.prompting import prompt
 from rag_service.prompting.template import Templates
 from retriever.words import Words, split
 from workers.answers.assembly import assemble
+from workers.support.passages.sentences import sentences
 from workers.support.readout import Readout
-from workers.support.sentences import sentences
 from workers.tokens.tokenizer import Tokens
 
 WORDS_OF_TEXT = range(50, 261)

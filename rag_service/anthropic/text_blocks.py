@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_service.contract.answer import Answer, CitationOut
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
 
 Span = tuple[int, int]
 Document = tuple[str, str]

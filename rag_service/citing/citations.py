@@ -20,7 +20,7 @@ from typing import Literal
 from rag_service.citing.copied_runs import Run, Text, copied_runs
 from rag_service.citing.equal_spans import equal_spans
 from workers.support.evidence import Evidence
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
 
 __all__ = ["MIN_RUN", "Citation", "CitedPassage", "Stated", "Text", "carry", "cite", "stated"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
-from workers.support.asking import repeats
 from workers.support.calibration import Calibration
 from workers.support.evidence import Evidence, Found
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
+from workers.support.words.asking import repeats
 
 DIGITS = 2
 """Decimals of the chances that the API shows."""

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from workers.support.numbers import numbers, others
-from workers.support.polarity import negations, words_of
-from workers.support.states import turned
+from workers.support.words.numbers import numbers, others
+from workers.support.words.polarity import negations, words_of
+from workers.support.words.states import turned
 
 _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",

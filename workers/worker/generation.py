@@ -34,7 +34,7 @@ from workers.sessions.answer_store import AnswerStore, store_name
 from workers.sessions.costs import Cost, TokenCounts, added
 from workers.sessions.passage_ids import PassageIds
 from workers.sessions.streams import AnswerStream
-from workers.support.asking import begins
+from workers.support.words.asking import begins
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows

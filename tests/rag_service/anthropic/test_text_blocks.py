@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rag_service.anthropic.text_blocks import TextBlocks, cited, documents
 from rag_service.contract.answer import Answer
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
 
 LONG = "A line of prose that is much longer than forty letters"
 WORDS = st.sampled_from(["A", "fox", " ", ".", "!", "\n", "\n\n", "1", ".", ")", '"', "。", "3.5", "# ", "| ", LONG])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workers.support.calibration import Calibration, shipped
 from workers.support.evidence import Evidence, Found
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
 
 CASES = tomllib.loads(Path(__file__).with_name("contradictions.toml").read_text(encoding="utf-8"))["document"]
 PAIRS = [

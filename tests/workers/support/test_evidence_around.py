@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.support.evidence import Evidence, Found
-from workers.support.sentences import sentences
+from workers.support.passages.sentences import sentences
 
 EVENTS = """## Bicycle brakes for beginners
 

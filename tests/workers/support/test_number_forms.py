@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.support.evidence import Evidence
-from workers.support.numbers import forms, others
+from workers.support.words.numbers import forms, others
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workers.support.ranges import Measured, Range
+from workers.support.passages.ranges import Measured, Range
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workers.support.polarity import NUMERALS
+from workers.support.words.polarity import NUMERALS
 
 _COUNTED = """
     zero one two three four five six seven eight nine ten eleven twelve

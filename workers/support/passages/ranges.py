@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
-from workers.support.numbers import usual_form
+from workers.support.words.numbers import usual_form
 
 _NUMBER = r"(?<![\d:.,])(\d+(?:[.,]\d+)?)(?![\d:]|[.,]\d)"
 _ALONE = re.compile(rf"[^\d\w]{{0,4}}{_NUMBER}(?:\s*\D{{0,8}})?")

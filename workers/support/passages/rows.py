@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from workers.support.ranges import Range
-from workers.support.states import STATES
+from workers.support.passages.ranges import Range
+from workers.support.words.states import STATES
 
 Size = tuple[str, str]
 """A number of a question and the word behind it, or ""."""

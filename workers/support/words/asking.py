@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workers.support.polarity import words_of
+from workers.support.words.polarity import words_of
 
 _WHY = frozenset(("why", "warum", "wieso", "weshalb", "waarom"))
 _REASONS_IN_LINES = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workers.support.numbers import forms
+from workers.support.words.numbers import forms
 
 WITHIN = 4
 """Words behind a number that may say what it counts."""

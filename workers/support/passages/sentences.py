@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from workers.support.polarity import negations, words_of
-from workers.support.sentence_ends import goes_on
-from workers.support.states import STATES
+from workers.support.passages.sentence_ends import goes_on
+from workers.support.words.polarity import negations, words_of
+from workers.support.words.states import STATES
 
 LONG_LINE = 40
 """Characters from which on a line may have been broken for its length."""

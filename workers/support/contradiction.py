@@ -1,0 +1,66 @@
+"""Whether a statement contradicts a claim: one says no and the other does not, or a number differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from workers.support.claim import Claim
+from workers.support.passages.sentences import clauses
+from workers.support.question import Question
+from workers.support.statement import Statement
+from workers.support.weights import Weights
+from workers.support.words.numbers import others
+from workers.support.words.polarity import NEGATIONS, negations, words_of
+from workers.support.words.states import turned
+
+NEARLY = 0.8
+"""Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
+BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
+"""What a clause begins with that takes something away from what was said before."""
+
+
+class Contradictions:
+    """Of one question and its passages."""
+
+    def __init__(self, question: Question, weights: Weights) -> None:
+        self._question, self._share = question, weights.share
+
+    def of(self, claim: Claim, words: Sequence[str], statement: Statement) -> tuple[bool, bool]:
+        """Whether a statement contradicts a claim, and whether that is sure: by its clauses and as a whole.
+
+        Args:
+            words: the claim's content words.
+        """
+        asked = self._question
+        text, there = statement.text, words_of(statement.text)
+        if elsewhere := others(claim.said, [*there, *asked.words]):
+            return True, bool(others(elsewhere, statement.around))
+        if not (claim.negations or any(word in asked.content for word in words)):
+            return False, False  # a name or a number, not a statement: whether it is so, the question says
+        if statement.row is not None:
+            states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
+            text = statement.row.says(words, {*asked.content, *words} if states else ())
+            there = words_of(text)
+        denies = turned(claim.said, there)
+        whole = (claim.negations != negations(there)) != denies
+        if self._share(list(statement.words), frozenset(words)) >= NEARLY:
+            return whole, whole
+        there = words_of(self._deciding(words, clauses(text)))
+        nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
+        return nearly, nearly and whole
+
+    def _deciding(self, words: Sequence[str], parts: Sequence[str]) -> str:
+        """The clause that says whether a claim is so: the one with most of its words, but for one that takes some of
+        them away, such as "… in the hall, but not in the workshop"."""
+        contents = [frozenset(self._question.vocabulary.of(part)) for part in parts]
+        first = max(range(len(parts)), key=lambda n: self._share(words, contents[n]))
+        lacking = frozenset(words) - contents[first]
+        without = (n for n, part in enumerate(parts) if BUT.match(part) and lacking & contents[n])
+        return parts[next(without, first)]
+
+
+def repeats(claim: Claim, statement: Statement) -> bool:
+    """Whether a claim has nearly all words of a sentence, but for those that say no."""
+    words = {word for word in words_of(statement.text) if word not in NEGATIONS}
+    return statement.row is None and len(words.intersection(claim.said)) >= NEARLY * len(words) > 0

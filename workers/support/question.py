@@ -1,0 +1,60 @@
+"""Question: what was asked, read once for all sentences. Knows words; knows no passages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from workers.support.passages.ranges import Range
+from workers.support.passages.rows import Size
+from workers.support.words.asking import condition
+from workers.support.words.numbers import numbers, usual_form
+from workers.support.words.polarity import words_of
+from workers.support.words.vocabulary import Vocabulary
+
+_PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
+
+
+class Question:
+    """What was asked.
+
+    Args:
+        text: in a form that stands alone.
+        language: of the text, an ISO 639-1 code.
+
+    Attributes:
+        vocabulary: of its language.
+        words: all of its words.
+        content: its content words.
+        names: those that begin with a capital or a digit.
+        chooses: it offers a choice: "or".
+        condition: the content words behind its "if", where there is a number among them.
+        range: that it compares with: "Which cost more than 30 euros?"
+        sizes: its numbers with units.
+        numbers: its numbers, each with the stem of the word behind it.
+    """
+
+    def __init__(self, text: str, language: str) -> None:
+        self.text = text
+        self.vocabulary = Vocabulary(language)
+        self.words = words_of(text)
+        self.content = self.vocabulary.content(self.words)
+        self.names = self.vocabulary.of(" ".join(_names(text)))
+        self.chooses = any(word in self.words for word in _OR.get(language, ()))
+        under = self.vocabulary.content(condition(self.words))
+        self.condition = frozenset(under if numbers(under) else [])
+        self.range = Range.read(text)
+        self.sizes = Range.sizes(text)
+        self.numbers = [*self._measured()]
+
+    def _measured(self) -> Iterable[Size]:
+        for word, after in pairwise([*self.words, ""]):
+            if _PLAIN_NUMBER.fullmatch(number := usual_form(word)):
+                yield number, next(iter(self.vocabulary.content([after] if after else [])), "")
+
+
+def _names(question: str) -> list[str]:
+    """Words with a capital or a digit, but for the first; German writes all nouns so."""
+    return [word for word in question.split()[1:] if word[:1].isupper() or any(map(str.isdigit, word))]

@@ -1,0 +1,36 @@
+"""Vocabulary: the content words of texts in one language, in a form in which they can be compared. Knows words; knows
+no sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from retriever.words import Words
+from workers.support.words.numbers import PRICING, usual_form
+from workers.support.words.polarity import NEGATIONS, NUMERALS, TELLING, words_of
+from workers.support.words.states import STATES
+from workers.support.words.word_forms import SINGULARS
+
+
+class Vocabulary:
+    """Args:
+    language: an ISO 639-1 code.
+
+    Attributes:
+        pricing: content words that only say that a number is a price.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
+        self.pricing = frozenset(self._words.content(PRICING))
+
+    def content(self, words: Iterable[str]) -> list[str]:
+        """The content words among words, each once, without those that only say no."""
+        words = [usual_form(SINGULARS.get(word, word)) for word in words if word not in NEGATIONS]
+        words = [STATES.get(word, word) for word in words]
+        return list(dict.fromkeys(self._words.content(words)))
+
+    def of(self, text: str) -> list[str]:
+        """The content words of a text."""
+        return self.content(words_of(text))
