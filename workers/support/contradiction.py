@@ -16,7 +16,10 @@ from workers.support.words.states import turned
 
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
-BUT = re.compile(r"\W*(?:but|not|aber|nicht|maar|niet|pero|no)\b", re.IGNORECASE)
+BUT = re.compile(
+    r"\W*(?:but|not|except|unless|aber|nicht|außer|ausgenommen|maar|niet|behalve|uitgezonderd|pero|no|excepto|salvo)\b",
+    re.IGNORECASE,
+)
 """What a clause begins with that takes something away from what was said before."""
 
 

@@ -13,15 +13,18 @@ from workers.support.contradiction import BUT
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
-from workers.support.statement import Statement
+from workers.support.ruling_out import MOSTLY, restricts, rules_out
+from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import turned
-from workers.support.words.units import counts_another
+from workers.support.words.time_ends import is_other_end
+from workers.support.words.units import counts_another, counts_otherwise, measures_another
 from workers.support.words.word_forms import near
 
-MOSTLY = 0.6
-"""Share of its words that were asked, from which on a clause behind a yes says what was asked."""
+_OTHERWISE = frozenset(
+    ("otherwise", "else", "later", "afterwards", "after", "danach", "sonst", "später", "daarna", "anders", "después")
+)
 
 
 class Denials:
@@ -39,29 +42,34 @@ class Denials:
             text: the claim's.
             words: its content words.
         """
-        if claim.is_at_odds_with(self._question.words) or self._takes_back(text, claim):
+        asked = self._question
+        if claim.is_at_odds_with(asked.words) or self._takes_back(text, claim) or self._is_for_other_sizes(text, claim):
+            return True
+        if measures_another(claim.said, asked.words):
             return True
         if claim.verdict == "no" or claim.negations:
             return False
-        return self._is_ruled_out(frozenset(words), bool(claim.verdict))
+        if self._is_other_end(claim):
+            return True
+        said, yes = frozenset(words), bool(claim.verdict)
+        return any(rules_out(statement, said, yes, asked) for statement in self._statements)
 
     def of_statement(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
         """Whether a statement that has words of a claim is about something else than was asked."""
         if statement.row is not None:
             return self._is_of_another(claim, words, statement.row)
-        if any((statement.passage, size) in self._within and not has for size, has in statement.sizes.items()):
+        if claim.verdict == "yes" and restricts(statement, words, self._question):
+            return True
+        if self._is_said_elsewhere(words, statement):
+            return True
+        if claim.verdict != "no" and any(
+            (statement.passage, size) in self._within and not has for size, has in statement.sizes.items()
+        ):
             return True  # another sentence is about such a size
         if self._conditional and self._question.condition.isdisjoint(statement.words):
             return True  # another sentence says what holds under the condition that was asked for
         asked = self._question
         return counts_another(claim.said, words_of(statement.text), asked.words, asked.vocabulary.content)
-
-    def denies_what_was_asked(self, text: str) -> bool:
-        """Whether a sentence only says that something that was asked for is not so: "Tuesday is our closing day." """
-        words = words_of(text)
-        content = self._question.vocabulary.content(words)
-        denies = (negations(words) % 2 != negations(self._question.words) % 2) != turned(words, self._question.words)
-        return denies and len(content) > 1 and set(self._question.content).issuperset(content)
 
     def compares(self, own: Sequence[str], row: Row) -> bool | None:
         """Whether a row that a claim names has a number as was asked for: "Which … cost more than 30 euros?" """
@@ -83,25 +91,58 @@ class Denials:
                 return True
         return False
 
-    def _is_ruled_out(self, said: frozenset[str], yes: bool) -> bool:
-        """Whether a sentence of the passages does so, about words half of which a yes leaves out: "There is no discount
-        on cabins" beside "Yes, members get 5 percent off the pitch". Another answer must leave some out, and the
-        sentence must have all that was asked: "Visitors may not bring dogs" says how many a visitor may bring."""
-        asked = self._question.content
+    def _is_other_end(self, claim: Claim) -> bool:
+        """Whether it names when something ends where it was asked when it begins, or the other way round."""
+        asked = self._question
         return any(
-            statement.row is None
-            and (len(statement.words - said) * 2 >= len(statement.words) if yes else statement.words - said)
-            and (yes or statement.words.issuperset(asked))
-            and self.denies_what_was_asked(statement.text)
-            and all(near(word, statement.around) for word in asked)
+            is_other_end(asked.text, claim.said, statement.text)
+            and all(near(name, statement.told(asked.content, asked)) for name in asked.names)
             for statement in self._statements
         )
+
+    def _is_for_other_sizes(self, text: str, claim: Claim) -> bool:
+        """Whether it says what holds under a condition that excludes the size that was asked for: "Up to 30 days before
+        arrival, it is free" of 5 days before."""
+        asked = self._question
+        if claim.verdict == "no" or not (claim.verdict or asked.wants_fact) or not _OTHERWISE.isdisjoint(claim.said):
+            return False
+        sizes = sizes_in(text, asked)
+        return bool(sizes) and not any(sizes.values())
 
     def _has_condition(self, statement: Statement) -> bool:
         """Whether a sentence is about the condition that was asked for: "It is free if one enrols in four weeks." """
         wanted, content = self._question.condition, self._question.vocabulary.content
         under = content(condition(words_of(statement.text))) if wanted else []
         return bool(under) and wanted.issubset(under)
+
+    def _is_said_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether other statements answer what was asked, and this one is about something else: one with all words of
+        the question, where this one has none; one with its name and another number of the same things, where this one
+        has not the name; or a row of a table and its column, where this one lacks words of the question."""
+        asked, own = self._question, frozenset(words).difference(self._question.content)
+        missing = [word for word in asked.content if not near(word, statement.around)]
+        if (
+            own
+            and missing
+            and len(asked.content) > 1
+            and not any(near(word, statement.words) for word in asked.content)
+        ):
+            return any(one.row is None and one.words.issuperset(asked.content) for one in self._statements)
+        numbers = {word for word in own or words if word[0].isdigit()}
+        if not numbers:
+            return False
+        if any(word not in asked.vocabulary.pricing for word in missing) and any(
+            one.row is not None and one.row.answers_otherwise(numbers, asked.content) for one in self._statements
+        ):
+            return True
+        names = [name for name in asked.names if not near(name, statement.words | statement.above)]
+        return bool(names) and any(
+            one.row is None
+            and one.passage == statement.passage
+            and all(near(name, one.words) for name in names)
+            and counts_otherwise(words_of(one.text), words_of(statement.text), numbers, asked.vocabulary.content)
+            for one in self._statements
+        )
 
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""

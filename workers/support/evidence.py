@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from workers.support.claim import Claim
 from workers.support.contradiction import Contradictions, repeats
 from workers.support.denials import Denials
+from workers.support.passages.rows import UNITLESS
 from workers.support.question import Question
+from workers.support.ruling_out import denies_what_was_asked
 from workers.support.statement import statements_of
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
@@ -98,7 +100,7 @@ class Evidence:
         found = [self._best(claim, lambda _: together)[0] for claim in claims]
         if Claim.read(claims[0], self._question.text).verdict != "yes":
             return found
-        taken_back = any(map(self._denials.denies_what_was_asked, claims[1:]))
+        taken_back = any(denies_what_was_asked(claim, self._question) for claim in claims[1:])
         return [replace(found[0], denied=True), *found[1:]] if taken_back else found
 
     def _of_parts(self, claim: str) -> Found | None:
@@ -134,11 +136,13 @@ class Evidence:
         if not words or text.rstrip().endswith(("?", "？")):
             return best
         at_odds = self._denials.of_claim(text, claim, words)
+        best = Found(denied=invented or at_odds), frozenset()
         for statement in self._statements:
             there = statement.told(own or words, asked)
             if statement.row is not None and self._denials.compares(own, statement.row):
                 there |= {number for number, _ in asked.numbers}
-            there |= {number for number, has in statement.sizes.items() if has}
+            if any(statement.sizes.values()):
+                there |= UNITLESS.union(number for number, has in statement.sizes.items() if has)
             stated = share(own or words, there)
             if not stated:
                 continue
@@ -148,6 +152,7 @@ class Evidence:
             evidence = stated * of_question(there | statement.heading)
             contradicts, surely = self._contradictions.of(claim, words, statement)
             speaks_of_it = all(near(word, statement.around | there) for word in told)
+            speaks_of_it = speaks_of_it and not (judges and statement.row and statement.row.is_beside(asked.content))
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
             denied = denied or self._denials.of_statement(claim, words, statement)
             spoken = evidence

@@ -14,6 +14,13 @@ from workers.support.words.polarity import words_of
 from workers.support.words.vocabulary import Vocabulary
 
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_ASKING_IN_LINES = """
+    what which who whom when where how why
+    was welche welcher welches welchen wer wen wem wann wo wie wieviel warum
+    wat welk welke wie wanneer waar hoe hoeveel waarom
+    qué cuál cuáles quién cuándo dónde cómo cuánto cuánta
+"""
+_ASKING = frozenset(_ASKING_IN_LINES.split())
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -32,7 +39,8 @@ class Question:
         chooses: it offers a choice: "or".
         condition: the content words behind its "if", where there is a number among them.
         range: that it compares with: "Which cost more than 30 euros?"
-        sizes: its numbers with units.
+        wants_fact: it has a question word, so that no yes or no answers it.
+        sizes: its numbers with units, and ages.
         numbers: its numbers, each with the stem of the word behind it.
     """
 
@@ -46,6 +54,7 @@ class Question:
         under = self.vocabulary.content(condition(self.words))
         self.condition = frozenset(under if numbers(under) else [])
         self.range = Range.read(text)
+        self.wants_fact = not _ASKING.isdisjoint(self.words)
         self.sizes = Range.sizes(text)
         self.numbers = [*self._measured()]
 

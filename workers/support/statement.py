@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from workers.support.passages.ranges import Range
-from workers.support.passages.rows import Row, rows_of
+from workers.support.passages.rows import UNITLESS, Row, rows_of
 from workers.support.passages.sentences import sentences
 from workers.support.question import Question
 from workers.support.words.numbers import usual_form
 
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
 """Its first row, and the line below that."""
+_MARKER = re.compile(r"\W*\d{1,3}\W*")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _HEADING = re.compile(r"[^\n]{1,80}[^\n.!?:;,…。！？]")
 
@@ -30,7 +31,7 @@ class Statement:
         above: those of the latter two alone.
         heading: those of the headings alone.
         row: the row of a table that it is, or is in.
-        sizes: the numbers of the question with units of which it names ranges, and whether these have them.
+        sizes: the numbers of the question of whose unit it names ranges, and whether these have them.
     """
 
     passage: int
@@ -76,10 +77,10 @@ def _read(number: int, text: str, title: str, question: Question) -> Iterator[St
             first = paragraph.partition("\n")[0]
             if first.startswith("#") or _HEADING.fullmatch(paragraph.strip()):
                 heading = set(content(first))
-        if _HEAD_OF_TABLE.match(text, text.rfind("\n", 0, start) + 1):
-            continue  # names of columns state nothing
+        if _MARKER.fullmatch(text[start:end]) or _HEAD_OF_TABLE.match(text, text.rfind("\n", 0, start) + 1):
+            continue  # "4." of a list and names of columns state nothing
         said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
-        sizes = {} if row else _ranged(said, question)
+        sizes = {} if row else sizes_in(said, question)
         yield Statement(
             number,
             start,
@@ -94,14 +95,18 @@ def _read(number: int, text: str, title: str, question: Question) -> Iterator[St
         )
 
 
-def _ranged(said: str, question: Question) -> dict[str, bool]:
-    """The numbers of the question of whose unit a sentence names ranges, and whether one of these has each."""
+def sizes_in(said: str, question: Question) -> dict[str, bool]:
+    """The numbers of the question of whose unit a sentence names ranges, and whether one of these has each. Years are
+    ages, and need not be named: "children under 9 may only …"."""
     content = question.vocabulary.of
     found: dict[str, bool] = {}
     for measured in Range.all(said) if question.sizes else ():
         unit = content(measured.unit)
+        is_age = measured.of_persons or UNITLESS.issuperset(unit)
         for size in question.sizes:
-            if unit and size.down == measured.down and unit == content(size.unit):
+            wanted = content(size.unit)
+            asks_age = size.of_persons or (bool(wanted) and UNITLESS.issuperset(wanted))
+            if size.down == measured.down and (asks_age if is_age else unit == wanted):
                 number = usual_form(f"{size.range.low:g}")
                 found[number] = found.get(number, False) or measured.range.has(size.range.low)
     return found

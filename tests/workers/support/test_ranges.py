@@ -21,7 +21,6 @@ from workers.support.passages.ranges import Measured, Range
         ("0,5 bis 2,5 m", 0.5, 2.5),
         ("up to 2 kg", -math.inf, 2),
         ("bis zu 5 kg", -math.inf, 5),
-        ("< 10", -math.inf, 10),
         ("18+", 18, math.inf),
         ("ab 65", 65, math.inf),
         ("65 and over", 65, math.inf),
@@ -56,19 +55,58 @@ def test_a_number_may_have_a_unit(text: str, value: float | None) -> None:
     [
         ("Free up to 30 days before arrival.", 30, math.inf, "days", True),
         ("From 7 days before arrival we charge 80 percent.", -math.inf, 7, "days", True),
-        ("Less than 8 days before arrival we charge.", -math.inf, 8, "days", True),
         ("At least 10 days before.", 10, math.inf, "days", True),
         ("Von 29 bis 8 Tagen vor der Anreise.", 8, 29, "tagen", True),
         ("Tot 14 dagen voor aankomst is annuleren gratis.", 14, math.inf, "dagen", True),
-        ("Children up to 12 years.", -math.inf, 12, "years", False),
-        ("Groups of more than 20 persons.", 20, math.inf, "persons", False),
-        ("Over 65", 65, math.inf, "", False),
+        ("A stay up to 12 years.", -math.inf, 12, "years", False),
     ],
 )
 def test_ranges_of_sentences_have_units_and_may_count_down(
     sentence: str, low: float, high: float, unit: str, down: bool
 ) -> None:
     assert Range.all(sentence) == [Measured(Range(low, high), unit, down)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "without", "within"),
+    [
+        ("Less than 8 days before arrival we charge.", 8, 7),
+        ("Groups of more than 20 persons.", 20, 21),
+        ("Over 65", 65, 66),
+        ("< 10", 10, 9.5),
+        ("Kinder unter 6 Jahren", 6, 5),
+        ("Kinderen onder 6 jaar", 6, 5),
+        ("über 70", 70, 71),
+    ],
+)
+def test_below_and_above_leave_the_number_itself_out(sentence: str, without: float, within: float) -> None:
+    one = Range.read(sentence)
+    assert one is not None
+    assert [one.has(number) for number in (without, within)] == [False, True]
+    assert [measured.range for measured in Range.all(sentence)] == [one]
+
+
+@pytest.mark.parametrize(
+    ("text", "of_persons"),
+    [
+        ("Children under 9 pay half.", True),
+        ("Jugendliche unter 16 Jahren dürfen hinein.", True),
+        ("only to people who are 16 or older", True),
+        ("Free up to 30 days before arrival.", False),
+        ("Parcels under 9 go by bicycle.", False),
+    ],
+)
+def test_a_range_behind_people_is_of_ages(text: str, of_persons: bool) -> None:
+    assert [one.of_persons for one in Range.all(text)] == [of_persons]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["May I hire it if I am 15?", "Ich bin 15. Darf ich hinein?", "Ik ben 15, mag ik helpen?", "Is 15 enough?"],
+)
+def test_an_age_needs_no_unit(question: str) -> None:
+    found = [(one.range.low, one.of_persons) for one in Range.sizes(question) if one.of_persons]
+    assert found == ([] if question == "Is 15 enough?" else [(15, True)])
 
 
 def test_a_sentence_may_have_several_ranges_or_none() -> None:

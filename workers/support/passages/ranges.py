@@ -23,11 +23,24 @@ _BELOW = re.compile(
     rf"|menos de)\s+{_NUMBER}|[<≤]\s*{_NUMBER}"
 )
 _ABOVE = re.compile(
-    rf"\b(?:over|above|from|more than|at least|ab|über|mehr als|mindestens|vanaf|boven|meer dan|desde|más de)"
+    rf"\b(?:over|above|from(?: the age of)?|more than|at least|minimum(?: age)?(?: of)?|ab|über|mehr als|mindestens"
+    rf"|mindestalter(?: von)?|vanaf|boven|meer dan|minstens|ten minste|minimumleeftijd(?: van)?|desde|más de)"
     rf"\s+{_NUMBER}|[>≥]\s*{_NUMBER}"
     rf"|{_NUMBER}\s*(?:\+|(?:and|or) (?:over|more|older)|(?:und|oder) (?:mehr|älter)|en (?:meer|ouder))"
 )
-_SIZE = re.compile(rf"{_NUMBER}\s+([^\W\d]+)")
+_LEFT_OUT = re.compile(
+    r"(?:under|below|less than|unter|onder|menos de|over|above|more than|über|mehr als|boven|meer dan|más de)\b|[<>]"
+)
+_SIZE = re.compile(rf"{_NUMBER}[\s-]+([^\W\d]+)")
+_AGED = re.compile(
+    rf"\b(?:am|i'm|is|aged?|bin|bist|ist|ben|bent|soy|tengo)\s+{_NUMBER}(?=\s*(?:[.,!?;]|$|and\b|und\b|en\b|y\b))"
+)
+"""An age without a unit: "if I am 15"."""
+_PERSONS = re.compile(
+    r"(?:child(?:ren)?|kids?|people|persons?|members?|adults?|visitors?|guests?|youths?|anyone|everyone|those"
+    r"|kind(?:er|ern|eren)?|person(?:en)?|personen|mensen|leden|mitglieder|jugendliche[nr]?|jongeren|jeugd|bezoekers"
+    r"|besucher|gäste|niños|personas|miembros)(?:\s+(?:aged?|who are|im alter|die|von|van|de))*\s+$"
+)
 _COUNTED_DOWN = re.compile(r"\W*(\w+)\s+(?:before|prior|vor|voor|antes)\b")
 _UNIT = re.compile(r"\W*(\w*)")
 _UNTIL = re.compile(r"(?:up to|until|bis(?: zu)?|tot(?: en met)?|hasta)\b")
@@ -36,20 +49,27 @@ _SINCE = re.compile(r"(?:from|ab|vanaf|desde)\b")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A number of a text, or a range of them, with the word behind it, in lower case, and whether it counts down to
-    something: 7 days before arrival."""
+    """A number of a text, or a range of them.
+
+    Attributes:
+        unit: the word behind it, in lower case.
+        down: it counts down to something: 7 days before arrival.
+        of_persons: it stands behind a word for people, so that it is an age if nothing else: "children under 9 pay".
+    """
 
     range: Range
     unit: str
     down: bool
+    of_persons: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `low` to `high`, both included."""
+    """The numbers from `low` to `high`, both included, or both left out: "under 6", "over 70"."""
 
     low: float
     high: float
+    left_out: bool = False
 
     @classmethod
     def read(cls, text: str) -> Range | None:
@@ -59,9 +79,9 @@ class Range:
             low, high = map(_value, found.groups())
             return cls(low, high) if low < high else None
         if found := _BELOW.search(text):
-            return cls(-math.inf, _value(next(filter(None, found.groups()))))
+            return cls(-math.inf, _value(next(filter(None, found.groups()))), _leaves_out(found))
         if found := _ABOVE.search(text):
-            return cls(_value(next(filter(None, found.groups()))), math.inf)
+            return cls(_value(next(filter(None, found.groups()))), math.inf, _leaves_out(found))
         return None
 
     @classmethod
@@ -79,21 +99,24 @@ class Range:
             if match.re is _BETWEEN:
                 one = cls(min(numbers), max(numbers))
             elif (match.re is _BELOW) != bool(turned):
-                one = cls(-math.inf, numbers[0])
+                one = cls(-math.inf, numbers[0], _leaves_out(match))
             else:
-                one = cls(numbers[0], math.inf)
+                one = cls(numbers[0], math.inf, _leaves_out(match))
             unit = _UNIT.match(text, match.end())
-            found.append((*match.span(), Measured(one, unit[1] if unit else "", before is not None)))
+            of_persons = _PERSONS.search(text[: match.start()]) is not None
+            found.append((*match.span(), Measured(one, unit[1] if unit else "", before is not None, of_persons)))
         return [measured for _, _, measured in sorted(found, key=itemgetter(0))]
 
     @classmethod
     def sizes(cls, question: str) -> list[Measured]:
-        """The single numbers that a question names with a unit: 5 days, 10 days before arrival."""
+        """The single numbers that a question names with a unit, and ages: 5 days, 10 days before arrival, "I am 15"."""
         text = question.casefold()
-        return [
+        with_unit = [
             Measured(cls(_value(match[1]), _value(match[1])), match[2], bool(_COUNTED_DOWN.match(text, match.end(1))))
             for match in _SIZE.finditer(text)
         ]
+        ages = [_value(match[1]) for match in _AGED.finditer(text)]
+        return with_unit + [Measured(cls(age, age), "", False, of_persons=True) for age in ages]
 
     @staticmethod
     def value(text: str) -> float | None:
@@ -102,7 +125,11 @@ class Range:
         return _value(found[1]) if found else None
 
     def has(self, number: float) -> bool:
-        return self.low <= number <= self.high
+        return self.low < number < self.high if self.left_out else self.low <= number <= self.high
+
+
+def _leaves_out(match: re.Match[str]) -> bool:
+    return _LEFT_OUT.match(match[0]) is not None
 
 
 def _value(number: str) -> float:

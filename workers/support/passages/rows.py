@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from workers.support.passages.ranges import Range
-from workers.support.words.states import STATES
+from workers.support.words.polarity import words_of
+from workers.support.words.states import STATES, turned
 
 Size = tuple[str, str]
 """A number of a question and the word behind it, or ""."""
@@ -25,6 +26,8 @@ _DIVIDER = re.compile(r"[\s|:+-]+")
 _BETWEEN = re.compile(r"(?<!\\)\|")
 
 _STATES = frozenset(STATES.values())
+_OPEN = frozenset(("open",))
+_TIMES = re.compile(r"\d[:.]\d\d\b|\d\s*(?:am|pm|uhr|uur|h)\b", re.IGNORECASE)
 _YES = frozenset(("yes", "y", "ja", "sí", "si", "oui", "sim", "true", "x", "✓", "✔", "✅", "☑", "是", "有"))
 _NO = frozenset(("no", "n", "nein", "nee", "non", "não", "false", "✗", "✘", "❌", "☐", "-", "–", "—", "否", "无", "無"))
 
@@ -64,7 +67,40 @@ class Row:
         )
         own_range = self.own_range if self.measures(sizes) else None
         here = frozenset(number for number, _ in sizes if own_range and own_range.has(float(number)))
+        if self._is_asked(own):  # its cells tell of what their columns are about, and times that something is open
+            cells = [number for number in self._named(own) if number < len(self.texts)]
+            here = here.union(*(self.above[number] for number in cells))
+            here |= _OPEN if any(_TIMES.search(self.texts[number]) for number in cells) else frozenset()
         return here.union(*self.cells, *headers)
+
+    def is_beside(self, asked: Collection[str]) -> bool:
+        """Whether another row's head has what was asked for, and its own has not."""
+        here = _without_numbers(self.cells[0].intersection(asked))
+        return any(_without_numbers(label.intersection(asked)) > here for label in self.labels)
+
+    def says_no(self, asked: Collection[str], words: Sequence[str]) -> bool:
+        """Whether its cells in the columns that were asked for deny it: `Monday | closed` of "open on Mondays".
+
+        Args:
+            words: all words that were asked.
+        """
+        numbers = self._named(asked) or set(range(1, len(self.above)))
+        texts = [self.texts[number] for number in numbers if number < len(self.texts)]
+        if not self._is_asked(asked) or self.is_beside(asked) or not texts:
+            return False
+        return all(text.strip().casefold() in _NO or turned(words, words_of(text)) for text in texts)
+
+    def answers_otherwise(self, numbers: Collection[str], asked: Collection[str]) -> bool:
+        """Whether it is the row that was asked for, with other numbers in the columns that were."""
+        wanted = [number for number in self._named(asked) if number < len(self.cells)]
+        if not self._is_asked(asked) or self.is_beside(asked) or not wanted:
+            return False
+        here = frozenset().union(*(self.cells[number] for number in wanted))
+        return any(word[0].isdigit() for word in here) and here.isdisjoint(numbers)
+
+    def _is_asked(self, asked: Collection[str]) -> bool:
+        """Whether all of its head was asked for."""
+        return bool(self.cells) and _has_word(self.cells[0]) and self.cells[0].issubset(asked)
 
     def says(self, own: Collection[str], asked: Collection[str]) -> str:
         """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for."""

@@ -30,7 +30,7 @@ _ADDS_IN_LINES = """
     ook zelfs inclusief op bij voor van met
     incluso también en con para
 """
-_ADDS = frozenset(_ADDS_IN_LINES.split())
+_ADDS = frozenset(_ADDS_IN_LINES.casefold().split())
 """Words that a clause without a verb may begin with."""
 LISTED = 2
 """Most words of a thing in a list."""

@@ -30,8 +30,8 @@ _NUMERALS = """
     cero dos tres cuatro cinco seis siete ocho nueve diez doce veinte treinta cuarenta cincuenta sesenta
     setenta ochenta noventa cien mil primero primera segundo segunda tercero tercera
 """
-NEGATIONS = frozenset(_NEGATIONS.split())
-"""Of languages with spaces."""
+NEGATIONS = frozenset(_NEGATIONS.casefold().split())
+"""Of languages with spaces, as `split` writes them: ausser."""
 NEGATION_SIGNS = frozenset("不没沒無无非未勿莫")
 """Of Chinese: a pair of signs with one of them says no."""
 _SAYING_NOTHING = frozenset(["不过", "不仅", "不同", "不久", "不断", "非常", "非洲", "无论", "未来"])
@@ -41,14 +41,15 @@ _TELLING = """
     back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
     copy order orders test world last latest past older oldest newer newest younger youngest longest largest smallest
     highest lowest high low higher lower plus date dates fire face key keys area areas information thick thin width
-    empty novel mill mine goods
+    empty novel mill mine goods alone
     erste erster ersten erstes dritte dritter dritten drittes vierte vierter vierten fünfte fünfter fünften jahr jahre
-    jahren tag tage tagen offen kleine kleiner kleines kleinen neuen morgen heute mittel
+    jahren tag tage tagen offen kleine kleiner kleines kleinen neuen morgen heute mittel allein
+    alleine
     día días última último últimas últimos mayor parte total valor grandes nueva nuevo nuevas nuevos
 """
-TELLING = frozenset(_TELLING.split())
+TELLING = frozenset(_TELLING.casefold().split())
 """Words that lists of English stop words have, and that tell one thing from another."""
-NUMERALS = frozenset(_NUMERALS.split())
+NUMERALS = frozenset(_NUMERALS.casefold().split())
 """Number words that are hardly ever anything else; that leaves out the words for one."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 

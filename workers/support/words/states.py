@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-ALLOWED = "allowed"
+ALLOWED, REQUIRED = "allowed", "required"
 _STATES = {
     "open": (
         "geöffnet offen abierto abierta abiertos abiertas ouvert ouverte",
@@ -24,9 +24,10 @@ _STATES = {
         "inbegriffen enthalten inklusive inbegrepen inclusief incluido incluida",
         "excluded ausgeschlossen ausgenommen uitgesloten uitgezonderd excluido excluida",
     ),
-    "required": (
+    REQUIRED: (
         "mandatory compulsory obligatory verpflichtend vorgeschrieben verplicht obligatorio obligatoria",
-        "optional voluntary freiwillig vrijwillig facultatief opcional voluntario voluntaria",
+        "optional voluntary exempt exempted freiwillig befreit vrijwillig facultatief vrijgesteld opcional voluntario "
+        "voluntaria exento exenta exentos",
     ),
     "possible": ("möglich mogelijk posible", "impossible unmöglich onmogelijk imposible"),
     "available": ("verfügbar beschikbaar disponible", "unavailable"),
@@ -37,8 +38,11 @@ _MAY_IN_LINE = """
     may can could cannot can't darf darfst dürfen dürft kann kannst können könnt mag mogen kan kunt kunnen
     puede puedes puedo pueden podemos
 """
-_MAY = frozenset(_MAY_IN_LINE.split())
-"""Verbs that say that something is allowed, if anything does. They are stop words, so they count in `turned` alone."""
+_MUST_IN_LINE = """
+    must muss musst müssen müsst moet moeten debe debes debo deben debemos
+"""
+_VERBS = dict.fromkeys(_MAY_IN_LINE.split(), ALLOWED) | dict.fromkeys(_MUST_IN_LINE.split(), REQUIRED)
+"""Verbs that say that something is allowed, or required. They are stop words, so they count in `turned` alone."""
 
 
 def _by_word() -> tuple[dict[str, str], frozenset[str]]:
@@ -59,7 +63,12 @@ def turned(said: Iterable[str], there: Iterable[str]) -> bool:
     return any((state, denied) not in signs and (state, not denied) in signs for state, denied in own)
 
 
+def implied(words: Iterable[str]) -> set[str]:
+    """The states that words name, or say with a verb such as may and must."""
+    return {state for state, _ in _states(words)}
+
+
 def _states(words: Iterable[str]) -> set[tuple[str, bool]]:
     """States, and whether each is denied: "you may" and "allowed" are one, "forbidden" denies it."""
-    found = ((ALLOWED if word in _MAY else STATES.get(word), word in DENYING) for word in words)
+    found = ((_VERBS.get(word) or STATES.get(word), word in DENYING) for word in words)
     return {(state, denied) for state, denied in found if state is not None}

@@ -5,10 +5,13 @@ Knows words of English, German, Dutch and Spanish; knows no sentences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from itertools import pairwise
 
-from workers.support.words.numbers import forms
+from workers.support.words.numbers import forms, usual_form
 
+Content = Callable[[Sequence[str]], Sequence[str]]
+"""The content words among words, in a form in which they can be compared."""
 WITHIN = 4
 """Words behind a number that may say what it counts."""
 _HOW_MANY = frozenset(("many", "viele", "wieviele", "hoeveel", "cuántos", "cuántas"))
@@ -25,7 +28,8 @@ _UNITS_IN_LINES = """
     dollar dollars usd
     franc francs franken chf
     percent prozent procent
-    metre metres meter meters metros
+    metre metres meter meters metros m
+    centimetre centimetres centimeter centimeters centimetros cm
     kilometre kilometres kilometer kilometers km
     kilogram kilograms kilogramm kilo kilos kg
     litre litres liter liters litros
@@ -33,11 +37,21 @@ _UNITS_IN_LINES = """
     degree degrees grad graden
 """
 _GROUPS = {word: line.split()[0] for line in _UNITS_IN_LINES.strip().splitlines() for word in line.split()}
+_LENGTHS = frozenset(("metre", "kilometre", "centimetre"))
+_OF_LENGTH = frozenset(("deep", "tall", "wide", "broad", "tief", "breit", "diep", "breed"))
+"""What is measured in lengths, behind "how"; a price may be high."""
+_HOW = frozenset(("how", "wie", "hoe"))
 
 
-def counts_another(
-    said: Sequence[str], there: Sequence[str], asked: Sequence[str], content: Callable[[Sequence[str]], Sequence[str]]
-) -> bool:
+def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
+    """Whether it was asked how deep something is, and a claim has numbers of other units alone: 45 minutes."""
+    if not any(how in _HOW and what in _OF_LENGTH for how, what in pairwise(asked)):
+        return False
+    units = [_GROUPS[behind[0]] for _, behind in counted(said) if behind and behind[0] in _GROUPS]
+    return bool(units) and _LENGTHS.isdisjoint(units)
+
+
+def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[str], content: Content) -> bool:
     """Whether a sentence has a number of a claim as another measure only, or, where it was asked how many there are, of
     something else: "two years" or "two dogs" for "two fire extinguishers".
 
@@ -46,11 +60,11 @@ def counts_another(
         content: the content words among words, in a form in which they can be compared.
     """
     counting = not _HOW_MANY.isdisjoint(asked)
-    for number, behind in _counted(said):
+    for number, behind in counted(said):
         unit = _GROUPS.get(behind[0]) if behind else None
         if not behind or (unit is None and behind[0] not in asked):
             continue
-        here = [after for one, after in _counted(there) if not forms([one]).isdisjoint(forms([number]))]
+        here = [after for one, after in counted(there) if not forms([one]).isdisjoint(forms([number]))]
         units = [_GROUPS.get(after[0]) if after else None for after in here]
         if here and all(other is not None and other != unit for other in units):
             return True
@@ -64,6 +78,18 @@ def counts_another(
     return False
 
 
-def _counted(words: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+def counts_otherwise(there: Sequence[str], here: Sequence[str], numbers: Set[str], content: Content) -> bool:
+    """Whether one sentence has numbers only that another has not, of what that counts: "one guest" for "two guests".
+
+    Args:
+        numbers: those of `here` that matter, in their usual form.
+    """
+    matter = [behind[:1] for number, behind in counted(here) if usual_form(number) in numbers]
+    things = {thing for words in matter for thing in content(words)}
+    of_these = [usual_form(number) for number, behind in counted(there) if things.intersection(content(behind))]
+    return bool(of_these) and numbers.isdisjoint(of_these)
+
+
+def counted(words: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
     """Each number with the words behind it."""
     return [(word, words[n + 1 : n + 1 + WITHIN]) for n, word in enumerate(words) if forms([word])]

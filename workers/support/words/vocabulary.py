@@ -10,7 +10,12 @@ from retriever.words import Words
 from workers.support.words.numbers import PRICING, usual_form
 from workers.support.words.polarity import NEGATIONS, NUMERALS, TELLING, words_of
 from workers.support.words.states import STATES
-from workers.support.words.word_forms import SINGULARS
+from workers.support.words.word_forms import SAME, SINGULARS
+
+_SAYING_NOTHING = frozenset(
+    ("hinein", "herein", "rein", "hinaus", "drin", "drinnen", "erin", "daarin", "naar", "binnen")
+)
+"""Words of places that lists of stop words lack."""
 
 
 class Vocabulary:
@@ -27,8 +32,9 @@ class Vocabulary:
 
     def content(self, words: Iterable[str]) -> list[str]:
         """The content words among words, each once, without those that only say no."""
-        words = [usual_form(SINGULARS.get(word, word)) for word in words if word not in NEGATIONS]
-        words = [STATES.get(word, word) for word in words]
+        words = [word for word in words if word not in NEGATIONS]
+        words = [usual_form(SINGULARS.get(word, word)) for word in words if word not in _SAYING_NOTHING]
+        words = [STATES.get(word, SAME.get(word, word)) for word in words]
         return list(dict.fromkeys(self._words.content(words)))
 
     def of(self, text: str) -> list[str]:

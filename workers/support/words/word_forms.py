@@ -1,5 +1,5 @@
-"""Words in other forms: plurals that stemmers do not reduce to their singulars (children, kinderen, dagen), and words
-that are near each other, such as compounds and their parts. Knows words; knows no sentences.
+"""Words in other forms: plurals that stemmers do not reduce to their singulars (children, kinderen, dagen), words
+for one thing, and words that are near each other, such as compounds and their parts. Knows words; knows no sentences.
 """
 
 from __future__ import annotations
@@ -15,6 +15,18 @@ _PLURALS = """
 _WORDS = _PLURALS.split()
 SINGULARS = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
 """Plural -> singular."""
+_SAME_IN_LINES = """
+    erhalten erhält erhalte bekommen bekommt bekomme bekommst kriegen kriegt
+    verleihen verleiht verliehen ausleihen ausgeliehen leihen leiht geliehen
+    mieten mietet gemietet vermieten vermietet
+    krijgen krijgt krijg ontvangen ontvangt
+    uitlenen uitgeleend lenen leent geleend
+    huren huurt gehuurd verhuren verhuurt verhuurd
+    hire hired hires rent rented rents
+    lend lends lent borrow borrowed borrows
+"""
+SAME = {word: line.split()[0] for line in _SAME_IN_LINES.strip().splitlines() for word in line.split()}
+"""Words for one thing, as the first of them: what is lent is borrowed."""
 SHARED = 5
 """Leading characters of words that count as one."""
 

@@ -1,0 +1,155 @@
+"""Answers that passages deny in other sentences, rows and words than those that they rest on, and their right ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from retriever.languages import language_of
+from workers.support.evidence import Evidence
+
+AGES = "The canoe is lent only to people who are 14 or older. Children under 10 may only swim with an adult."
+ZELT = "Kinder unter 6 Jahren dürfen nicht in das Zelt. Jugendliche unter 16 Jahren dürfen nur mit Eltern in das Zelt."
+HELPEN = "Wie als gids wil helpen, moet minstens 18 jaar zijn. Voor de winkel geldt een minimumleeftijd van 15 jaar."
+HOURS = (
+    "## Opening hours\n\n| Day | Museum | Café |\n|---|---|---|\n| Tuesday | closed | closed |\n"
+    "| Thursday | 10:30 to 17:30 | 12:00 to 16:00 |\n\nOn Shrove Tuesday the museum is open from 13:00 to 18:00."
+)
+TOWER = "The tower is open on weekends from 15:00. It is not open in March and November."
+PREISE = "Schüler erhalten 20 Prozent Nachlass, außer auf den Kurs Töpfern."
+ABSAGE = "Wer bis 14 Tage vor Beginn absagt, bekommt alles zurück; danach wird die Hälfte erstattet."
+DUES = "## Duties\n\nEvery member mows the lawn twice a year. Founders are exempt from mowing the lawn."
+VISITORS = "A member may bring three visitors per day. In August, one visitor only."
+ROCKS = "Climbing on the Needle Rock is forbidden. On the low wall you may climb when the green flag is up."
+BOATS = (
+    "## Boats\n\n| Boat | Per day | Deposit |\n|---|---|---|\n| Kayak | 12.00 | 30 |\n| Raft | 20.00 | 50 |\n\n"
+    "A lost kayak paddle costs 45 euros."
+)
+LEAVING = "## Leaving the club\n\nNotice must be given in writing by 31 October.\n\n"
+WATER = "## Safety\n\nIn a storm everyone must leave the lake at once."
+PEGEL = "Der Teich ist beliebt. Ein Rundgang dauert 45 Minuten."
+LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fires are lit at all."
+
+
+@pytest.mark.parametrize(
+    ("question", "wrong", "right", "passages"),
+    [
+        (
+            "May I borrow the canoe if I am 13?",
+            "Yes, you may borrow the canoe if you are 13.",
+            "No, the canoe is lent only to people who are 14 or older.",
+            [AGES],
+        ),
+        (
+            "May a 9-year-old swim?",
+            "Yes, a 9-year-old may swim.",
+            "Yes, a 9-year-old may swim with an adult.",
+            [AGES],
+        ),
+        (
+            "Darf ein Kind von 5 Jahren in das Zelt?",
+            "Ja, ein Kind von 5 Jahren darf in das Zelt.",
+            "Nein, Kinder unter 6 Jahren dürfen nicht in das Zelt.",
+            [ZELT],
+        ),
+        (
+            "Ik ben 17. Mag ik als gids helpen?",
+            "Ja, je mag als gids helpen.",
+            "Nee, wie als gids wil helpen, moet minstens 18 jaar zijn.",
+            [HELPEN],
+        ),
+        (
+            "Is the museum open on Tuesdays?",
+            "Yes, the museum is open on Tuesdays.",
+            "No, the museum is closed on Tuesdays.",
+            [HOURS],
+        ),
+        ("When does the café close on Thursday?", "It closes at 12:00.", "It closes at 16:00.", [HOURS]),
+        ("When does the museum open on Thursday?", "It opens at 17:30.", "It opens at 10:30.", [HOURS]),
+        (
+            "Is the tower open in March?",
+            "Yes, the tower is open on weekends from 15:00.",
+            "No, the tower is not open in March and November.",
+            [TOWER],
+        ),
+        (
+            "Bekommen Schüler Nachlass auf den Kurs Töpfern?",
+            "Schüler erhalten 20 Prozent Nachlass auf den Kurs Töpfern.",
+            "Nein, Schüler bekommen keinen Nachlass auf den Kurs Töpfern.",
+            [PREISE],
+        ),
+        (
+            "Ich sage 5 Tage vor Beginn ab. Was bekomme ich zurück?",
+            "Wenn Sie bis 14 Tage vor Beginn absagen, bekommen Sie alles zurück.",
+            "Danach wird die Hälfte erstattet.",
+            [ABSAGE],
+        ),
+        (
+            "Must founders mow the lawn?",
+            "Yes, founders must mow the lawn.",
+            "No, founders are exempt from mowing the lawn.",
+            [DUES],
+        ),
+        ("How many visitors may a member bring in August?", "Three visitors.", "One visitor.", [VISITORS]),
+        (
+            "May I climb on the Needle Rock?",
+            "Yes, on the low wall you may climb when the green flag is up.",
+            "No, climbing on the Needle Rock is forbidden.",
+            [ROCKS],
+        ),
+        ("What is the deposit for a kayak?", "The deposit for a kayak is 45 euros.", "30 euros.", [BOATS]),
+        (
+            "When must we leave the lake?",
+            "Notice must be given in writing by 31 October.",
+            "In a storm everyone must leave the lake at once.",
+            [LEAVING, WATER],
+        ),
+        ("Wie tief ist der Teich?", "Der Teich ist 45 Minuten tief.", "", [PEGEL]),
+        (
+            "Are fires allowed at danger level 4?",
+            "Yes, fires are allowed at danger level 4.",
+            "No fires are lit at all when the danger level is 4 or higher.",
+            [LIST],
+        ),
+    ],
+)
+def test_what_the_passages_deny_is_denied(question: str, wrong: str, right: str, passages: list[str]) -> None:
+    evidence = Evidence(question, passages, language_of(question))
+    assert evidence.of_answer([wrong])[0].denied
+    if right:
+        found = evidence.of_answer([right])[0]
+        assert not found.denied
+        assert found.evidence > 0.15
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage"),
+    [
+        ("May I borrow the canoe if I am 15?", "Yes, you may borrow the canoe if you are 15.", AGES),
+        ("Ik ben 19. Mag ik als gids helpen?", "Ja, je mag als gids helpen.", HELPEN),
+        ("Ik ben 16. Mag ik in de winkel helpen?", "Ja, je mag in de winkel helpen.", HELPEN),
+        ("Is the museum open on Shrove Tuesday?", "Yes, the museum is open on Shrove Tuesday.", HOURS),
+        ("Is the museum open on Thursdays?", "Yes, the museum is open on Thursdays.", HOURS),
+        ("When is the museum open on Thursday?", "From 10:30 to 17:30.", HOURS),
+        ("Is the tower open on weekends?", "Yes, the tower is open on weekends from 15:00.", TOWER),
+        ("Wie viel Nachlass erhalten Schüler?", "20 Prozent.", PREISE),
+        (
+            "Ich sage 20 Tage vor Beginn ab. Was bekomme ich zurück?",
+            "Wer bis 14 Tage vor Beginn absagt, bekommt alles zurück.",
+            ABSAGE,
+        ),
+        (
+            "Ich sage 5 Tage vor Beginn ab. Was bekomme ich zurück?",
+            "Wer bis 14 Tage vor Beginn absagt, bekommt alles zurück; danach wird die Hälfte erstattet.",
+            ABSAGE,
+        ),
+        ("Must members mow the lawn?", "Yes, every member mows the lawn twice a year.", DUES),
+        ("How many visitors may a member bring per day?", "Three visitors per day.", VISITORS),
+        ("May I climb on the low wall?", "Yes, when the green flag is up.", ROCKS),
+        ("What does a lost kayak paddle cost?", "45 euros.", BOATS),
+        ("What does a kayak cost per day?", "12 euros.", BOATS),
+    ],
+)
+def test_what_they_state_is_not(question: str, answer: str, passage: str) -> None:
+    found = Evidence(question, [passage], language_of(question)).of_answer([answer])[0]
+    assert not found.denied
+    assert found.evidence > 0.15

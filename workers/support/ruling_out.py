@@ -1,0 +1,104 @@
+"""Statements that rule a yes out: "There is no discount on cabins" beside "Yes, members get 5 percent off the pitch".
+
+Of one question; a statement says no to what was asked, or says for whom alone it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from workers.support.passages.rows import UNITLESS
+from workers.support.question import Question
+from workers.support.statement import Statement
+from workers.support.words.polarity import negations, words_of
+from workers.support.words.states import implied, turned
+from workers.support.words.word_forms import near
+
+MOSTLY = 0.6
+"""Share of its words that were asked, from which on a clause says what was asked."""
+
+_JOINED = re.compile(
+    r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
+)
+_RESTRICTING_IN_LINES = """
+    only must least minimum minimal nur muss müssen mindestens mindestalter erst ausschließlich
+    alleen slechts moet moeten minstens minimumleeftijd pas solo debe deben mínimo mínima
+"""
+_ONLY = frozenset(("only", "nur", "alleen", "slechts", "solo", "sólo"))
+_RESTRICTING = frozenset(_RESTRICTING_IN_LINES.casefold().split())
+
+
+def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, bool] | None = None) -> bool:
+    """Whether a sentence only says that something that was asked for is not so: "Tuesday is our closing day."
+
+    Things that were not asked for do not matter if "and" joins them to one that was: "not in July and August".
+
+    Args:
+        sizes: what the sentence says of the sizes that were asked for, as `Statement.sizes`.
+    """
+    words = words_of(text)
+    denies = (negations(words) % 2 != negations(question.words) % 2) != turned(words, question.words)
+    if not denies:
+        return False
+    asked, of = set(question.content), question.vocabulary.of
+    content = set(question.vocabulary.content(words))
+    ranged = (
+        {word for word in content if word[0].isdigit() or word in UNITLESS} if any((sizes or {}).values()) else set()
+    )
+    for first, second in _JOINED.findall(text.casefold()):
+        for one, other in ((first, second), (second, first)):
+            content -= set(of(other)) - asked if asked.intersection(of(one)) else set()
+    content -= (set(question.vocabulary.content(implied(question.words))) - asked) | ranged
+    return len(content) + bool(ranged) > 1 and asked.issuperset(content)
+
+
+def rules_out(statement: Statement, said: Collection[str], yes: bool, question: Question) -> bool:
+    """Whether a statement does so, about words half of which, or a name, a yes leaves out.
+
+    An answer without a yes must leave some out, and the statement must have all that was asked: "Visitors may not bring
+    dogs" says how many a visitor may bring.
+
+    Args:
+        said: the answer's content words.
+    """
+    asked = question.content
+    if not all(near(word, statement.around | statement.words) for word in asked if not _is_size(word, statement)):
+        return False
+    if statement.row is not None:
+        return yes and statement.row.says_no(asked, question.words)
+    if yes and _is_for_other_sizes(statement, question):
+        return True
+    left_out = statement.words.difference(said)
+    if yes:
+        enough = 2 * len(left_out) >= len(statement.words) or not statement.words.isdisjoint(question.names)
+    else:
+        enough = bool(left_out) and statement.words.issuperset(asked)
+    return enough and denies_what_was_asked(statement.text, question, statement.sizes)
+
+
+def _is_for_other_sizes(statement: Statement, question: Question) -> bool:
+    """Whether it is only for other ages or sizes than were asked for: "only to people who are 16 or older"."""
+    if not statement.sizes or any(statement.sizes.values()) or _RESTRICTING.isdisjoint(words_of(statement.text)):
+        return False
+    there = statement.words | statement.above
+    return all(near(word, there) for word in question.content if not _is_size(word, statement))
+
+
+def _is_size(word: str, statement: Statement) -> bool:
+    return bool(statement.sizes) and (word in statement.sizes or word in UNITLESS)
+
+
+def restricts(statement: Statement, said: Collection[str], question: Question) -> bool:
+    """Whether it says that what holds for a size that was asked for does so with something only that a yes leaves out:
+    "Children under 9 may only enter with an adult"."""
+    if not any(statement.sizes.values()):
+        return False
+    words = words_of(statement.text)
+    at = next((n for n, word in enumerate(words) if word in _ONLY), None)
+    if at is None:
+        return False
+    behind = set(question.vocabulary.content(words[at + 1 :]))
+    if any(word[0].isdigit() for word in behind):
+        return False  # only for such a size
+    return bool(behind.difference(question.content)) and behind.difference(question.content).isdisjoint(said)
