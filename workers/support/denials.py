@@ -62,10 +62,8 @@ class Denials:
             return True
         if self._is_said_elsewhere(words, statement):
             return True
-        if claim.verdict != "no" and any(
-            (statement.passage, size) in self._within and not has for size, has in statement.sizes.items()
-        ):
-            return True  # another sentence is about such a size
+        if claim.verdict != "no" and self._is_of_another_size(statement):
+            return True
         if self._conditional and self._question.condition.isdisjoint(statement.words):
             return True  # another sentence says what holds under the condition that was asked for
         asked = self._question
@@ -90,6 +88,10 @@ class Denials:
             if content and says_no and share >= (1.0 if BUT.match(part) else MOSTLY) * len(content):
                 return True
         return False
+
+    def _is_of_another_size(self, statement: Statement) -> bool:
+        """Whether another sentence of the passage is about a size that was asked for, and this one is not."""
+        return any((statement.passage, size) in self._within and not has for size, has in statement.sizes.items())
 
     def _is_other_end(self, claim: Claim) -> bool:
         """Whether it names when something ends where it was asked when it begins, or the other way round."""
