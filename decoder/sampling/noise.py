@@ -1,13 +1,15 @@
 """Keyed noise from a counter-based generator: the noise at a position does not depend on earlier draws.
 
 The generator is Philox-4x64-10 (Salmon et al., SC 2011) as in numpy, which guarantees a stable raw stream. It always
-runs on the CPU, so that models on CPU and GPU get the same integers.
+runs on the CPU, so that models on CPU and GPU get the same integers. Where numba is installed it is compiled, to the
+same integers in less than half of the time.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ STREAMS = 16
 """Streams that are kept, of 8 bytes a token: drafters, the walk and draws ahead read the same noise."""
 _LOOKUP = 800
 """Integers of the stream that take as long as looking up one token."""
+
+_LOUD = 4096
+"""Loud tokens that there is room for; where there are more, looking for them takes little of the time."""
 
 
 def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.float64]:
@@ -36,6 +41,10 @@ def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.flo
 
 def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """`uniform` of some ascending tokens alone: float64 [n]. Other arguments as `uniform`."""
+    if compiled := _compiled():
+        found = np.empty(len(tokens), np.uint64)
+        compiled.at(tokens, *_key(seed, choice, position), found)
+        return uniforms(found)
     if len(tokens) * _LOOKUP > count:
         return uniforms(bits(seed, choice, position, count)[tokens])
     generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
@@ -53,8 +62,12 @@ def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64],
 @lru_cache(STREAMS)
 def bits(seed: int, choice: int, position: int, count: int) -> NDArray[np.uint64]:
     """The random integers of token ids 0..count-1: uint64 [count], not to be written to. Arguments as `uniform`."""
-    generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
-    stream = generator.random_raw(count)
+    if compiled := _compiled():
+        stream = np.empty(-(-count // compiled.MULTIPLE) * compiled.MULTIPLE, np.uint64)
+        compiled.fill(stream, *_key(seed, choice, position))
+        stream = stream[:count]
+    else:
+        stream = np.random.Philox(key=seed | choice << 64, counter=position << 192).random_raw(count)
     stream.setflags(write=False)
     return stream
 
@@ -73,4 +86,24 @@ def loud(bits: NDArray[np.uint64], least: float) -> NDArray[np.int64]:
     """Indices, ascending, of all integers whose Gumbel noise is `least` or more, and of a millionth of that beside."""
     share = -math.expm1(-math.exp(-least)) if least > -5.0 else 1.0  # of all integers; 1 - u at that noise
     beyond = min(int(share * (1.0 + 1e-6) * 2.0**53) + 2, 2**53)
-    return np.flatnonzero(bits >= np.uint64((2**53 - beyond) << 11))
+    border = np.uint64((2**53 - beyond) << 11)
+    if compiled := _compiled():
+        found = np.empty(_LOUD, np.int64)
+        count = compiled.at_least(bits, border, found)
+        if count <= _LOUD:
+            return found[:count]
+    return np.flatnonzero(bits >= border)
+
+
+def _key(seed: int, choice: int, position: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    return np.uint64(position), np.uint64(seed), np.uint64(choice)
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    """The compiled stream; None without numba, or with one that this numpy does not fit."""
+    try:
+        from decoder.sampling import compiled
+    except ImportError:
+        return None
+    return compiled

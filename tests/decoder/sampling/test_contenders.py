@@ -225,26 +225,6 @@ def test_penalties_that_lower_every_best_token_leave_the_choice_to_more_tokens()
             assert select(logits, params, position, past) == oracle(logits, params, position, past)
 
 
-def test_loud_noise_is_found_among_the_integers() -> None:
-    bits = noise.bits(5, 0, 3, 50_000).copy()
-    bits[7] = np.uint64(2**64 - 1)
-    with np.errstate(divide="ignore"):
-        gumbel = noise.gumbel(noise.uniforms(bits))
-    for least in (-50.0, -3.0, 0.0, 2.5, 9.0, 12.0, 36.0, 40.0, np.inf):
-        found = noise.loud(bits, least)
-        assert set(np.flatnonzero(gumbel >= least)) <= set(found)
-        assert len(found) <= np.count_nonzero(gumbel >= least) * 1.001 + 1
-
-
-def test_noise_of_some_tokens_is_that_of_the_whole_vocabulary() -> None:
-    whole = noise.uniform(2**63 + 5, 3, 1234, VOCAB)
-    for count in (0, 1, 2, 9, 10, 11, 50, 900):
-        tokens = np.sort(np.random.default_rng(count).choice(VOCAB, count, replace=False))
-        assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, tokens, VOCAB), whole[tokens])
-        assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, tokens, 10**6), whole[tokens])
-    assert np.array_equal(noise.uniform_at(2**63 + 5, 3, 1234, np.arange(7), 10**6), whole[:7])
-
-
 def test_numbers_are_the_same_alone_and_among_others() -> None:
     """The oracle's arithmetic on a few tokens gives what it gives on all, whatever instructions numpy takes."""
     values = np.random.default_rng(3).normal(0.0, 9.0, VOCAB)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from decoder.drafters.auto import copies as copies_of
 from decoder.drafters.auto import guesses as guesses_of
-from decoder.drafters.auto.compiled.jit import jit
 from decoder.drafters.learning.acceptance import KINDS
 from decoder.drafts import token_index
+from decoder.jit import jit
 from decoder.sequence import CORPUS_OFFSET
 
 Ints = NDArray[np.int64]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from decoder.drafters.auto import draft_probabilities as drafts_of
 from decoder.drafters.auto import guesses as guesses_of
-from decoder.drafters.auto.compiled.jit import jit
 from decoder.drafters.auto.copies import GUESS, MATCH
 from decoder.drafters.learning import acceptance, calibrator, eos_prior
 from decoder.drafts.tree import ROOT
+from decoder.jit import jit
 from decoder.sequence import CORPUS_OFFSET
 
 Ints = NDArray[np.int64]

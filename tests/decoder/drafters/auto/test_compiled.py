@@ -33,7 +33,7 @@ from decoder.recording.record import read_recordings
 pytest.importorskip("numba")
 
 from decoder.drafters.auto.compiled import lookup, merging
-from decoder.drafters.auto.compiled.jit import digest
+from decoder.jit import digest
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "answers.tar.xz"
 KINDS = ("prompt", "passage", "answer", "edited", "template")

@@ -28,6 +28,12 @@ def jit(function: Function) -> Function:
         return _compiled(function, cache=False)
 
 
+def inlined(function: Function) -> Function:
+    """The function as a part of compiled ones of its file that call it, so that loops around it take steps together."""
+    part: Any = numba.njit(inline="always", error_model="numpy")(function)
+    return part  # type: ignore[no-any-return]
+
+
 def digest(names: Mapping[str, object]) -> str:
     """Of the numbers and arrays among a file's global names."""
     values = {name: value for name, value in names.items() if isinstance(value, (int, float, np.generic, np.ndarray))}
