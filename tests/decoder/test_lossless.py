@@ -37,7 +37,9 @@ from tests.support.tiny_models import (
 
 VOCAB = 61
 PROMPTS = 10
-MAX_TOKENS = 32
+MAX_TOKENS = 24
+LONGER = 40
+"""Tokens of answers with `--full`."""
 NEAR_TIE = 0.3
 """Margin of strict modes: wide, so that many choices are made again."""
 
@@ -124,8 +126,10 @@ def prompts() -> tuple[tuple[int, ...], ...]:
 
 
 @functools.cache
-def plain(architecture: str, memory: float, prompt: tuple[int, ...], mode: str) -> Sequence:
-    return decoded(engine(architecture, memory), prompt, MODES[mode], "plain")
+def plain(
+    architecture: str, memory: float, prompt: tuple[int, ...], mode: str, max_tokens: int = MAX_TOKENS
+) -> Sequence:
+    return decoded(engine(architecture, memory), prompt, replace(MODES[mode], max_tokens=max_tokens), "plain")
 
 
 class OtherHead(EagleDrafter):
@@ -220,20 +224,21 @@ def test_identical_to_plain(drafter: str, mode: str, architecture: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_identical_to_plain_in_every_case(drafter: str, mode: str, architecture: str) -> None:
-    check(drafter, mode, architecture, 1, alone=PROMPTS)
-    check(drafter, mode, architecture, 1, alone=0)
+    check(drafter, mode, architecture, 1, alone=PROMPTS, max_tokens=LONGER)
+    check(drafter, mode, architecture, 1, alone=0, max_tokens=LONGER)
 
 
-def check(drafter: str, mode: str, architecture: str, share: int, alone: int = 1) -> None:
+def check(drafter: str, mode: str, architecture: str, share: int, alone: int = 1, max_tokens: int = MAX_TOKENS) -> None:
     """One case in `share`; the first `alone` prompts have their passes to themselves, the others share them."""
     for memory in (1.0, 0.01):
         chosen = [n for n in range(PROMPTS) if not (n + int(memory) + list(MODES).index(mode)) % share]
-        expected = [plain(architecture, memory, prompts()[n], mode) for n in chosen]
+        params = replace(MODES[mode], max_tokens=max_tokens)
+        expected = [plain(architecture, memory, prompts()[n], mode, max_tokens) for n in chosen]
         drafters = [build(drafter, answer.tokens, n) for n, answer in zip(chosen, expected, strict=True)]
         starts = [(prompts()[n], made) for n, made in zip(chosen, drafters, strict=True)]
         shared = engine(architecture, memory)
-        found = [decoded(shared, prompt, MODES[mode], made) for prompt, made in starts[:alone]]
-        found += decoded_together(shared, starts[alone:], MODES[mode])
+        found = [decoded(shared, prompt, params, made) for prompt, made in starts[:alone]]
+        found += decoded_together(shared, starts[alone:], params)
         for got, answer, (prompt, _) in zip(found, expected, starts, strict=True):
             assert got.tokens == answer.tokens
             assert got.finish_reason == answer.finish_reason

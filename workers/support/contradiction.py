@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from workers.support.claim import Claim
 from workers.support.passages.sentences import clauses
@@ -16,10 +17,9 @@ from workers.support.words.states import turned
 
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
-BUT = re.compile(
-    r"\W*(?:but|not|except|unless|aber|nicht|außer|ausgenommen|maar|niet|behalve|uitgezonderd|pero|no|excepto|salvo)\b",
-    re.IGNORECASE,
-)
+_EXCEPTING = r"except|außer|ausser|ausgenommen|behalve|uitgezonderd|excepto|salvo"
+_EXCEPTION = re.compile(rf"\W*\b(?:{_EXCEPTING})\b", re.IGNORECASE)
+BUT = re.compile(rf"\W*(?:but|not|unless|aber|nicht|maar|niet|pero|no|{_EXCEPTING})\b", re.IGNORECASE)
 """What a clause begins with that takes something away from what was said before."""
 
 
@@ -45,6 +45,9 @@ class Contradictions:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
             text = statement.row.says(words, {*asked.content, *words} if states else ())
             there = words_of(text)
+        excepted = self._excepted(claim, words, clauses(text))
+        if excepted is not None:
+            return excepted, excepted
         denies = turned(claim.said, there)
         whole = (claim.negations != negations(there)) != denies
         if self._share(list(statement.words), frozenset(words)) >= NEARLY:
@@ -52,6 +55,19 @@ class Contradictions:
         there = words_of(self._deciding(words, clauses(text)))
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
+
+    def _excepted(self, claim: Claim, words: Sequence[str], parts: Sequence[str]) -> bool | None:
+        """Whether a clause that makes an exception of some of a claim's words contradicts it: "closed, except on Easter
+        Monday" says that it is open then. None without such a clause, or if the claim makes the exception itself."""
+        if _EXCEPTION.search(" ".join(claim.said)):
+            return None
+        for before, part in pairwise(parts):
+            content = self._question.vocabulary.of(part)
+            if _EXCEPTION.match(part) and content and set(content).issubset(words):
+                there = words_of(before)
+                says_no = (negations(there) % 2 != claim.negations % 2) != turned(claim.said, there)
+                return not says_no
+        return None
 
     def _deciding(self, words: Sequence[str], parts: Sequence[str]) -> str:
         """The clause that says whether a claim is so: the one with most of its words, but for one that takes some of

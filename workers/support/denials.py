@@ -17,9 +17,9 @@ from workers.support.ruling_out import MOSTLY, restricts, rules_out
 from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition
 from workers.support.words.polarity import negations, words_of
-from workers.support.words.states import turned
+from workers.support.words.states import STATES, turned
 from workers.support.words.time_ends import is_other_end
-from workers.support.words.units import counts_another, counts_otherwise, measures_another
+from workers.support.words.units import counts_another, counts_otherwise, lacks_amount, measures_another
 from workers.support.words.word_forms import near
 
 _OTHERWISE = frozenset(
@@ -33,6 +33,7 @@ class Denials:
     def __init__(self, question: Question, statements: Sequence[Statement]) -> None:
         self._question, self._statements = question, statements
         self._within = {(one.passage, number) for one in statements for number, has in one.sizes.items() if has}
+        self._states = frozenset(question.vocabulary.content(set(STATES.values())))
         self._conditional = any(map(self._has_condition, statements))
 
     def of_claim(self, text: str, claim: Claim, words: Sequence[str]) -> bool:
@@ -45,7 +46,7 @@ class Denials:
         asked = self._question
         if claim.is_at_odds_with(asked.words) or self._takes_back(text, claim) or self._is_for_other_sizes(text, claim):
             return True
-        if measures_another(claim.said, asked.words):
+        if measures_another(claim.said, asked.words) or lacks_amount(claim.said, asked.words):
             return True
         if claim.verdict == "no" or claim.negations:
             return False
@@ -60,7 +61,7 @@ class Denials:
             return self._is_of_another(claim, words, statement.row)
         if claim.verdict == "yes" and restricts(statement, words, self._question):
             return True
-        if self._is_said_elsewhere(words, statement):
+        if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
             return True
         if claim.verdict != "no" and self._is_of_another_size(statement):
             return True
@@ -118,33 +119,47 @@ class Denials:
         return bool(under) and wanted.issubset(under)
 
     def _is_said_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether other statements answer what was asked, and this one is about something else: one with all words of
-        the question, where this one has none; one with its name and another number of the same things, where this one
-        has not the name; or a row of a table and its column, where this one lacks words of the question."""
+        """Whether another statement has all words of the question, and this one none, or not its names: "Photography is
+        allowed" beside "In the Copper Room photography is forbidden", where it was asked about that room."""
         asked, own = self._question, frozenset(words).difference(self._question.content)
-        missing = [word for word in asked.content if not near(word, statement.around)]
-        if (
-            own
-            and missing
-            and len(asked.content) > 1
-            and not any(near(word, statement.words) for word in asked.content)
-        ):
-            return any(one.row is None and one.words.issuperset(asked.content) for one in self._statements)
-        numbers = {word for word in own or words if word[0].isdigit()}
+        if not own or len(asked.content) < 2:
+            return False
+        silent = not any(near(word, statement.words) for word in asked.content)
+        about_other = any(not near(word, statement.around) for word in asked.content)
+        if not (silent and about_other) and not self._names_missing(statement):
+            return False
+        own -= self._states
+        return any(
+            one.row is None and one.words.isdisjoint(own) and all(near(word, one.words) for word in asked.content)
+            for one in self._statements
+        )
+
+    def _is_counted_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether another statement has a number for what was asked that a claim has not: a row and a column of a table
+        where this one lacks words of the question, or a sentence with its name about the same things: "In July, one
+        guest only" beside "Two guests are free"."""
+        asked = self._question
+        numbers = {word for word in words if word[0].isdigit()}
+        numbers = numbers.difference(asked.content) or numbers
         if not numbers:
             return False
-        if any(word not in asked.vocabulary.pricing for word in missing) and any(
+        missing = (word for word in asked.content if word not in asked.vocabulary.pricing)
+        if any(not near(word, statement.around) for word in missing) and any(
             one.row is not None and one.row.answers_otherwise(numbers, asked.content) for one in self._statements
         ):
             return True
-        names = [name for name in asked.names if not near(name, statement.words | statement.above)]
+        names, there = self._names_missing(statement), words_of(statement.text)
         return bool(names) and any(
             one.row is None
             and one.passage == statement.passage
             and all(near(name, one.words) for name in names)
-            and counts_otherwise(words_of(one.text), words_of(statement.text), numbers, asked.vocabulary.content)
+            and counts_otherwise(words_of(one.text), there, numbers, asked.vocabulary.content)
             for one in self._statements
         )
+
+    def _names_missing(self, statement: Statement) -> list[str]:
+        """The names of the question that neither a statement nor the headings above it have."""
+        return [name for name in self._question.names if not near(name, statement.words | statement.above)]
 
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""

@@ -100,8 +100,9 @@ def sizes_in(said: str, question: Question) -> dict[str, bool]:
     ages, and need not be named: "children under 9 may only …"."""
     content = question.vocabulary.of
     found: dict[str, bool] = {}
+    unit: list[str] = []
     for measured in Range.all(said) if question.sizes else ():
-        unit = content(measured.unit)
+        unit = content(measured.unit) or unit  # "10 to 24 people get …; groups of 25 or more"
         is_age = measured.of_persons or UNITLESS.issuperset(unit)
         for size in question.sizes:
             wanted = content(size.unit)

@@ -21,7 +21,7 @@ from tests.support.tiny_models import AdversarialDrafter, RandomDrafter, Unstead
 
 VOCAB = 61
 PROMPTS = [[5, 6, 7, 8, 5, 6], [9, 10, 11, 9, 10, 11, 9], [3] * 5, [20, 30, 40, 20, 30]]
-GREEDY = SamplingParams(max_tokens=48, ignore_eos=True)
+GREEDY = SamplingParams(max_tokens=32, ignore_eos=True)
 SAMPLED = dataclasses.replace(GREEDY, temperature=0.7, seed=5)
 SHARP = dataclasses.replace(GREEDY, temperature=0.05, seed=5)
 PENALISED = dataclasses.replace(GREEDY, repetition_penalty=1.2, frequency_penalty=0.1)

@@ -27,6 +27,11 @@ BOATS = (
 LEAVING = "## Leaving the club\n\nNotice must be given in writing by 31 October.\n\n"
 WATER = "## Safety\n\nIn a storm everyone must leave the lake at once."
 PEGEL = "Der Teich ist beliebt. Ein Rundgang dauert 45 Minuten."
+PHOTOS = "Filming for private use is allowed. In the Amber Hall filming is forbidden altogether."
+HOLIDAYS = "On public holidays the mill is closed, except on Boxing Day, when it is open from 12:00 to 16:00."
+FINE = "For a late return a fine of 3 euros per day is charged, but never more than 25 euros."
+GROUPS = "Groups of 12 to 29 people get 10 % off; groups of 30 or more get 15 % off."
+WART = "Der Gärtner heißt Ulf Brömmel und ist montags im Haus."
 LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fires are lit at all."
 
 
@@ -105,6 +110,25 @@ LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fir
         ),
         ("Wie tief ist der Teich?", "Der Teich ist 45 Minuten tief.", "", [PEGEL]),
         (
+            "May I film in the Amber Hall?",
+            "Filming for private use is allowed.",
+            "In the Amber Hall filming is forbidden altogether.",
+            [PHOTOS],
+        ),
+        (
+            "Is the mill open on Boxing Day?",
+            "No, the mill is closed on Boxing Day.",
+            "Yes, the mill is open on Boxing Day.",
+            [HOLIDAYS],
+        ),
+        (
+            "Ich sage 3 Tage vorher ab. Was bekomme ich zurück?",
+            "Wer bis 14 Tage vor Beginn absagt, bekommt alles zurück.",
+            "Die Hälfte wird erstattet.",
+            [ABSAGE],
+        ),
+        ("Wie hoch ist der Lohn des Gärtners?", "Der Gärtner heißt Ulf Brömmel.", "", [WART]),
+        (
             "Are fires allowed at danger level 4?",
             "Yes, fires are allowed at danger level 4.",
             "No fires are lit at all when the danger level is 4 or higher.",
@@ -147,6 +171,9 @@ def test_what_the_passages_deny_is_denied(question: str, wrong: str, right: str,
         ("May I climb on the low wall?", "Yes, when the green flag is up.", ROCKS),
         ("What does a lost kayak paddle cost?", "45 euros.", BOATS),
         ("What does a kayak cost per day?", "12 euros.", BOATS),
+        ("What is the highest fine for a late return?", "The highest fine for a late return is 25 euros.", FINE),
+        ("We are 31 people. Which discount do we get?", "We get 15 % off.", GROUPS),
+        ("Is the mill open on public holidays?", "No, on public holidays the mill is closed.", HOLIDAYS),
     ],
 )
 def test_what_they_state_is_not(question: str, answer: str, passage: str) -> None:

@@ -41,7 +41,10 @@ _PERSONS = re.compile(
     r"|kind(?:er|ern|eren)?|person(?:en)?|personen|mensen|leden|mitglieder|jugendliche[nr]?|jongeren|jeugd|bezoekers"
     r"|besucher|gäste|niños|personas|miembros)(?:\s+(?:aged?|who are|im alter|die|von|van|de))*\s+$"
 )
-_COUNTED_DOWN = re.compile(r"\W*(\w+)\s+(?:before|prior|vor|voor|antes)\b")
+_COUNTED_DOWN = re.compile(
+    r"\W*(\w+)\s+(?:before|beforehand|prior|ahead|in advance|earlier|vor|vorher|zuvor|vorab|davor|im voraus|voor|vooraf"
+    r"|tevoren|van tevoren|ervoor|antes)\b"
+)
 _UNIT = re.compile(r"\W*(\w*)")
 _UNTIL = re.compile(r"(?:up to|until|bis(?: zu)?|tot(?: en met)?|hasta)\b")
 _SINCE = re.compile(r"(?:from|ab|vanaf|desde)\b")

@@ -36,6 +36,10 @@ NEGATION_SIGNS = frozenset("不没沒無无非未勿莫")
 """Of Chinese: a pair of signs with one of them says no."""
 _SAYING_NOTHING = frozenset(["不过", "不仅", "不同", "不久", "不断", "非常", "非洲", "无论", "未来"])
 """Pairs with such a sign that deny nothing: however, not only, different, soon, always, very and so on."""
+_MORE_IN_LINES = """
+    more less later earlier longer mehr weniger später früher länger meer minder later eerder langer más menos
+"""
+_MORE, _THAN = frozenset(_MORE_IN_LINES.split()), frozenset(("than", "als", "dan", "de", "que"))
 _TELLING = """
     member members room rooms page pages home year years group groups bill computer system site ring full free front
     back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
@@ -60,7 +64,10 @@ def words_of(text: str) -> list[str]:
 
 
 def negations(words: list[str]) -> int:
-    """How many of the words, as `words_of` gives them, say no."""
+    """How many of the words, as `words_of` gives them, say no; "never more than 30" names a limit."""
+    ends = [*words, "", ""]
     return sum(
-        word in NEGATIONS or (not NEGATION_SIGNS.isdisjoint(word) and word not in _SAYING_NOTHING) for word in words
+        (word in NEGATIONS and not (ends[n + 1] in _MORE and ends[n + 2] in _THAN))
+        or (not NEGATION_SIGNS.isdisjoint(word) and word not in _SAYING_NOTHING)
+        for n, word in enumerate(words)
     )

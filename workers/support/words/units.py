@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from itertools import pairwise
 
 from workers.support.words.numbers import forms, usual_form
+from workers.support.words.polarity import negations
 
 Content = Callable[[Sequence[str]], Sequence[str]]
 """The content words among words, in a form in which they can be compared."""
@@ -41,6 +42,21 @@ _LENGTHS = frozenset(("metre", "kilometre", "centimetre"))
 _OF_LENGTH = frozenset(("deep", "tall", "wide", "broad", "tief", "breit", "diep", "breed"))
 """What is measured in lengths, behind "how"; a price may be high."""
 _HOW = frozenset(("how", "wie", "hoe"))
+_AMOUNT = {
+    *(("how", "much"), ("how", "many"), ("wie", "viel"), ("wie", "viele"), ("wie", "hoch"), ("wie", "teuer")),
+    *(("hoe", "veel"), ("hoe", "hoog"), ("hoe", "duur")),
+}
+_AMOUNT_ALONE = frozenset(("wieviel", "wieviele", "hoeveel", "cuánto", "cuánta", "cuántos", "cuántas"))
+_AMOUNTS_IN_LINES = """
+    a an one both half halves full fully whole all none no nothing free gratis double twice once some any several few
+    many
+    ein eine einen einem einer eines beide hälfte halb halben voll volle vollen voller ganze ganzen alle alles keine
+    kein keinen nichts kostenlos kostenfrei umsonst frei doppelt einmal zweimal mehrere einige
+    een één beide helft halve volledig volledige hele alle alles geen niets gratis dubbel dubbele eenmaal tweemaal keer
+    un una uno ambos mitad medio media todo toda todos nada gratis gratuito doble ningún ninguna
+"""
+_AMOUNTS = frozenset(_AMOUNTS_IN_LINES.split())
+"""Words that say how much without a number."""
 
 
 def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
@@ -49,6 +65,13 @@ def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
         return False
     units = [_GROUPS[behind[0]] for _, behind in counted(said) if behind and behind[0] in _GROUPS]
     return bool(units) and _LENGTHS.isdisjoint(units)
+
+
+def lacks_amount(said: list[str], asked: Sequence[str]) -> bool:
+    """Whether it was asked how much or how many, and a claim names no amount: "The porter is called Fludd"."""
+    if not (_AMOUNT.intersection(pairwise(asked)) or _AMOUNT_ALONE.intersection(asked)):
+        return False
+    return not (any(map(str.isdigit, "".join(said))) or forms(said) or _AMOUNTS.intersection(said) or negations(said))
 
 
 def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[str], content: Content) -> bool:
