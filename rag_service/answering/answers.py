@@ -52,6 +52,10 @@ REPEATED = (
     "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the "
     "version before."
 )
+DOUBTFUL = (
+    "The answer that this text is made from has a warning: the passages probably do not state it. Check it against the "
+    "documents."
+)
 AGAIN = 0.85
 """Likeness of an edit's text and its instruction, as `difflib` measures it, from which on one repeats the other."""
 LONG = 50
@@ -121,6 +125,11 @@ def version(record: AnswerRecord) -> Version:
         answer=done.text if done else None,
         created=record["created"],
     )
+
+
+def is_doubtful(answer: Answer) -> bool:
+    """Whether an answer has a warning that its passages do not state it, or is made from one that has."""
+    return answer.note in (UNSUPPORTED, UNANSWERED, DOUBTFUL)
 
 
 def failure(error: ErrorEvent) -> dict[str, Any]:
@@ -255,11 +264,14 @@ def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str
     job = record["job"]
     told = any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     new = any(not passage.get("earlier") for passage in record["passages"])
+    if job.doubtful:
+        return DOUBTFUL
     if supported or (told and record["collection"] and job.edit is None and job.retrieval_query is None and not new):
         return None  # a greeting is answered without a search
     if any(passage.get("in_prompt", True) for passage in record["passages"]):
-        edited = any(segment.kind == "edited" for segment in job.segments[job.new_from :])
-        return None if edited or (job.checking is not None and job.checking.abstain == "off") else UNSUPPORTED
+        if any(segment.kind == "edited" for segment in job.segments[job.new_from :]):
+            return None
+        return None if job.checking is not None and job.checking.abstain == "off" else UNSUPPORTED
     if job.edit is not None or not told:
         return RETRIEVAL_OFF
     if not record["collection"]:

@@ -16,6 +16,7 @@ from functools import partial
 
 import anyio
 
+from rag_service.answering.answers import is_doubtful
 from rag_service.answering.names import DEFAULT_COLLECTION
 from rag_service.answering.outdated import outdated_turns
 from rag_service.answering.search.retrieval import QuestionInContext
@@ -25,7 +26,7 @@ from rag_service.contract.answer import Answer
 from rag_service.contract.collections import split
 from rag_service.contract.ids import unknown_answer
 from rag_service.contract.schemas import AnswerOptions, EditRequest, QueryRequest
-from rag_service.errors import Conflict, ContextOverflow, Forbidden, InvalidRequest
+from rag_service.errors import Conflict, ContextOverflow, Forbidden, InvalidRequest, NotFound
 from rag_service.prompting import conversation, edits, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation
@@ -133,9 +134,12 @@ class Pipeline(Service):
         asking = [n for n, turn in enumerate(turns) if not self.templates.is_greeting(turn.question)]
         outdated = (await anyio.to_thread.run_sync(outdated_turns, self.library, turns)).intersection(asking)
         question, revised = QuestionInContext.in_session(request.question, session_id, turns), None
+        doubtful = False
         last = asking[-1] if asking else -1
         if last >= 0 and last not in outdated and self.templates.is_revision(request.question):
             revised = turns[last].segments[-1]
+            with contextlib.suppress(NotFound):  # answers are kept for less long than sessions may be
+                doubtful = is_doubtful(await self.answers.result(turns[last].answer_id))
             retrieved = Retrieved(passages=[one for one in turns[last].passages if one.get("in_prompt", True)])
         else:
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
@@ -160,6 +164,7 @@ class Pipeline(Service):
             support=support,
             outdated=outdated,
             revised=revised,
+            doubtful=doubtful,
         )
         return await anyio.to_thread.run_sync(make)
 
@@ -251,6 +256,7 @@ class Pipeline(Service):
             drafter=self.settings.drafter,
             repetitions=self._repetitions,
             support=support,
+            doubtful=is_doubtful(base),
         )
 
     def _addressed(self, job: GenerateJob) -> GenerateJob:

@@ -119,6 +119,7 @@ def job(
     drafter: str,
     repetitions: Repetitions,
     support: Support | None,
+    doubtful: bool = False,
 ) -> GenerateJob:
     """The job of a new version.
 
@@ -132,6 +133,7 @@ def job(
         drafter: of requests that name none.
         repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
+        doubtful: the answer under edit has a warning.
 
     Raises:
         ContextOverflow: even without passages it does not fit.
@@ -171,6 +173,7 @@ def job(
         sampling=sampling(request, max_tokens, repetitions.limit(False)),
         speculation=speculation(request, drafter),
         edit=edit,
+        doubtful=doubtful,
         checking=support.of_edit(base.question, built) if support else None,
     )
 

@@ -43,6 +43,7 @@ def job(
     support: Support | None,
     outdated: Collection[int] = (),
     revised: Segment | None = None,
+    doubtful: bool = False,
 ) -> GenerateJob:
     """The job of a session's next turn.
 
@@ -57,6 +58,7 @@ def job(
         support: how its support is found; None for an answer without it.
         outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
         revised: the last answer, if the request only says how to write it; the passages are that answer's.
+        doubtful: that answer has a warning.
 
     Raises:
         ContextOverflow: the prompt does not fit even without passages.
@@ -102,6 +104,7 @@ def job(
         checking=support.of(request.question, retrieved, built)
         if support and not (retrieved.stated or revised)
         else None,
+        doubtful=doubtful,
         stated=retrieved.stated,
         parts=parts,
         notes_tokens=by_parts.NOTES,

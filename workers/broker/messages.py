@@ -206,6 +206,8 @@ class GenerateJob(_Message):
     prediction: str | None = None
     """The answer that the client expects, in whole or in part; the drafter copies from it."""
     edit: Edit | None = None
+    doubtful: bool = False
+    """The answer that this one changes, or says in other words, has a warning that the passages do not state it."""
     json_schema: dict[str, Any] | None = None
     """A JSON schema that the answer must follow."""
     calls: Calls | None = None

@@ -9,6 +9,9 @@ import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
 import { count, said, t } from "../language.js";
 
+// Of a text made from an answer that has a warning; the service's words.
+const DOUBTFUL = "The answer that this text is made from has a warning: the passages probably do not state it. " +
+  "Check it against the documents.";
 const ENDINGS = {
   length: "It stopped at its length limit; ask it to go on, or ask for less at a time.",
   repetition: "It was stopped because it repeated itself.",
@@ -184,7 +187,7 @@ export class AnswerView {
       this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
     }
     const { passages, kinds } = legend(this.text.runs);
-    const warns = typeof answer.answerable === "number";  // of the text, so it comes before the text
+    const warns = typeof answer.answerable === "number" || answer.note === DOUBTFUL;  // of the text, so before the text
     this._warning.hidden = !(warns && answer.note);
     const note = answer.note ? said(answer.note) : null;
     this._warning.textContent = warns ? note ?? "" : "";

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rag_service.answering.answers import UNCHANGED
+from rag_service.answering.answers import DOUBTFUL, UNCHANGED, UNSUPPORTED
 from rag_service.prompting.template import Templates
 
 FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
@@ -43,6 +43,25 @@ async def test_what_was_asked_for_is_not_warned_of(client: httpx.AsyncClient, wo
     world.stage.text = "Zebras rarely sing."
     again = await ask(client, "Shorter, please.", session_id=first["session_id"])
     assert (again["answer"], again["note"]) == ("Zebras rarely sing.", None)
+
+
+@pytest.mark.parametrize("way", ["message", "edit"])
+async def test_the_warning_of_an_answer_goes_on_to_what_is_made_of_it(
+    client: httpx.AsyncClient, world: Any, way: str
+) -> None:
+    """In German, a wrong answer that was warned of looked right."""
+    world.stage.text = "Zebras rarely sing."
+    first = await ask(client, FIRST["question"])
+    assert first["note"] == UNSUPPORTED
+    answer = first
+    for text in ("Zebras singen selten.", "Sie singen selten."):
+        world.stage.text = text
+        if way == "message":
+            answer = await ask(client, "In German, please.", session_id=first["session_id"])
+        else:
+            body = {"instruction": "In German, please."}
+            answer = (await client.post(f"/v1/answers/{answer['answer_id']}/edits", json=body)).json()
+        assert (answer["answer"], answer["note"]) == (text, DOUBTFUL)
 
 
 async def test_in_a_history_that_the_client_sends_its_passages_are_found_again(

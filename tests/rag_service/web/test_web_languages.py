@@ -30,6 +30,7 @@ NOTES = {
     answers.REFUSED,
     answers.RETRIEVAL_OFF,
     answers.UNCHANGED,
+    answers.DOUBTFUL,
     answers.REPEATED,
     *answers.AS_TYPED.values(),
     NO_COLLECTION,
