@@ -14,6 +14,7 @@ from workers.support.weights import Weights
 from workers.support.words.numbers import others
 from workers.support.words.polarity import NEGATIONS, negations, words_of
 from workers.support.words.states import turned
+from workers.support.words.word_forms import near
 
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
@@ -39,7 +40,7 @@ class Contradictions:
         text, there = statement.text, words_of(statement.text)
         if elsewhere := others(claim.said, [*there, *asked.words]):
             return True, bool(others(elsewhere, statement.around))
-        if not (claim.negations or any(word in asked.content for word in words)):
+        if not (claim.negations or any(near(word, frozenset(asked.content)) for word in words)):
             return False, False  # a name or a number, not a statement: whether it is so, the question says
         if statement.row is not None:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked

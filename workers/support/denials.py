@@ -6,7 +6,7 @@ statement that it rests on is about something else than was asked. Each rule is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT
@@ -57,13 +57,13 @@ class Denials:
 
     def of_statement(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
         """Whether a statement that has words of a claim is about something else than was asked."""
+        if claim.verdict != "no" and self._is_of_another_size(statement):
+            return True
         if statement.row is not None:
-            return self._is_of_another(claim, words, statement.row)
+            return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
         if claim.verdict == "yes" and restricts(statement, words, self._question):
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
-            return True
-        if claim.verdict != "no" and self._is_of_another_size(statement):
             return True
         if self._conditional and self._question.condition.isdisjoint(statement.words):
             return True  # another sentence says what holds under the condition that was asked for
@@ -121,7 +121,8 @@ class Denials:
     def _is_said_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
         """Whether another statement has all words of the question, and this one none, or not its names: "Photography is
         allowed" beside "In the Copper Room photography is forbidden", where it was asked about that room."""
-        asked, own = self._question, frozenset(words).difference(self._question.content)
+        asked = self._question
+        own = frozenset(word for word in words if not near(word, frozenset(asked.content)))
         if not own or len(asked.content) < 2:
             return False
         silent = not any(near(word, statement.words) for word in asked.content)
@@ -148,12 +149,47 @@ class Denials:
             one.row is not None and one.row.answers_otherwise(numbers, asked.content) for one in self._statements
         ):
             return True
+        if self._is_sized_elsewhere(numbers, statement):
+            return True
         names, there = self._names_missing(statement), words_of(statement.text)
         return bool(names) and any(
             one.row is None
             and one.passage == statement.passage
             and all(near(name, one.words) for name in names)
             and counts_otherwise(words_of(one.text), there, numbers, asked.vocabulary.content)
+            for one in self._statements
+        )
+
+    def _is_sized_elsewhere(self, numbers: Set[str], statement: Statement) -> bool:
+        """Whether another sentence of the passage has other numbers for a size that was asked for: "Up to 21 years, it
+        costs 12 euros" beside "It costs 28 euros". Or this one has them for another size alone: "Groups of 10 to 24 get
+        10 %; groups of 25 or more get 20 %"."""
+        asked, of = self._question, self._question.vocabulary.of
+        if any(statement.sizes.values()):
+            parts = statement.text.split(";")
+            others = [part for part in parts if (sizes := sizes_in(part, asked)) and not any(sizes.values())]
+            rest = of(" ".join(part for part in parts if part not in others))
+            return bool(others) and numbers.issubset(of(" ".join(others))) and numbers.isdisjoint(rest)
+        about = frozenset(asked.columns)
+        return not statement.sizes and any(
+            one.row is None
+            and one.passage == statement.passage
+            and any(one.sizes.values())
+            and not about.isdisjoint(one.words)
+            and len([word for word in one.words if word[0].isdigit()]) > 1
+            and numbers.isdisjoint(one.words)
+            for one in self._statements
+        )
+
+    def _is_told_of_names(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a row lacks names of the question that a sentence has with other numbers: "Members pay 20 % less"."""
+        numbers = {word for word in words if word[0].isdigit()}.difference(self._question.content)
+        names = [name for name in self._question.names if not near(name, statement.around)]
+        return bool(numbers and names) and any(
+            one.row is None
+            and all(near(name, one.words) for name in names)
+            and any(word[0].isdigit() for word in one.words)
+            and numbers.isdisjoint(one.words)
             for one in self._statements
         )
 
@@ -165,7 +201,7 @@ class Denials:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
         asked = self._question
         own = [word for word in words if word not in asked.content]
-        if row.is_elsewhere(own, asked.content, asked.numbers) or self.compares(own, row) is False:
+        if row.is_elsewhere(own, asked.columns, asked.numbers) or self.compares(own, row) is False:
             return True
         if claim.verdict or claim.negations:
             return False

@@ -9,6 +9,7 @@ from itertools import pairwise
 from workers.support.passages.ranges import Range
 from workers.support.passages.rows import Size
 from workers.support.words.asking import condition
+from workers.support.words.days import DAYS
 from workers.support.words.numbers import numbers, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.vocabulary import Vocabulary
@@ -42,6 +43,9 @@ class Question:
         wants_fact: it has a question word, so that no yes or no answers it.
         sizes: its numbers with units, and ages.
         numbers: its numbers, each with the stem of the word behind it.
+        days: its days of the week, by their content words.
+        columns: its content words, and all that say that a number is a price if one of them does: "price" heads what
+            "cost" asks for.
     """
 
     def __init__(self, text: str, language: str) -> None:
@@ -57,6 +61,10 @@ class Question:
         self.wants_fact = not _ASKING.isdisjoint(self.words)
         self.sizes = Range.sizes(text)
         self.numbers = [*self._measured()]
+        days = [(word, DAYS[word]) for word in self.words if word in DAYS]
+        self.days = {stem: day for word, day in days for stem in self.vocabulary.content([word])}
+        pricing = self.vocabulary.pricing
+        self.columns = [*self.content, *(() if pricing.isdisjoint(self.content) else pricing)]
 
     def _measured(self) -> Iterable[Size]:
         for word, after in pairwise([*self.words, ""]):

@@ -66,7 +66,7 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
     if not all(near(word, statement.around | statement.words) for word in asked if not _is_size(word, statement)):
         return False
     if statement.row is not None:
-        return yes and statement.row.says_no(asked, question.words)
+        return yes and statement.row.says_no(asked, question.words, any(statement.sizes.values()))
     if yes and _is_for_other_sizes(statement, question):
         return True
     left_out = statement.words.difference(said)

@@ -10,6 +10,7 @@ from workers.support.passages.ranges import Range
 from workers.support.passages.rows import UNITLESS, Row, rows_of
 from workers.support.passages.sentences import sentences
 from workers.support.question import Question
+from workers.support.words.days import days_in
 from workers.support.words.numbers import usual_form
 
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
@@ -31,7 +32,8 @@ class Statement:
         above: those of the latter two alone.
         heading: those of the headings alone.
         row: the row of a table that it is, or is in.
-        sizes: the numbers of the question of whose unit it names ranges, and whether these have them.
+        sizes: the numbers of the question of whose unit it names ranges, and whether these have them; and the days of
+            the question, if it names any, and whether it names them.
     """
 
     passage: int
@@ -49,7 +51,8 @@ class Statement:
         """Its words; of a row of a table also those that say what the cells with a claim's own words are about."""
         if self.row is None:
             return self.words
-        return self.row.told(frozenset([*own, *question.content]), question.numbers) | self.above
+        is_asked = any(self.sizes.values())
+        return self.row.told(frozenset([*own, *question.columns]), question.numbers, is_asked) | self.above
 
 
 def statements_of(passages: Sequence[str], titles: Sequence[str], question: Question) -> Iterator[Statement]:
@@ -80,7 +83,7 @@ def _read(number: int, text: str, title: str, question: Question) -> Iterator[St
         if _MARKER.fullmatch(text[start:end]) or _HEAD_OF_TABLE.match(text, text.rfind("\n", 0, start) + 1):
             continue  # "4." of a list and names of columns state nothing
         said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
-        sizes = {} if row else sizes_in(said, question)
+        sizes = _days(row.texts[0], question) if row else sizes_in(said, question)
         yield Statement(
             number,
             start,
@@ -99,7 +102,7 @@ def sizes_in(said: str, question: Question) -> dict[str, bool]:
     """The numbers of the question of whose unit a sentence names ranges, and whether one of these has each. Years are
     ages, and need not be named: "children under 9 may only …"."""
     content = question.vocabulary.of
-    found: dict[str, bool] = {}
+    found = _days(said, question)
     unit: list[str] = []
     for measured in Range.all(said) if question.sizes else ():
         unit = content(measured.unit) or unit  # "10 to 24 people get …; groups of 25 or more"
@@ -111,3 +114,9 @@ def sizes_in(said: str, question: Question) -> dict[str, bool]:
                 number = usual_form(f"{size.range.low:g}")
                 found[number] = found.get(number, False) or measured.range.has(size.range.low)
     return found
+
+
+def _days(said: str, question: Question) -> dict[str, bool]:
+    """The days of the question, if a text names any, and whether it names each."""
+    there = days_in(said) if question.days else frozenset()
+    return {word: day in there for word, day in question.days.items()} if there else {}

@@ -57,7 +57,7 @@ class Row:
     rows: Sequence[frozenset[str]] = ()
     """The words of each of these rows."""
 
-    def told(self, own: Collection[str], sizes: Collection[Size] = ()) -> frozenset[str]:
+    def told(self, own: Collection[str], sizes: Collection[Size] = (), is_asked: bool = False) -> frozenset[str]:
         """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
         of the question's, and above each yes and no; and the sizes that were asked for, if its range has them."""
         headers = (
@@ -67,7 +67,9 @@ class Row:
         )
         own_range = self.own_range if self.measures(sizes) else None
         here = frozenset(number for number, _ in sizes if own_range and own_range.has(float(number)))
-        if self._is_asked(own):  # its cells tell of what their columns are about, and times that something is open
+        if is_asked or self._is_asked(
+            own
+        ):  # its cells tell of what their columns are about, and times that something is open
             cells = [number for number in self._named(own) if number < len(self.texts)]
             here = here.union(*(self.above[number] for number in cells))
             here |= _OPEN if any(_TIMES.search(self.texts[number]) for number in cells) else frozenset()
@@ -78,15 +80,16 @@ class Row:
         here = _without_numbers(self.cells[0].intersection(asked))
         return any(_without_numbers(label.intersection(asked)) > here for label in self.labels)
 
-    def says_no(self, asked: Collection[str], words: Sequence[str]) -> bool:
+    def says_no(self, asked: Collection[str], words: Sequence[str], is_asked: bool = False) -> bool:
         """Whether its cells in the columns that were asked for deny it: `Monday | closed` of "open on Mondays".
 
         Args:
             words: all words that were asked.
+            is_asked: its head is about a day that was asked for.
         """
         numbers = self._named(asked) or set(range(1, len(self.above)))
         texts = [self.texts[number] for number in numbers if number < len(self.texts)]
-        if not self._is_asked(asked) or self.is_beside(asked) or not texts:
+        if not (is_asked or self._is_asked(asked)) or self.is_beside(asked) or not texts:
             return False
         return all(text.strip().casefold() in _NO or turned(words, words_of(text)) for text in texts)
 
