@@ -12,7 +12,7 @@ from workers.support.question import Question
 from workers.support.statement import Statement
 from workers.support.weights import Weights
 from workers.support.words.numbers import others
-from workers.support.words.polarity import NEGATIONS, negations, words_of
+from workers.support.words.polarity import NEGATIONS, WITHOUT, negations, words_of
 from workers.support.words.states import turned
 from workers.support.words.word_forms import near
 
@@ -50,6 +50,8 @@ class Contradictions:
         if excepted is not None:
             return excepted, excepted
         denies = turned(claim.said, there)
+        if denies and not WITHOUT.isdisjoint(claim.said) and not (_saying_no(claim.said) or _saying_no(there)):
+            return True, True  # "allowed without flash", and "forbidden"
         whole = (claim.negations != negations(there)) != denies
         if self._share(list(statement.words), frozenset(words)) >= NEARLY:
             return whole, whole
@@ -84,3 +86,8 @@ def repeats(claim: Claim, statement: Statement) -> bool:
     """Whether a claim has nearly all words of a sentence, but for those that say no."""
     words = {word for word in words_of(statement.text) if word not in NEGATIONS}
     return statement.row is None and len(words.intersection(claim.said)) >= NEARLY * len(words) > 0
+
+
+def _saying_no(words: Sequence[str]) -> int:
+    """How many of the words say no to more than what is left out: "without" says it to the next words alone."""
+    return negations([word for word in words if word not in WITHOUT])

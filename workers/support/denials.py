@@ -6,7 +6,7 @@ statement that it rests on is about something else than was asked. Each rule is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT
@@ -15,7 +15,7 @@ from workers.support.passages.sentences import clauses
 from workers.support.question import Question
 from workers.support.ruling_out import MOSTLY, restricts, rules_out
 from workers.support.statement import Statement, sizes_in
-from workers.support.words.asking import IF, condition
+from workers.support.words.asking import IF, condition, wants_reason
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, turned
 from workers.support.words.time_ends import is_other_end
@@ -57,7 +57,8 @@ class Denials:
 
     def of_statement(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
         """Whether a statement that has words of a claim is about something else than was asked."""
-        if claim.verdict != "no" and self._is_of_another_size(statement):
+        fact = claim.verdict != "no" and not wants_reason(self._question.words)
+        if fact and self._is_of_another_size(statement):
             return True
         if statement.row is not None:
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
@@ -107,6 +108,8 @@ class Denials:
         """Whether it says what holds under a condition that excludes the size that was asked for: "Up to 30 days before
         arrival, it is free" of 5 days before."""
         asked = self._question
+        if wants_reason(asked.words):
+            return False
         if claim.verdict == "no" or not (claim.verdict or asked.wants_fact) or not _OTHERWISE.isdisjoint(claim.said):
             return False
         sizes = sizes_in(text, asked)
@@ -119,19 +122,18 @@ class Denials:
         return bool(under) and wanted.issubset(under)
 
     def _is_said_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether another statement has all words of the question, and this one none, or not its names: "Photography is
-        allowed" beside "In the Copper Room photography is forbidden", where it was asked about that room."""
-        asked = self._question
-        own = frozenset(word for word in words if not near(word, frozenset(asked.content)))
-        if not own or len(asked.content) < 2:
+        """Whether another statement speaks of what was asked and this one does not: it has no word of the question, or
+        not its names: "Photography is allowed" beside "In the Copper Room photography is forbidden", of that room."""
+        asked = self._question.content
+        own = frozenset(word for word in words if not near(word, frozenset(asked))) - self._states
+        if len(asked) < 2 or all(near(word, frozenset(asked)) for word in words):
             return False
-        silent = not any(near(word, statement.words) for word in asked.content)
-        about_other = any(not near(word, statement.around) for word in asked.content)
+        silent = not any(near(word, statement.words) for word in asked)
+        about_other = any(not near(word, statement.around) for word in asked)
         if not (silent and about_other) and not self._names_missing(statement):
             return False
-        own -= self._states
         return any(
-            one.row is None and one.words.isdisjoint(own) and all(near(word, one.words) for word in asked.content)
+            one.row is None and one.words.isdisjoint(own) and all(near(word, one.words) for word in asked)
             for one in self._statements
         )
 
@@ -160,7 +162,7 @@ class Denials:
             for one in self._statements
         )
 
-    def _is_sized_elsewhere(self, numbers: Set[str], statement: Statement) -> bool:
+    def _is_sized_elsewhere(self, numbers: set[str], statement: Statement) -> bool:
         """Whether another sentence of the passage has other numbers for a size that was asked for: "Up to 21 years, it
         costs 12 euros" beside "It costs 28 euros". Or this one has them for another size alone: "Groups of 10 to 24 get
         10 %; groups of 25 or more get 20 %"."""

@@ -32,6 +32,14 @@ HOLIDAYS = "On public holidays the mill is closed, except on Boxing Day, when it
 FINE = "For a late return a fine of 3 euros per day is charged, but never more than 25 euros."
 GROUPS = "Groups of 12 to 29 people get 10 % off; groups of 30 or more get 15 % off."
 WART = "Der Gärtner heißt Ulf Brömmel und ist montags im Haus."
+OFFICE = "| Day | Office |\n|---|---|\n| Monday to Wednesday | 8:00 to 12:00 |\n| Thursday | closed |"
+SCHUUR = "De schuur is open tot 21.00 uur, op vrijdag tot 23.00 uur. Op zondag wordt de schuur niet verhuurd."
+GEBIED = "Een jaarkaart kost 30 euro. Jongeren tot en met 18 jaar betalen 14 euro voor een jaarkaart."
+KURSE = (
+    "| Kurs | Dauer | Preis |\n|---|---|---|\n| Löten | 3 Stunden | 55 Euro |\n\n"
+    "Mitglieder zahlen für Kurse 10 % weniger."
+)
+SHOWS = "| event | start | place | price |\n|---|---|---|---|\n| Puppet Night | 18:45 | Barn | £11 |"
 LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fires are lit at all."
 
 
@@ -127,6 +135,26 @@ LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fir
             "Die Hälfte wird erstattet.",
             [ABSAGE],
         ),
+        (
+            "Is the office open on Thursdays?",
+            "Yes, the office is open on Thursdays.",
+            "No, the office is closed on Thursdays.",
+            [OFFICE],
+        ),
+        ("Tot hoe laat is de schuur op zondag open?", "De schuur is open tot 21.00 uur.", "", [SCHUUR]),
+        (
+            "Ik ben 16 jaar. Wat kost een jaarkaart?",
+            "Een jaarkaart kost 30 euro.",
+            "Jongeren tot en met 18 jaar betalen 14 euro.",
+            [GEBIED],
+        ),
+        (
+            "We are a group of 31 people. Which discount do we get?",
+            "We get 10 % off.",
+            "We get 15 % off.",
+            [GROUPS],
+        ),
+        ("Was kostet der Kurs Löten für Mitglieder?", "Der Kurs Löten kostet 55 Euro.", "", [KURSE]),
         ("Wie hoch ist der Lohn des Gärtners?", "Der Gärtner heißt Ulf Brömmel.", "", [WART]),
         (
             "Are fires allowed at danger level 4?",
@@ -173,6 +201,11 @@ def test_what_the_passages_deny_is_denied(question: str, wrong: str, right: str,
         ("What does a kayak cost per day?", "12 euros.", BOATS),
         ("What is the highest fine for a late return?", "The highest fine for a late return is 25 euros.", FINE),
         ("We are 31 people. Which discount do we get?", "We get 15 % off.", GROUPS),
+        ("Is the office open on Tuesdays?", "Yes, the office is open on Tuesdays.", OFFICE),
+        ("Tot hoe laat is de schuur op vrijdag open?", "De schuur is open tot 23.00 uur.", SCHUUR),
+        ("Ik ben 40 jaar. Wat kost een jaarkaart?", "Een jaarkaart kost 30 euro.", GEBIED),
+        ("Was kostet der Kurs Löten?", "Der Kurs Löten kostet 55 Euro.", KURSE),
+        ("What does the Puppet Night cost and when does it start?", "It costs £11 and starts at 18:45.", SHOWS),
         ("Is the mill open on public holidays?", "No, on public holidays the mill is closed.", HOLIDAYS),
     ],
 )

@@ -32,6 +32,7 @@ _LEFT_OUT = re.compile(
     r"(?:under|below|less than|unter|onder|menos de|over|above|more than|über|mehr als|boven|meer dan|más de)\b|[<>]"
 )
 _SIZE = re.compile(rf"{_NUMBER}[\s-]+([^\W\d]+)")
+_END_OF_RANGE = re.compile(r"\d\s*[-–/]\s*$")
 _AGED = re.compile(
     rf"\b(?:am|i'm|is|aged?|bin|bist|ist|ben|bent|soy|tengo)\s+{_NUMBER}(?=\s*(?:[.,!?;]|$|and\b|und\b|en\b|y\b))"
 )
@@ -117,6 +118,7 @@ class Range:
         with_unit = [
             Measured(cls(_value(match[1]), _value(match[1])), match[2], bool(_COUNTED_DOWN.match(text, match.end(1))))
             for match in _SIZE.finditer(text)
+            if not _END_OF_RANGE.search(text[: match.start()])
         ]
         ages = [_value(match[1]) for match in _AGED.finditer(text)]
         return with_unit + [Measured(cls(age, age), "", False, of_persons=True) for age in ages]

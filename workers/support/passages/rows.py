@@ -67,9 +67,7 @@ class Row:
         )
         own_range = self.own_range if self.measures(sizes) else None
         here = frozenset(number for number, _ in sizes if own_range and own_range.has(float(number)))
-        if is_asked or self._is_asked(
-            own
-        ):  # its cells tell of what their columns are about, and times that something is open
+        if is_asked or self._is_asked(own):  # its cells tell what columns are about; times, that it is open
             cells = [number for number in self._named(own) if number < len(self.texts)]
             here = here.union(*(self.above[number] for number in cells))
             here |= _OPEN if any(_TIMES.search(self.texts[number]) for number in cells) else frozenset()

@@ -1,4 +1,4 @@
-"""Days of the week: those that a text names, with those between the ends of a range. Knows words; knows no sentences."""
+"""Days of the week: those that a text names, with those between the ends of a range. Knows words alone."""
 
 from __future__ import annotations
 

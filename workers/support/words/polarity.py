@@ -53,6 +53,8 @@ _TELLING = """
 """
 TELLING = frozenset(_TELLING.casefold().split())
 """Words that lists of English stop words have, and that tell one thing from another."""
+WITHOUT = frozenset(("without", "ohne", "zonder", "sin", "sans", "senza", "sem"))
+"""Words that say no to the next words alone."""
 NUMERALS = frozenset(_NUMERALS.casefold().split())
 """Number words that are hardly ever anything else; that leaves out the words for one."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
