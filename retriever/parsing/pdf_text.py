@@ -38,7 +38,9 @@ def read_pdf(data: bytes, stem: str, recognise: Recogniser | None = None) -> Loa
     scan).
     """
     if b"%PDF-" not in data[:1024]:
-        raise UnreadableDocument("the content is not a PDF; give the file the ending of its real format")
+        raise UnreadableDocument(
+            "the content is not a PDF; get the file anew if it is damaged, or give it the ending of its real format"
+        )
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -177,13 +178,25 @@ def _names(api: Api, collection: str) -> set[str]:
     return names
 
 
+def _similar(path: Path) -> Path | None:
+    """A path beside one that does not exist, with nearly its name."""
+    try:
+        names = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return None
+    similar = get_close_matches(path.name, names, 1)
+    return path.with_name(similar[0]) if similar else None
+
+
 def _sources_at(path: Path) -> list[Source]:
     try:
         path.lstat()
         if not path.exists():
             raise FileNotFoundError
     except FileNotFoundError:
-        raise CliError(f"{sendable(str(path))} does not exist.") from None
+        similar = _similar(path)
+        hint = f" Did you mean {sendable(str(similar))}?" if similar else ""
+        raise CliError(f"{sendable(str(path))} does not exist.{hint}") from None
     except OSError as error:
         return [Source(path, path.name[:500], f"the file cannot be read: {error.strerror}")]
     if not path.is_dir():
