@@ -33,6 +33,15 @@ def test_refusals_are_one_line_and_status_1(api_url: str) -> None:
         assert "Traceback" not in result.output
 
 
+def test_a_path_that_does_not_exist_may_be_one_beside_it(api_url: str, tmp_path: Path) -> None:
+    (tmp_path / "holiday-notes").mkdir()
+    result = rag("ingest", str(tmp_path / "holiday-nots"), "--url", api_url)
+    assert result.exit_code == 1
+    assert "does not exist. Did you mean" in result.stderr
+    assert "holiday-notes?" in result.stderr
+    assert "Did you mean" not in rag("ingest", str(tmp_path / "else"), "--url", api_url).stderr
+
+
 def test_wrong_usage_is_status_2_and_names_the_option() -> None:
     for arguments, said in (
         (("ask",), "QUESTION"),
