@@ -14,6 +14,9 @@ _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",
     re.IGNORECASE,
 )
+_ANSWER = re.compile(
+    r"^\s*(?:the answer is|die antwort (?:ist|lautet)|het antwoord (?:is|luidt)|la respuesta es)\s*:?\s*", re.IGNORECASE
+)
 _COMPARING_IN_LINES = """
     above after at before below from less more most least over than till to under until up within
     ab als auf bis höchstens mehr mindestens nach seit über um unter vor weniger
@@ -42,6 +45,7 @@ class Claim:
 
     @classmethod
     def read(cls, sentence: str, question: str) -> Claim:
+        sentence = _ANSWER.sub("", sentence)
         found = _VERDICT.match(sentence)
         if found is None:
             said = words_of(sentence)

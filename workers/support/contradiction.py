@@ -12,7 +12,7 @@ from workers.support.question import Question
 from workers.support.statement import Statement
 from workers.support.weights import Weights
 from workers.support.words.numbers import others
-from workers.support.words.polarity import NEGATIONS, WITHOUT, negations, words_of
+from workers.support.words.polarity import NEGATIONS, ONLY, WITHOUT, negations, words_of
 from workers.support.words.states import turned
 from workers.support.words.word_forms import near
 
@@ -66,9 +66,10 @@ class Contradictions:
             return None
         for before, part in pairwise(parts):
             content = self._question.vocabulary.of(part)
-            if _EXCEPTION.match(part) and content and set(content).issubset(words):
+            if _EXCEPTION.match(part) and content and all(near(word, frozenset(words)) for word in content):
                 there = words_of(before)
-                says_no = (negations(there) % 2 != claim.negations % 2) != turned(claim.said, there)
+                denies = negations(there) + (not ONLY.isdisjoint(there))  # "only …, except cleaners"
+                says_no = (denies % 2 != claim.negations % 2) != turned(claim.said, there)
                 return not says_no
         return None
 

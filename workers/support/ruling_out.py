@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import Question
 from workers.support.statement import Statement
-from workers.support.words.polarity import negations, words_of
+from workers.support.words.polarity import ONLY, negations, words_of
 from workers.support.words.states import implied, turned
 from workers.support.words.word_forms import near
 
@@ -25,7 +25,6 @@ _RESTRICTING_IN_LINES = """
     only must least minimum minimal nur muss müssen mindestens mindestalter erst ausschließlich
     alleen slechts moet moeten minstens minimumleeftijd pas solo debe deben mínimo mínima
 """
-_ONLY = frozenset(("only", "nur", "alleen", "slechts", "solo", "sólo"))
 _RESTRICTING = frozenset(_RESTRICTING_IN_LINES.casefold().split())
 
 
@@ -95,7 +94,7 @@ def restricts(statement: Statement, said: Collection[str], question: Question) -
     if not any(statement.sizes.values()):
         return False
     words = words_of(statement.text)
-    at = next((n for n, word in enumerate(words) if word in _ONLY), None)
+    at = next((n for n, word in enumerate(words) if word in ONLY), None)
     if at is None:
         return False
     behind = set(question.vocabulary.content(words[at + 1 :]))

@@ -40,6 +40,9 @@ KURSE = (
     "Mitglieder zahlen für Kurse 10 % weniger."
 )
 SHOWS = "| event | start | place | price |\n|---|---|---|---|\n| Puppet Night | 18:45 | Barn | £11 |"
+SMOKING = "Koken is nergens toegestaan."
+ARCHIV = "In den Winterferien bleibt das Archiv geschlossen, außer am letzten Montag der Ferien."
+KEYS = "Een pas krijgen alleen leden die langer dan een jaar meedoen, behalve de penningmeester."
 LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fires are lit at all."
 
 
@@ -155,6 +158,19 @@ LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fir
             [GROUPS],
         ),
         ("Was kostet der Kurs Löten für Mitglieder?", "Der Kurs Löten kostet 55 Euro.", "", [KURSE]),
+        ("Mag ik koken?", "Ja, koken is toegestaan.", "Nee, koken is nergens toegestaan.", [SMOKING]),
+        (
+            "Ist das Archiv am letzten Montag der Winterferien geöffnet?",
+            "Nein, am letzten Montag der Winterferien ist das Archiv nicht geöffnet.",
+            "Ja, am letzten Montag der Winterferien ist das Archiv geöffnet.",
+            [ARCHIV],
+        ),
+        (
+            "Krijgt de penningmeester een pas?",
+            "Nee, de penningmeester krijgt geen pas.",
+            "Het antwoord is: Ja, de penningmeester krijgt een pas.",
+            [KEYS],
+        ),
         ("Wie hoch ist der Lohn des Gärtners?", "Der Gärtner heißt Ulf Brömmel.", "", [WART]),
         (
             "Are fires allowed at danger level 4?",

@@ -10,10 +10,11 @@ import re
 from retriever.words import split
 
 _NEGATIONS = """
-    not no never none nobody nothing neither nor without cannot except unless
+    not no never none nobody nothing nowhere neither nor without cannot except unless
     don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't mustn't wouldn't hasn't haven't
-    niet geen nooit niemand niets noch zonder behalve tenzij
-    nicht kein keine keinen keinem keiner keines nie niemals niemand nichts weder ohne außer
+    niet geen nooit niemand niets nergens noch zonder behalve tenzij
+    nicht kein keine keinen keinem keiner keines nie niemals niemand nichts nirgends nirgendwo
+    weder ohne außer
     nunca ningún ninguna ninguno nadie nada ni sin jamás excepto salvo
     ne pas jamais aucun aucune rien personne sans sauf
     non mai nessun nessuno nessuna niente senza tranne
@@ -40,6 +41,7 @@ _MORE_IN_LINES = """
     more less later earlier longer mehr weniger später früher länger meer minder later eerder langer más menos
 """
 _MORE, _THAN = frozenset(_MORE_IN_LINES.split()), frozenset(("than", "als", "dan", "de", "que"))
+ONLY = frozenset(("only", "nur", "alleen", "slechts", "solo", "sólo"))
 _TELLING = """
     member members room rooms page pages home year years group groups bill computer system site ring full free front
     back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
