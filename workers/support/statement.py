@@ -15,6 +15,8 @@ from workers.support.words.numbers import usual_form
 
 _HEAD_OF_TABLE = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t:|]*-[-\s:|]*(?:\n|$)|[ \t]*\|?[ \t:|]*-[ \t:|-]*(?:\n|$)")
 """Its first row, and the line below that."""
+_AGES = frozenset(("age", "alter", "leeftijd", "edad"))
+"""What heads a column of ages."""
 _MARKER = re.compile(r"\W*\d{1,3}\W*")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _HEADING = re.compile(r"[^\n]{1,80}[^\n.!?:;,…。！？]")
@@ -83,7 +85,7 @@ def _read(number: int, text: str, title: str, question: Question) -> Iterator[St
         if _MARKER.fullmatch(text[start:end]) or _HEAD_OF_TABLE.match(text, text.rfind("\n", 0, start) + 1):
             continue  # "4." of a list and names of columns state nothing
         said, row = text[start:end], rows.get(text.rfind("\n", 0, start) + 1)
-        sizes = _days(row.texts[0], question) if row else sizes_in(said, question)
+        sizes = _sizes_of(row, question) if row else sizes_in(said, question)
         yield Statement(
             number,
             start,
@@ -120,3 +122,14 @@ def _days(said: str, question: Question) -> dict[str, bool]:
     """The days of the question, if a text names any, and whether it names each."""
     there = days_in(said) if question.days else frozenset()
     return {word: day in there for word, day in question.days.items()} if there else {}
+
+
+def _sizes_of(row: Row, question: Question) -> dict[str, bool]:
+    """The days of the question at the head of a row, and its ages in a column of ages."""
+    found = _days(row.texts[0], question)
+    for header, text in zip(row.above, row.texts, strict=False):
+        ages = None if _AGES.isdisjoint(header) else Range.read(text)
+        for size in question.sizes if ages else ():
+            if ages and (size.of_persons or UNITLESS.issuperset(question.vocabulary.of(size.unit))):
+                found[usual_form(f"{size.range.low:g}")] = ages.has(size.range.low)
+    return found

@@ -43,6 +43,10 @@ SHOWS = "| event | start | place | price |\n|---|---|---|---|\n| Puppet Night | 
 SMOKING = "Koken is nergens toegestaan."
 ARCHIV = "In den Winterferien bleibt das Archiv geschlossen, außer am letzten Montag der Ferien."
 KEYS = "Een pas krijgen alleen leden die langer dan een jaar meedoen, behalve de penningmeester."
+COURSES = (
+    "| course | day | age | places |\n|---|---|---|---|\n| Felt mice | Monday | 5-8 | 11 |\n"
+    "| Paper kites | Friday | 9-14 | 8 |"
+)
 LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fires are lit at all."
 
 
@@ -170,6 +174,12 @@ LIST = "1. Dogs stay outside.\n\n4. When the danger level is 4 or higher, no fir
             "Nee, de penningmeester krijgt geen pas.",
             "Het antwoord is: Ja, de penningmeester krijgt een pas.",
             [KEYS],
+        ),
+        (
+            "Which courses can an 11-year-old attend?",
+            "The Felt mice course is for 11-year-olds.",
+            "The Paper kites course is for 11-year-olds.",
+            [COURSES],
         ),
         ("Wie hoch ist der Lohn des Gärtners?", "Der Gärtner heißt Ulf Brömmel.", "", [WART]),
         (
