@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _DAYS_IN_LINES = """
-    monday mondays montag montags montage maandag maandags maandagen lunes lundi
+    monday mondays montag montags maandag maandags maandagen lunes lundi
     tuesday tuesdays dienstag dienstags dinsdag dinsdags dinsdagen martes mardi
     wednesday wednesdays mittwoch mittwochs woensdag woensdags woensdagen miércoles mercredi
     thursday thursdays donnerstag donnerstags donderdag donderdags donderdagen jueves jeudi
