@@ -38,6 +38,8 @@ from tests.support.tiny_models import (
 VOCAB = 61
 PROMPTS = 10
 MAX_TOKENS = 24
+REPEATING = 32
+"""Tokens in which every answer of the target of little memory has repeated itself."""
 LONGER = 40
 """Tokens of answers with `--full`."""
 NEAR_TIE = 0.3
@@ -78,7 +80,7 @@ MODES: dict[str, SamplingParams] = {
         max_tokens=MAX_TOKENS, temperature=0.9, top_p=0.9, frequency_penalty=0.1, seed=9, grammar=WalkGrammar(VOCAB)
     ),
     "strict_sampled": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, top_p=0.9, seed=8, exact="strict"),
-    "repetition": SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True, repetition=RepetitionStop(5, 2)),
+    "repetition": SamplingParams(max_tokens=REPEATING, ignore_eos=True, repetition=RepetitionStop(5, 2)),
 }
 COPIES = ("pld", "copyspec", "casd", "pld_plus", "pld_plus_a", "logitspec")
 NEURAL = ("small_model", "copyspec+small_model", "casd+small_model", "eagle", "copyspec+eagle", "casd+eagle")
@@ -129,7 +131,12 @@ def prompts() -> tuple[tuple[int, ...], ...]:
 def plain(
     architecture: str, memory: float, prompt: tuple[int, ...], mode: str, max_tokens: int = MAX_TOKENS
 ) -> Sequence:
-    return decoded(engine(architecture, memory), prompt, replace(MODES[mode], max_tokens=max_tokens), "plain")
+    return decoded(engine(architecture, memory), prompt, params_of(mode, max_tokens), "plain")
+
+
+def params_of(mode: str, max_tokens: int) -> SamplingParams:
+    """A mode's, for answers of so many tokens, or of as many as it needs."""
+    return replace(MODES[mode], max_tokens=max(max_tokens, MODES[mode].max_tokens))
 
 
 class OtherHead(EagleDrafter):
@@ -232,7 +239,7 @@ def check(drafter: str, mode: str, architecture: str, share: int, alone: int = 1
     """One case in `share`; the first `alone` prompts have their passes to themselves, the others share them."""
     for memory in (1.0, 0.01):
         chosen = [n for n in range(PROMPTS) if not (n + int(memory) + list(MODES).index(mode)) % share]
-        params = replace(MODES[mode], max_tokens=max_tokens)
+        params = params_of(mode, max_tokens)
         expected = [plain(architecture, memory, prompts()[n], mode, max_tokens) for n in chosen]
         drafters = [build(drafter, answer.tokens, n) for n, answer in zip(chosen, expected, strict=True)]
         starts = [(prompts()[n], made) for n, made in zip(chosen, drafters, strict=True)]
@@ -252,7 +259,7 @@ def test_the_gate_has_answers_that_repetition_ends() -> None:
         for memory in (1.0, 0.01):
             for prompt in prompts():
                 ended = plain(architecture, memory, prompt, "repetition")
-                whole = plain(architecture, memory, prompt, "greedy_no_eos")
+                whole = plain(architecture, memory, prompt, "greedy_no_eos", REPEATING)
                 assert ended.tokens == whole.tokens[: len(ended.tokens)]
                 ends.add((memory, ended.finish_reason))
     assert ends == {(1.0, "length"), (0.01, "repetition")}
