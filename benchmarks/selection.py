@@ -167,7 +167,6 @@ def main() -> None:
         f"Processor time, least of {REPEATS} (oracle: 2) choices a row, medians over {DRAFT} rows, or {noise.STREAMS}",
         'where the noise is drawn before. "Of all at once" is the time a row if one call reads all rows and all are',
         'chosen from. All ways chose the same tokens. "Oracle alone" counts rows that the best tokens do not decide.',
-        "The machine was busy with other work.",
         "",
     ]
     write_markdown(options.markdown, "\n".join([*lines, *table(head, body, left=3), "", *environment_lines(facts)]))
