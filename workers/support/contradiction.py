@@ -40,7 +40,7 @@ class Contradictions:
         text, there = statement.text, words_of(statement.text)
         if elsewhere := others(claim.said, [*there, *asked.words]):
             return True, bool(others(elsewhere, statement.around))
-        if not (claim.negations or any(near(word, frozenset(asked.content)) for word in words)):
+        if not (claim.negations or any(near(word, asked.asked) for word in words)):
             return False, False  # a name or a number, not a statement: whether it is so, the question says
         if statement.row is not None:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked

@@ -124,10 +124,11 @@ class Denials:
     def _is_said_elsewhere(self, words: Sequence[str], statement: Statement) -> bool:
         """Whether another statement speaks of what was asked and this one does not: it has no word of the question, or
         not its names: "Photography is allowed" beside "In the Copper Room photography is forbidden", of that room."""
-        asked = self._question.content
-        own = frozenset(word for word in words if not near(word, frozenset(asked))) - self._states
-        if len(asked) < 2 or all(near(word, frozenset(asked)) for word in words):
+        asked = self._question.asked
+        own = frozenset(word for word in words if not near(word, asked))
+        if len(asked) < 2 or not own:
             return False
+        own -= self._states
         silent = not any(near(word, statement.words) for word in asked)
         about_other = any(not near(word, statement.around) for word in asked)
         if not (silent and about_other) and not self._names_missing(statement):

@@ -35,7 +35,7 @@ class Question:
     Attributes:
         vocabulary: of its language.
         words: all of its words.
-        content: its content words.
+        content: its content words, and `asked` the same as a set.
         names: those that begin with a capital or a digit.
         chooses: it offers a choice: "or".
         condition: the content words behind its "if", where there is a number among them.
@@ -53,6 +53,7 @@ class Question:
         self.vocabulary = Vocabulary(language)
         self.words = words_of(text)
         self.content = self.vocabulary.content(self.words)
+        self.asked = frozenset(self.content)
         self.names = self.vocabulary.of(" ".join(_names(text)))
         self.chooses = any(word in self.words for word in _OR.get(language, ()))
         under = self.vocabulary.content(condition(self.words))

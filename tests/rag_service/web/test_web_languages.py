@@ -74,6 +74,13 @@ def placeholders(text: str) -> list[str]:
     return sorted(re.findall(r"\{\w+\}", text))
 
 
+@one_engine
+def test_the_page_knows_a_warning_that_goes_on_by_the_services_words() -> None:
+    source = scripts()["answer/view.js"]
+    said = source[source.index("const DOUBTFUL =") :].partition(";")[0]
+    assert "".join(re.findall(STRING, said)) == answers.DOUBTFUL
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_text_is_translated_and_no_other(language: str) -> None:
     translated = texts(language)
