@@ -22,7 +22,7 @@ from decoder.model import attention
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.linear.int8_linear import rows_of
-from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.target import TargetModel
 
 CHUNK = 512
@@ -184,8 +184,7 @@ class FittedHead(nn.Module):
     def nbytes(self) -> int:
         """Its own memory in bytes: weights, output rows and packed copies, without what it shares with the target."""
         own = sum(weight.nbytes for weight in self.parameters())
-        packed = sum(module.weight.nbytes for module in self.modules() if isinstance(module, PackedLinear))
-        return own + packed
+        return own + kept_bytes(self)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for the head's layer."""

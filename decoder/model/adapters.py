@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from decoder.model.conditioner import NAMES, Conditioner
 from decoder.model.linear.int8_linear import Int8Linear
-from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
@@ -64,11 +64,10 @@ class Adapters:
     @property
     def nbytes(self) -> int:
         """Bytes in use while drafting: the weights, the output rows of `tokens`, and a packed copy of these rows."""
-        gathered = 0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes
-        if isinstance(self._head, Int8Linear):
-            gathered = self._head.nbytes
-        packed = isinstance(self._head, PackedLinear)
-        return gathered * (1 + packed) + sum(tensor.nbytes for tensor in self.tensors().values())
+        own = sum(tensor.nbytes for tensor in self.tensors().values())
+        if self._head is None:
+            return own + (0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes)
+        return own + sum(weight.nbytes for weight in self._head.parameters()) + kept_bytes(self._head)
 
     @classmethod
     def fresh(

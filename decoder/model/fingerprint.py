@@ -34,7 +34,7 @@ def weights_fingerprint(model: Any) -> str:
     """A hash of some rows of the embeddings and the last layer, in bfloat16, so that it does not depend on dtype."""
     digest = hashlib.sha256()
     decoder = model.get_decoder()
-    last = [weight for _, weight in sorted(decoder.layers[-1].named_parameters())]
+    last = [weight for _, weight in sorted(decoder.layers[-1].state_dict().items())]
     for weight in (decoder.norm.weight, model.get_input_embeddings().weight, *last):
         rows = weight.detach()[:_ROWS].to("cpu", torch.bfloat16)
         digest.update(rows.contiguous().view(torch.int16).numpy().tobytes())

@@ -20,8 +20,8 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.int8_linear import Int8Linear, is_int8
-from decoder.model.linear.packed_linear import PackedLinear, pack, packed_passes
+from decoder.model.linear.int8_linear import is_int8
+from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.pass_parts import PromptChunk, TreePass
 
 PREFILL_CHUNK = 512
@@ -51,7 +51,7 @@ class TargetModel:
         stock = architecture.stock_logits(model) if fresh else None
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
-        """Number of linear layers with packed weights."""
+        """Number of linear layers with packed or tiled weights."""
         self.bitwise = bitwise
         if bitwise:
             bits.make_bitwise(model)
@@ -92,9 +92,7 @@ class TargetModel:
         tensors: dict[int, int] = {}
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             tensors[id(tensor)] = tensor.nbytes
-        packed: int = sum(module.weight.nbytes for module in self.model.modules() if isinstance(module, PackedLinear))
-        integers = sum(module.nbytes for module in self.model.modules() if isinstance(module, Int8Linear))
-        return sum(tensors.values()) + packed + integers
+        return sum(tensors.values()) + kept_bytes(self.model)
 
     @property
     def captured(self) -> int:

@@ -16,8 +16,8 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention
-from decoder.model.linear import packed_linear
-from decoder.model.linear.integer_product import kernel
+from decoder.model.linear import packed_linear, tiled_linear
+from decoder.model.linear.int8_linear import kernel_name
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -100,8 +100,10 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("bitwise",)
     if target.graphs is not None:
         facts += ("graphs",)
+    if tiled_linear.available() and target.dtype is torch.bfloat16:
+        facts += ("tiled",)
     if target.int8:
-        facts += ("int8", kernel().__name__)
+        facts += ("int8", kernel_name())
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

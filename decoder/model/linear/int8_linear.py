@@ -2,7 +2,7 @@
 
 A row of activations becomes integers, too: multiples of a step, the row's largest magnitude over `STEPS`. Each is
 written as two digits of radix 128, and the digits' products with the weights are sums of integers, without rounding
-(`integer_product.py`). So what a row gives does not depend on the rows beside it, their number, threads or processor:
+(`digit_product.py`). So what a row gives does not depend on the rows beside it, their number, threads or processor:
 a draft's rows give the bits of plain decoding. Integers of 14 bits are as good as bfloat16: they are finer down to a
 64th of the row's largest magnitude.
 
@@ -12,21 +12,31 @@ Knows layers and their products; knows no model and no clock.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 
-from decoder.model.linear.integer_product import PIECE, IntegerProduct, pack
+from decoder.model.linear import vnni
+from decoder.model.linear.digit_product import DigitProduct
+from decoder.model.linear.integer_product import PIECE, kernel
+from decoder.model.linear.vnni import VnniProduct
 
 LARGEST = 127
-RADIX = 128
-STEPS = 63 * RADIX + 63
-"""The largest integer of an activation: both its digits are at most 64."""
-PIECE_ROWS, PIECE_OUTPUTS = 128, 1 << 14
-"""Most rows and outputs of a product, so that its float32 sums stay in a cache."""
-_SMALLEST = 1e-30
-"""A row of zeros is divided by a step of this over `STEPS`."""
+
+
+class LayerProduct(Protocol):
+    """The integers of a layer, in the order that its kernel reads, with their scales."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is kept."""
+
+    def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        """[n, in] of any floating dtype, writes [n, out]."""
+
+    def integers(self) -> torch.Tensor:
+        """int8 [out, in]."""
 
 
 class Int8Linear(torch.nn.Linear):
@@ -38,7 +48,7 @@ class Int8Linear(torch.nn.Linear):
         dtype: of its inputs and outputs.
 
     Attributes:
-        products: of the integers [out, in] with digits, each of `PIECE_OUTPUTS` outputs at most.
+        product: of the integers [out, in] with rows.
         scale: float32 [out]; exact in bfloat16.
     """
 
@@ -52,28 +62,25 @@ class Int8Linear(torch.nn.Linear):
         torch.nn.Module.__init__(self)
         self.out_features, self.in_features = integers.shape
         self.dtype = dtype
-        self.products: list[IntegerProduct] = [pack(part) for part in torch.split(integers, PIECE_OUTPUTS)]
+        self.product: LayerProduct = product_class(self.in_features)(integers, scale, bias)
         self.register_buffer("scale", scale)
         self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias, requires_grad=False))
 
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
         """[out, in], what the layer multiplies by, rounded to its dtype. It is computed at every access."""
-        return (self._unpacked() * self.scale[:, None]).to(self.dtype)
+        return (self.product.integers() * self.scale[:, None]).to(self.dtype)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the integers, however often, and scales."""
-        packed = sum(product.nbytes for product in self.products)
-        return packed * (1 + ("integers" in self.__dict__)) + self.scale.nbytes
+        integers = self.out_features * self.in_features if "integers" in self.__dict__ else 0
+        return self.product.nbytes + integers + self.scale.nbytes
 
     @cached_property
     def integers(self) -> torch.Tensor:
         """int8 [out, in], kept from the first access on, for those who read single rows."""
-        return self._unpacked()
-
-    def _unpacked(self) -> torch.Tensor:
-        return torch.cat([product.integers() for product in self.products])
+        return self.product.integers()
 
     def rows(self, numbers: torch.Tensor) -> Int8Linear:
         """A layer of some of the outputs, int64 [n]."""
@@ -87,42 +94,21 @@ class Int8Linear(torch.nn.Linear):
             return F.linear(input, self.weight, self.bias)
         rows = input.reshape(-1, self.in_features)
         output = torch.empty(len(rows), self.out_features, dtype=self.dtype)
-        for first in range(0, len(rows), PIECE_ROWS):
-            self._multiply(rows[first : first + PIECE_ROWS], output[first : first + PIECE_ROWS])
+        self.product(rows, output)
         return output.view(*input.shape[:-1], self.out_features)
-
-    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
-        """[n, in], writes [n, out]."""
-        digits, step = digits_of(rows)
-        for number, product in enumerate(self.products):
-            part = slice(number * PIECE_OUTPUTS, (number + 1) * PIECE_OUTPUTS)
-            high, low = product(digits).chunk(2)
-            scaled = low.add_(high, alpha=RADIX).mul_(self.scale[part]).mul_(step)
-            if self.bias is not None:
-                scaled.add_(self.bias[part])
-            output[:, part] = scaled
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-def digits_of(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Round each row to integers of its own step, and write them as two digits.
+def product_class(columns: int) -> type[VnniProduct] | type[DigitProduct]:
+    """The fastest product of a layer with so many inputs, on this processor."""
+    return VnniProduct if columns % vnni.COLUMNS == 0 and vnni.available() else DigitProduct
 
-    Args:
-        rows: [n, in], of any floating dtype.
 
-    Returns:
-        float32 [2n, in], whole numbers from -64 to 64: the high digits, then the low ones; float32 [n, 1], the steps: a
-        row's largest magnitude over `STEPS`. high * RADIX + low, times the step, is the row, up to half a step.
-    """
-    step = rows.abs().amax(1, keepdim=True).float().clamp_min_(_SMALLEST).div_(STEPS)
-    digits = torch.empty(2, *rows.shape)
-    high, low = digits.unbind()
-    torch.div(rows, step, out=low).round_()
-    torch.div(low, RADIX, out=high).round_()
-    low.sub_(high, alpha=RADIX)
-    return digits.view(-1, rows.shape[1]), step
+def kernel_name() -> str:
+    """What multiplies, for those who keep measurements of it."""
+    return (VnniProduct if vnni.available() else kernel()).__name__
 
 
 @torch.no_grad()

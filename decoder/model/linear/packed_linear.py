@@ -21,6 +21,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from decoder.model.linear import tiled_linear
+from decoder.model.linear.int8_linear import Int8Linear
+
 MAX_ROWS = 96
 """Most rows of a product that uses packed weights."""
 _AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
@@ -56,14 +59,20 @@ def packed_passes() -> Iterator[None]:
 def pack(model: Any) -> int:
     """Reorder the weights of a model's linear layers, if that helps and memory suffices.
 
+    In bfloat16, processors that `tiled_linear.py` has code for keep the reordered weights alone, so memory suffices.
+
     Returns:
-        number of packed layers: 0 on devices other than the CPU, for dtypes that oneDNN does not support here, and if
-        less than twice the packed copy's memory is free.
+        number of packed or tiled layers: 0 on devices other than the CPU, for dtypes that oneDNN does not support here,
+        and if less than twice the packed copy's memory is free.
     """
     layers = [module for module in model.modules() if type(module) is torch.nn.Linear]
     kinds = {(layer.weight.device.type, layer.weight.dtype) for layer in layers}
     if not kinds or not kinds <= {("cpu", torch.float32), ("cpu", torch.bfloat16)}:
         return 0
+    if kinds == {("cpu", torch.bfloat16)} and tiled_linear.available():
+        for layer in layers:
+            tiled_linear.tile(layer)
+        return len(layers)
     size = sum(layer.weight.nbytes for layer in layers)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not available or free_bytes() < _FREE_SHARE * size:
@@ -79,6 +88,17 @@ def pack(model: Any) -> int:
             layer.__dict__.pop("packed", None)
         return 0
     return len(layers)
+
+
+def kept_bytes(model: Any) -> int:
+    """Bytes that a model's linear layers keep beside their parameters: packed copies, tiled weights, integers."""
+    kept = 0
+    for layer in model.modules():
+        if isinstance(layer, PackedLinear):
+            kept += layer.weight.nbytes
+        elif isinstance(layer, (tiled_linear.TiledLinear, Int8Linear)):
+            kept += layer.nbytes
+    return kept
 
 
 def free_bytes() -> int:

@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from decoder.model.linear import int8_linear
-from decoder.model.linear.int8_linear import (
-    RADIX,
-    STEPS,
-    Int8Linear,
-    digits_of,
-    is_int8,
-    quantise,
-    quantised,
-    rows_of,
-)
+from decoder.model.linear.digit_product import RADIX, STEPS, DigitProduct, digits_of
+from decoder.model.linear.int8_linear import Int8Linear, is_int8, quantise, quantised, rows_of
+from decoder.model.linear.integer_product import pack
 from tests.support.tiny_models import tiny_model
+
+
+@pytest.fixture(params=["fastest", "readable"], autouse=True)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product of this processor, and the one that every processor has."""
+    if request.param == "readable":
+        monkeypatch.setattr(int8_linear, "product_class", lambda columns: DigitProduct)
 
 
 def layer(out: int, columns: int, dtype: torch.dtype) -> Int8Linear:
@@ -56,7 +56,8 @@ def test_sums_of_integers_are_exact_and_rounded_once(out: int, columns: int, dty
         assert (step == 2.0**-9).all()
         assert torch.equal(digits[:rows] * RADIX + digits[rows:], steps.float())
         exact = steps.double() @ made.integers.double().T
-        sums = (made.products[0](digits[:rows]).double() * RADIX + made.products[0](digits[rows:]).double()).float()
+        product = pack(made.integers)
+        sums = (product(digits[:rows]).double() * RADIX + product(digits[rows:]).double()).float()
         assert torch.equal(sums, exact.float()), (
             "each digit's sum is exact here, and so is their own but for one rounding"
         )
@@ -65,21 +66,6 @@ def test_sums_of_integers_are_exact_and_rounded_once(out: int, columns: int, dty
             wanted = (exact.float() * made.scale * 2.0**-9 + made.bias).double()
             assert torch.equal(made(inputs[None].float())[0].double(), wanted)
             assert ((wanted - (exact * scale * 2.0**-9 + bias)).abs() <= 2.0**-21 * wanted.abs().clamp_min(1.0)).all()
-
-
-def test_digits_hold_a_row_up_to_half_a_step() -> None:
-    source = torch.Generator().manual_seed(7)
-    rows = torch.randn(50, 300, generator=source) * torch.logspace(-20, 20, 50)[:, None]
-    rows[7] = 0
-    rows[8, 1:] = 0
-    rows[9] = rows[9, 0]
-    digits, step = digits_of(rows)
-    assert digits.abs().max() <= 64
-    assert torch.equal(digits, digits.round())
-    held = (digits[:50].double() * RADIX + digits[50:].double()) * step.double()
-    assert ((held - rows.double()).abs() <= 0.5001 * step.double()).all()
-    assert not digits[[7, 57]].any()
-    assert torch.equal(held[8].float(), rows[8])
 
 
 def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
@@ -95,19 +81,6 @@ def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
         assert torch.equal(made(inputs), whole)
     finally:
         torch.set_num_threads(threads)
-
-
-def test_rows_and_outputs_are_multiplied_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(5)).bfloat16()
-    whole = layer(50, 32, torch.bfloat16)
-    product, integers, weight = whole(inputs), whole.integers, whole.weight
-    monkeypatch.setattr(int8_linear, "PIECE_ROWS", 4)
-    monkeypatch.setattr(int8_linear, "PIECE_OUTPUTS", 7)
-    pieces = layer(50, 32, torch.bfloat16)
-    assert len(pieces.products) == 8
-    assert torch.equal(pieces(inputs), product)
-    assert torch.equal(pieces.integers, integers)
-    assert torch.equal(pieces.weight, weight)
 
 
 def test_a_layer_is_as_near_to_its_weights_as_bfloat16_lets_it() -> None:

@@ -1,0 +1,117 @@
+"""Linear layers in bfloat16 whose products are machine code (`bfloat16_code.py`), on x86 with AVX-512 BF16 without AMX.
+
+A product of up to six rows takes hardly longer than one of a single row, since both read every weight once. A row's
+bits do not depend on the rows beside it. The weights are kept in the code's order alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+
+from decoder.dtypes import flags
+from decoder.model.linear.tiled_matrix import TiledMatrix
+
+if TYPE_CHECKING:
+    from decoder.model.linear.machine_code import Run
+
+log = logging.getLogger(__name__)
+
+FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_bf16"})
+
+
+class TiledLinear(torch.nn.Linear):
+    """A linear layer whose class `tile` changed to this one."""
+
+    matrix: TiledMatrix
+    added: torch.Tensor
+    """float32 [width], the bias."""
+
+    @property
+    def weight(self) -> torch.Tensor:  # type: ignore[override]
+        """[out, in], put in order anew at every access."""
+        return self.matrix.weight()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept beside the bias."""
+        return self.matrix.tiles.nbytes + self.added.nbytes
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}weight"] = self.weight
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if input.dtype is not torch.bfloat16 or (input.requires_grad and torch.is_grad_enabled()):
+            return F.linear(input, self.weight, self.bias)
+        rows = input.reshape(-1, self.in_features)
+        output = torch.empty(len(rows), self.out_features, dtype=torch.bfloat16)
+        self.matrix.multiply(rows, output, self._multiply)
+        return output.view(*input.shape[:-1], self.out_features)
+
+    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        matrix = self.matrix
+        product()(
+            [
+                rows.data_ptr(), matrix.columns, len(rows), matrix.tiles.data_ptr(), self.added.data_ptr(),
+                output.data_ptr(), matrix.width, len(matrix.tiles), matrix.share, 0,
+            ],
+            matrix.threads,
+        )  # fmt: skip
+
+
+def tile(layer: Any) -> None:
+    """Change a bfloat16 layer, of an even number of inputs, to a tiled one. A weight that others hold stays theirs."""
+    weight = layer.weight.detach()
+    layer.matrix = TiledMatrix(weight, 2)
+    bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float()
+    layer.added = layer.matrix.filled(bias)
+    del layer.weight
+    layer.__class__ = TiledLinear
+
+
+@cache
+def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this processor has the instructions and no faster ones (AMX), and the code multiplies right here.
+
+    Args:
+        processor: describes it, as Linux does.
+    """
+    found = flags(processor)
+    if not found >= FLAGS or "amx_bf16" in found:
+        return False
+    try:
+        return _right()
+    except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
+        log.info("bfloat16 layers use torch's kernels: no machine code of their own (%s)", problem)
+        return False
+
+
+def _right() -> bool:
+    """Whether products of small whole numbers, which every format holds, are exact."""
+    layer = torch.nn.Linear(64, 70, dtype=torch.bfloat16).requires_grad_(False)
+    for values in (layer.weight, layer.bias):
+        values.copy_((torch.arange(values.numel()) % 7 - 3).view(values.shape))
+    rows = (torch.arange(9 * 64) % 5 - 2).view(9, 64).bfloat16()
+    wanted = F.linear(rows.float(), layer.weight.float(), layer.bias.float()).bfloat16()
+    tile(layer)
+    return torch.equal(layer(rows), wanted)
+
+
+@cache
+def product() -> Run:
+    """The code.
+
+    Raises:
+        ImportError, TypeError: llvmlite is missing, or too old.
+        OSError, AttributeError: torch has no GNU OpenMP.
+        RuntimeError: LLVM cannot make the code for this processor.
+    """
+    from decoder.model.linear.bfloat16_code import program
+
+    return program().compiled("avx512bf16")["product"]

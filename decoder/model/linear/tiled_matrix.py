@@ -1,0 +1,70 @@
+"""A matrix in the order in which machine code reads it: tiles of outputs, whose weights are next to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+OUTPUTS = 64
+"""Outputs of a tile, next to each other: four registers of 16 sums."""
+PIECE_ROWS = 128
+"""Most rows of a product, so that they stay in a cache beside the weights of a tile."""
+_ALONE = 1 << 16
+"""Products with fewer weights take one thread: waking another takes longer."""
+_SHARES = 8
+"""Stretches of tiles for each thread, so that one that is held up gets fewer."""
+
+
+class TiledMatrix:
+    """Weights, the outputs filled up to a multiple of `OUTPUTS` with zeros.
+
+    Args:
+        weight: [out, in], of any dtype, `in` a multiple of `group`.
+        group: weights of an output that one instruction multiplies and adds.
+
+    Attributes:
+        tiles: [out / OUTPUTS, in / group, OUTPUTS, group].
+        width: outputs with the zeros.
+    """
+
+    def __init__(self, weight: torch.Tensor, group: int) -> None:
+        self.out, self.columns = weight.shape
+        self.width = self.out + -self.out % OUTPUTS
+        parts = self.filled(weight).view(-1, OUTPUTS, self.columns // group, group)
+        self.tiles = parts.transpose(1, 2).contiguous()  # torch aligns it to 64 bytes
+
+    def filled(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of each output, [out, …], with zeros behind them."""
+        return F.pad(values, (0,) * (2 * values.dim() - 1) + (self.width - self.out,))
+
+    def weight(self) -> torch.Tensor:
+        """[out, in], a copy."""
+        return self.tiles.transpose(1, 2).reshape(self.width, self.columns)[: self.out]
+
+    @property
+    def threads(self) -> int:
+        """How many multiply."""
+        return 1 if self.tiles.numel() < _ALONE else torch.get_num_threads()
+
+    @property
+    def share(self) -> int:
+        """How many tiles a thread takes at once."""
+        return max(len(self.tiles) // (self.threads * _SHARES), 1)
+
+    def multiply(
+        self, rows: torch.Tensor, output: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], None]
+    ) -> None:
+        """Let code multiply rows [n, in] a piece at a time, and write the outcome to `output` [n, out].
+
+        Args:
+            product: writes the products of rows [m, in], contiguous, to [m, width], of their dtype.
+        """
+        rows = rows.contiguous()
+        direct = output.dtype is rows.dtype and output.is_contiguous() and self.width == self.out
+        target = output if direct else torch.empty(len(rows), self.width, dtype=rows.dtype)
+        for first in range(0, len(rows), PIECE_ROWS):
+            product(rows[first : first + PIECE_ROWS], target[first : first + PIECE_ROWS])
+        if not direct:
+            output.copy_(target[:, : self.out])

@@ -1,0 +1,120 @@
+"""An int8 layer's product in machine code (`vnni_code.py`), on x86 processors with AVX-512 VNNI.
+
+It gives the bits of `DigitProduct`: the same digits, exact sums, and the same float32 operations after them. The code
+is made at the first use, in a quarter of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from decoder.dtypes import flags
+from decoder.model.linear.digit_product import DigitProduct
+from decoder.model.linear.integer_product import ZERO
+from decoder.model.linear.tiled_matrix import TiledMatrix
+
+if TYPE_CHECKING:
+    from decoder.model.linear.machine_code import Run
+
+log = logging.getLogger(__name__)
+
+COLUMNS = 16
+"""Inputs of a layer come in multiples of this."""
+FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})
+
+
+class VnniProduct:
+    """The integers of a layer in the code's order, with their scales.
+
+    Args:
+        integers: int8 [out, in], from -127 to 127, `in` a multiple of `COLUMNS`.
+        scale: float32 [out].
+        bias: [out] or None.
+
+    Attributes:
+        nbytes: of the integers and what belongs to their rows.
+    """
+
+    def __init__(self, integers: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._matrix = TiledMatrix(integers, 4)
+        self._scale = self._matrix.filled(scale)
+        self._bias = self._matrix.filled(torch.zeros_like(scale) if bias is None else bias.float())
+        self._zero = self._matrix.filled(integers.sum(1, dtype=torch.int32) * ZERO)
+        self.nbytes = sum(kept.nbytes for kept in (self._matrix.tiles, self._scale, self._bias, self._zero))
+
+    def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        """[n, in], writes [n, out]."""
+        if rows.dtype is not torch.bfloat16 or output.dtype is not torch.bfloat16:
+            rows = rows.float()
+        self._matrix.multiply(rows, output, self._multiply)
+
+    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        matrix, count, low = self._matrix, len(rows), rows.numel()
+        digits, steps = torch.empty(2 * low, dtype=torch.uint8), torch.empty(count)
+        make, multiply = functions()[rows.dtype]
+        make(
+            [rows.data_ptr(), matrix.columns, count, digits.data_ptr(), low, steps.data_ptr(), 0],
+            min(matrix.threads, count),
+        )
+        multiply(
+            [
+                digits.data_ptr(), matrix.columns, count, low, steps.data_ptr(), matrix.tiles.data_ptr(),
+                self._scale.data_ptr(), self._bias.data_ptr(), self._zero.data_ptr(), output.data_ptr(), matrix.width,
+                len(matrix.tiles), matrix.share, 0,
+            ],
+            matrix.threads,
+        )  # fmt: skip
+
+    def integers(self) -> torch.Tensor:
+        """int8 [out, in]."""
+        return self._matrix.weight()
+
+
+@cache
+def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this processor has the instructions and no faster ones (AMX), and the code multiplies right here.
+
+    Args:
+        processor: describes it, as Linux does.
+    """
+    found = flags(processor)
+    if not found >= FLAGS or "amx_int8" in found:
+        return False
+    try:
+        return _right()
+    except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
+        log.info("int8 layers use torch's kernels: no machine code of their own (%s)", problem)
+        return False
+
+
+def _right() -> bool:
+    """Whether products equal the reference's at the largest numbers."""
+    integers = torch.full((70, 64), 127, dtype=torch.int8)
+    integers[1::2] = -127
+    rows = torch.linspace(-1.0, 1.0, 5 * 64).view(5, 64)
+    scale, bias = torch.linspace(0.5, 2.0, 70), torch.linspace(-1.0, 1.0, 70)
+    outputs = torch.empty(2, 5, 70)
+    VnniProduct(integers, scale, bias)(rows, outputs[0])
+    DigitProduct(integers, scale, bias)(rows, outputs[1])
+    return torch.equal(*outputs)
+
+
+@cache
+def functions() -> dict[torch.dtype, tuple[Run, Run]]:
+    """Digits and products, for rows of each dtype.
+
+    Raises:
+        ImportError, TypeError: llvmlite is missing, or too old.
+        OSError, AttributeError: torch has no GNU OpenMP.
+        RuntimeError: LLVM cannot make the code for this processor.
+    """
+    from decoder.model.linear.vnni_code import program
+
+    made = program().compiled("avx512vnni")
+    widths = {torch.bfloat16: 16, torch.float32: 32}
+    return {dtype: (made[f"digits_{bits}"], made[f"product_{bits}"]) for dtype, bits in widths.items()}
