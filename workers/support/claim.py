@@ -8,7 +8,7 @@ from typing import Literal
 
 from workers.support.words.numbers import numbers, others
 from workers.support.words.polarity import negations, words_of
-from workers.support.words.states import turned
+from workers.support.words.states import forbids, turned
 
 _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",
@@ -66,6 +66,8 @@ class Claim:
             return False
         otherwise = self.negations % 2 != negations(asked) % 2
         if turned(self.said, asked) and not otherwise:
+            return True
+        if not (self.negations or negations(asked)) and forbids(self.said) and not forbids(asked):
             return True
         if _is_left_behind(self.said, asked):
             return True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from workers.support.claim import Claim
-from workers.support.passages.sentences import clauses
+from workers.support.passages.sentences import GOES_ON, clauses
 from workers.support.question import Question
 from workers.support.statement import Statement
 from workers.support.weights import Weights
@@ -20,6 +20,7 @@ NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
 _EXCEPTING = r"except|außer|ausser|ausgenommen|behalve|uitgezonderd|excepto|salvo"
 _EXCEPTION = re.compile(rf"\W*\b(?:{_EXCEPTING})\b", re.IGNORECASE)
+_ITEM = re.compile(r",\s*|\s+(?:and|or|und|oder|sowie|en|of|y|o)\s+")
 BUT = re.compile(rf"\W*(?:but|not|unless|aber|nicht|maar|niet|pero|no|{_EXCEPTING})\b", re.IGNORECASE)
 """What a clause begins with that takes something away from what was said before."""
 
@@ -46,7 +47,7 @@ class Contradictions:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
             text = statement.row.says(words, {*asked.content, *words} if states else ())
             there = words_of(text)
-        excepted = self._excepted(claim, words, clauses(text))
+        excepted = self._excepted(claim, words, text)
         if excepted is not None:
             return excepted, excepted
         denies = turned(claim.said, there)
@@ -59,19 +60,30 @@ class Contradictions:
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
 
-    def _excepted(self, claim: Claim, words: Sequence[str], parts: Sequence[str]) -> bool | None:
+    def _excepted(self, claim: Claim, words: Sequence[str], text: str) -> bool | None:
         """Whether a clause that makes an exception of some of a claim's words contradicts it: "closed, except on Easter
-        Monday" says that it is open then. None without such a clause, or if the claim makes the exception itself."""
+        Monday" says that it is open then. None without such a clause, or if the claim makes the exception itself.
+
+        What stands behind the exception says what holds then: "…, except on Mondays, when only one is allowed"."""
         if _EXCEPTION.search(" ".join(claim.said)):
             return None
-        for before, part in pairwise(parts):
-            content = self._question.vocabulary.of(part)
-            if _EXCEPTION.match(part) and content and all(near(word, frozenset(words)) for word in content):
-                there = words_of(before)
-                denies = negations(there) + (not ONLY.isdisjoint(there))  # "only …, except cleaners"
-                says_no = (denies % 2 != claim.negations % 2) != turned(claim.said, there)
-                return not says_no
+        parts = clauses(text)
+        for number, (before, part) in enumerate(pairwise(parts), 1):
+            if not (_EXCEPTION.match(part) and self._names(words, _ITEM.split(_EXCEPTION.sub("", part)))):
+                continue
+            behind = words_of(" ".join(parts[number + 1 :]))
+            there = behind or words_of(before)
+            denies = negations(there) + (not behind and not ONLY.isdisjoint(there))  # "only …, except cleaners"
+            says_no = (denies % 2 != claim.negations % 2) != turned(claim.said, there)
+            if behind:
+                return says_no or bool(others(claim.said, [*behind, *words_of(part), *self._question.words]))
+            return not says_no
         return None
+
+    def _names(self, words: Sequence[str], items: Sequence[str]) -> bool:
+        """Whether a claim has all words of a thing among some."""
+        contents = map(self._question.vocabulary.of, items)
+        return any(content and all(near(word, frozenset(words)) for word in content) for content in contents)
 
     def _deciding(self, words: Sequence[str], parts: Sequence[str]) -> str:
         """The clause that says whether a claim is so: the one with most of its words, but for one that takes some of
@@ -79,8 +91,17 @@ class Contradictions:
         contents = [frozenset(self._question.vocabulary.of(part)) for part in parts]
         first = max(range(len(parts)), key=lambda n: self._share(words, contents[n]))
         lacking = frozenset(words) - contents[first]
-        without = (n for n, part in enumerate(parts) if BUT.match(part) and lacking & contents[n])
-        return parts[next(without, first)]
+        without = next((n for n, part in enumerate(parts) if BUT.match(part) and lacking & contents[n]), None)
+        if without is not None:
+            return parts[without]
+        start = next((n for n in range(first) if lacking & contents[n]), first)
+        listed = all(map(_is_listed, map(words_of, parts[start + 1 : first + 1])))
+        return ", ".join(parts[start : first + 1]) if listed and negations(words_of(parts[start])) else parts[first]
+
+
+def _is_listed(words: Sequence[str]) -> bool:
+    """Whether a part of a sentence goes on with a list: "We do not repair ovens, mobile phones and fridges." """
+    return not negations([*words]) and GOES_ON.isdisjoint(words)
 
 
 def repeats(claim: Claim, statement: Statement) -> bool:

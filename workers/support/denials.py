@@ -6,7 +6,9 @@ statement that it rests on is about something else than was asked. Each rule is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import chain
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT
@@ -16,15 +18,21 @@ from workers.support.question import Question
 from workers.support.ruling_out import MOSTLY, restricts, rules_out
 from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition, wants_reason
+from workers.support.words.groups import counts_for_another
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, turned
 from workers.support.words.time_ends import is_other_end
 from workers.support.words.units import counts_another, counts_otherwise, lacks_amount, measures_another
-from workers.support.words.word_forms import near
+from workers.support.words.word_forms import SHARED, near
 
 _OTHERWISE = frozenset(
     ("otherwise", "else", "later", "afterwards", "after", "danach", "sonst", "später", "daarna", "anders", "después")
 )
+
+_FOR = re.compile(
+    r"\b(?:for|für|voor|para)\s+(?:(?:an?|the|eine?n?|d(?:ie|as|en|er)|een|het|de|una?|el|la)\s+)?([^\W\d]+)"
+)
+"""What something is for: "the deposit for a scooter"."""
 
 
 class Denials:
@@ -34,6 +42,7 @@ class Denials:
         self._question, self._statements = question, statements
         self._within = {(one.passage, number) for one in statements for number, has in one.sizes.items() if has}
         self._states = frozenset(question.vocabulary.content(set(STATES.values())))
+        self._words = frozenset().union(*(one.words | one.around for one in statements))
         self._conditional = any(map(self._has_condition, statements))
 
     def of_claim(self, text: str, claim: Claim, words: Sequence[str]) -> bool:
@@ -50,7 +59,7 @@ class Denials:
             return True
         if claim.verdict == "no" or claim.negations:
             return False
-        if self._is_other_end(claim):
+        if self._is_other_end(claim) or self._is_of_nothing_here(claim, words):
             return True
         said, yes = frozenset(words), bool(claim.verdict)
         return any(rules_out(statement, said, yes, asked) for statement in self._statements)
@@ -61,10 +70,14 @@ class Denials:
         if fact and self._is_of_another_size(statement):
             return True
         if statement.row is not None:
+            if fact and not claim.verdict and self._is_of_no_row(words, statement):
+                return True
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
         if claim.verdict == "yes" and restricts(statement, words, self._question):
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
+            return True
+        if fact and counts_for_another(claim.said, self._question.words, statement.text):
             return True
         if self._conditional and self._question.condition.isdisjoint(statement.words):
             return True  # another sentence says what holds under the condition that was asked for
@@ -133,8 +146,12 @@ class Denials:
         about_other = any(not near(word, statement.around) for word in asked)
         if not (silent and about_other) and not self._names_missing(statement):
             return False
+        missing = self._names_missing(statement)
+        named = frozenset(word for word in own if not word[0].isdigit()) or own
         return any(
-            one.row is None and one.words.isdisjoint(own) and all(near(word, one.words) for word in asked)
+            one.words.isdisjoint(own) and all(near(word, one.words) for word in asked)
+            if one.row is None
+            else one.words.isdisjoint(named) and one.row.is_headed_by(missing)
             for one in self._statements
         )
 
@@ -195,6 +212,37 @@ class Denials:
             and numbers.isdisjoint(one.words)
             for one in self._statements
         )
+
+    def _is_of_nothing_here(self, claim: Claim, words: Sequence[str]) -> bool:
+        """Whether a claim has a price for a thing that it names as the question does, and that no passage has: "The
+        deposit for a scooter is 40 euros"."""
+        asked = self._question
+        if claim.verdict or not any(word[0].isdigit() and word not in asked.asked for word in words):
+            return False
+        if asked.vocabulary.pricing.isdisjoint(words):
+            return False
+        things = chain.from_iterable(asked.vocabulary.of(said) for said in _FOR.findall(asked.text.casefold()))
+        return any(self._is_unknown(word) for word in things if word in words)
+
+    def _is_unknown(self, word: str) -> bool:
+        if len(word) < SHARED - 1 or word in self._question.vocabulary.pricing or word in self._states:
+            return False
+        begins = word[:SHARED]
+        return not any(other.startswith(begins) or word in other for other in self._words)
+
+    def _is_of_no_row(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim has a number of a row that has nothing of what was asked but what stands above it: "What is
+        the deposit for the mower?" beside `Shredder | 100` below `Item | Deposit`."""
+        row, asked = statement.row, self._question
+        if row is None or row.own_range is not None or any(statement.sizes.values()):
+            return False  # what was asked may be among its ages or days
+        if not any(word[0].isdigit() for word in words if word not in asked.asked):
+            return False
+        above = statement.above.union(*row.above)
+        names = [word for word in asked.content if word not in asked.vocabulary.pricing and not near(word, above)]
+        here = frozenset().union(*row.cells)
+        own = frozenset(word for word in words if not word[0].isdigit())
+        return bool(names) and not any(near(word, here) for word in names) and not own & row.cells[0]
 
     def _names_missing(self, statement: Statement) -> list[str]:
         """The names of the question that neither a statement nor the headings above it have."""

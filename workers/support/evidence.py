@@ -29,6 +29,7 @@ from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
 from workers.support.words.numbers import others
 from workers.support.words.polarity import words_of
+from workers.support.words.units import lacks_price
 from workers.support.words.word_forms import near
 
 CONTRADICTED = 0.2
@@ -91,6 +92,11 @@ class Evidence:
 
     def of_answer(self, claims: Sequence[str]) -> list[Found]:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
+        found = self._of_answer(claims)
+        lacking = lacks_price(words_of(" ".join(claims)), self._question.words)
+        return [replace(one, denied=one.denied or lacking) for one in found]
+
+    def _of_answer(self, claims: Sequence[str]) -> list[Found]:
         first = [self._best(claim, self._weights.of_question) for claim in claims]
         if len(claims) < 2:
             found = [replace(one, denied=one.denied or self._lacks_reason(claims[0], one)) for one, _ in first]

@@ -115,6 +115,7 @@ def sizes_in(said: str, question: Question) -> dict[str, bool]:
             if size.down == measured.down and (asks_age if is_age else unit == wanted):
                 number = usual_form(f"{size.range.low:g}")
                 found[number] = found.get(number, False) or measured.range.has(size.range.low)
+                found[number] = found[number] or measured.range == question.range  # "under 14", of those under 14
     return found
 
 

@@ -15,6 +15,7 @@ from itertools import groupby
 from workers.support.passages.ranges import Range
 from workers.support.words.polarity import words_of
 from workers.support.words.states import STATES, turned
+from workers.support.words.word_forms import near
 
 Size = tuple[str, str]
 """A number of a question and the word behind it, or ""."""
@@ -104,8 +105,16 @@ class Row:
         return bool(self.cells) and _has_word(self.cells[0]) and self.cells[0].issubset(asked)
 
     def says(self, own: Collection[str], asked: Collection[str]) -> str:
-        """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for."""
-        cells = [text for number, text in enumerate(self.texts) if not number or not self.cells[number].isdisjoint(own)]
+        """Its first cell and those with words of a claim's own; a no counts only in a column that was asked for, and a
+        state such as closed, if the claim or the question names a column, in that."""
+        here = [cell.intersection(own) for cell in self.cells]
+        named = self._named({*own, *asked}) or {n for n, found in enumerate(here) if _without_numbers(found) != found}
+        named = named or set(range(len(here)))
+        cells = [
+            text
+            for n, (text, found) in enumerate(zip(self.texts, here, strict=True))
+            if not n or (found and (n in named or not _STATES.issuperset(found)))
+        ]
         return " ".join([*(["no"] if self.answer(asked) is False else []), *cells])
 
     def answer(self, asked: Collection[str]) -> bool | None:
@@ -119,7 +128,7 @@ class Row:
         holding = {number for number, cell in enumerate(self.cells) if number and not cell.isdisjoint(values)}
         if not holding:
             return self.heads(values) and self._lacks(asked)
-        if wanted and (wanted.isdisjoint(holding) or self._mixes(values, wanted)):
+        if wanted and (wanted.isdisjoint(holding) or self._mixes(values, wanted)) and not self._counts(wanted, values):
             return True
         if (measures := self.measures(sizes)) is not None:
             return not measures
@@ -127,6 +136,13 @@ class Row:
         here = frozenset().union(*self.cells).intersection(asked) - rest
         others = [row.intersection(asked) - rest for row in (*self.labels, *self.rows)]
         return any(other > here or _without_numbers(other) > _without_numbers(here) for other in others)
+
+    def _counts(self, wanted: Collection[int], values: Collection[str]) -> bool:
+        """Whether columns hold numbers, and a claim's values are none: "Who teaches …?" beside prices of children."""
+        cells = [self.cells[number] for number in wanted if number < len(self.cells)]
+        numeric = bool(cells) and all(any(word[0].isdigit() for word in cell) for cell in cells)
+        here = frozenset().union(*self.cells).intersection(values)
+        return numeric and not any(word[0].isdigit() for word in here)
 
     def _lacks(self, asked: Collection[str]) -> bool:
         """Whether what was asked for stands in other rows, but for their heads: "Which of them speaks Turkish?" """
@@ -154,6 +170,12 @@ class Row:
         """Whether a claim's own words name it, and stand in no other cell."""
         here = [number for number, cell in enumerate(self.cells) if not cell.isdisjoint(own)]
         return here == [0]
+
+    def is_headed_by(self, names: Collection[str]) -> bool:
+        """Whether its head has names, some of them perhaps only in what stands above: "the course Weaving" """
+        above = frozenset().union(*self.above[:1])
+        left = [name for name in names if not near(name, above)]
+        return bool(left) and all(near(name, self.cells[0]) for name in left)
 
     def compares(self, wanted: Range, asked: Collection[str]) -> bool | None:
         """Whether the numbers in the columns whose names were asked for are in a range; None without such numbers."""

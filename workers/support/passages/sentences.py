@@ -15,14 +15,16 @@ _OWN_LINE = re.compile(r"\s*(?:#|>|\|)|[^|]*\|[^|]*\|")
 """Headings, quotes and rows of tables."""
 _WORD_OF_PROSE = re.compile(r"(?!\d+[.)]\s)[^\W_]|[\"'(“„«‘]\w")
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+(?=\s|$)|[。！？]+|(?=\n)|$)", re.DOTALL)
-_CLAUSE = re.compile(r"[,;:–—，；：、]\s*|\s+(?=but |maar |aber |pero |mais )")
+_CLAUSE = re.compile(
+    r"[,;:](?!\d)\s*|(?<!\d)\s*[–—]\s*|[–—](?!\d)\s*|[，；：、]\s*|\s+(?=but |maar |aber |pero |mais )"
+)
 _GOES_ON_IN_LINES = """
     is are was were may must can has have will does
     ist sind war darf dürfen muss müssen kann können wird werden hat haben gilt gelten
     zijn mag mogen moet moeten kan kunnen wordt worden heeft hebben geldt gelden
     está están puede pueden debe deben
 """
-_GOES_ON = frozenset(_GOES_ON_IN_LINES.split())
+GOES_ON = frozenset(_GOES_ON_IN_LINES.split())
 """Verbs that begin no clause: behind a comma they go on with what stands before an insertion."""
 _ADDS_IN_LINES = """
     including also even at in on of for from with by
@@ -84,7 +86,7 @@ def clauses(sentence: str) -> list[str]:
         found.append(first)
         for other in others:
             if STATES.keys().isdisjoint(words_of(other)) or STATES.keys().isdisjoint(words_of(found[-1])):
-                found[-1] += other
+                found[-1] += f" {other}"
             else:
                 found.append(other)
     return found
@@ -92,7 +94,7 @@ def clauses(sentence: str) -> list[str]:
 
 def _is_rest(words: list[str]) -> bool:
     """Whether a part behind a comma goes on with the clause before, or adds to it without a statement of its own."""
-    if not words or words[0] in _GOES_ON:
+    if not words or words[0] in GOES_ON:
         return True
     return words[0] in _ADDS and not negations(words) and STATES.keys().isdisjoint(words)
 

@@ -63,6 +63,11 @@ def turned(said: Iterable[str], there: Iterable[str]) -> bool:
     return any((state, denied) not in signs and (state, not denied) in signs for state, denied in own)
 
 
+def forbids(words: Iterable[str]) -> bool:
+    """Whether they say that something is forbidden."""
+    return any(state == ALLOWED and denied for state, denied in _states(words))
+
+
 def implied(words: Iterable[str]) -> set[str]:
     """The states that words name, or say with a verb such as may and must."""
     return {state for state, _ in _states(words)}

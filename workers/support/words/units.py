@@ -5,6 +5,7 @@ Knows words of English, German, Dutch and Spanish; knows no sentences.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence, Set
 from itertools import pairwise
 
@@ -59,6 +60,26 @@ _AMOUNTS = frozenset(_AMOUNTS_IN_LINES.split())
 """Words that say how much without a number."""
 
 
+_WHAT = frozenset(("what", "was", "wat", "much", "wieviel", "hoeveel", "qué", "cuánto"))
+_COSTS = frozenset(("cost", "costs", "kostet", "kosten", "kost", "cuesta", "cuestan"))
+_FREE_IN_LINES = """
+    free nothing included half double depends cost price pay
+    kostenlos kostenfrei umsonst frei nichts inbegriffen enthalten hälfte halb doppelt gratis preis zahlen
+    niets inbegrepen helft halve dubbel prijs betalen gratuito nada mitad
+"""
+_FREE = frozenset(_FREE_IN_LINES.split())
+"""Words that say what something costs without a number."""
+_TIMES_IN_LINES = """
+    january february march april may june july august september october november december o'clock am pm
+    januar februar märz april mai juni juli august september oktober november dezember uhr
+    januari februari maart april mei juni juli augustus september oktober november december uur
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+"""
+_TIMES = frozenset(_TIMES_IN_LINES.split())
+"""What stands behind numbers of dates and times."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
 def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Whether it was asked how deep something is, and a claim has numbers of other units alone: 45 minutes."""
     if not any(how in _HOW and what in _OF_LENGTH for how, what in pairwise(asked)):
@@ -72,6 +93,15 @@ def lacks_amount(said: list[str], asked: Sequence[str]) -> bool:
     if not (_AMOUNT.intersection(pairwise(asked)) or _AMOUNT_ALONE.intersection(asked)):
         return False
     return not (any(map(str.isdigit, "".join(said))) or forms(said) or _AMOUNTS.intersection(said) or negations(said))
+
+
+def lacks_price(said: Sequence[str], asked: Sequence[str]) -> bool:
+    """Whether it was asked what something costs, and an answer names no price: its numbers are dates and times."""
+    if _WHAT.isdisjoint(asked) or _COSTS.isdisjoint(asked):
+        return False
+    ends = [*said, ""]
+    amounts = (n for n, word in enumerate(said) if forms([word]) and not (_YEAR.fullmatch(word) or ":" in word))
+    return _FREE.isdisjoint(said) and all(ends[n + 1] in _TIMES for n in amounts)
 
 
 def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[str], content: Content) -> bool:
@@ -114,5 +144,10 @@ def counts_otherwise(there: Sequence[str], here: Sequence[str], numbers: Set[str
 
 
 def counted(words: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
-    """Each number with the words behind it."""
-    return [(word, words[n + 1 : n + 1 + WITHIN]) for n, word in enumerate(words) if forms([word])]
+    """Each number with the words behind it, but for what Dutch names before: "leden mogen er acht meenemen"."""
+    ends = ["", *words]
+    return [
+        (word, [] if ends[n] == "er" else words[n + 1 : n + 1 + WITHIN])
+        for n, word in enumerate(words)
+        if forms([word])
+    ]
